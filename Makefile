@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The lab's commands. Each does its own set-up.
+
+PYTHON  ?= python3
+PROFILE ?= quick
+ENGINE  ?=
+LAB      = .venv/bin/lab
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab-run doctor test check format clean
+
+help: ## show this text
+	@echo 'A performance lab for the kernel block layer. Commands:'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo 'Variables: PROFILE=quick|standard|paper  ENGINE=tcg|kvm|icount  PYTHON=python3'
+	@echo 'The lab itself: .venv/bin/lab --help'
+
+setup: ## install what the lab needs (system packages, .venv)
+	@$(PYTHON) -m lab.setup
+
+lab-run: setup ## from a fresh clone to the table of results
+	@$(LAB) run --profile $(PROFILE) $(if $(ENGINE),--engine $(ENGINE))
+
+doctor: setup ## what this machine has and which engines work on it
+	@$(LAB) doctor
+
+test: setup ## all tests, real guests included
+	@.venv/bin/pytest
+
+check: setup ## format, lint, types and the tests that need no guest
+	@.venv/bin/ruff format --check --quiet . || { echo 'run: make format'; exit 1; }
+	@.venv/bin/ruff check --quiet .
+	@.venv/bin/mypy
+	@.venv/bin/pytest -q -m 'not vm'
+
+format: setup ## format the Python code
+	@.venv/bin/ruff format --quiet .
+	@.venv/bin/ruff check --quiet --fix .
+
+clean: ## remove the Python environment; results and the cache stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache *.egg-info

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Run one guest to its end and collect what it sent, with a deadline for every phase."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lab import cache, console, madt, qemu
+from lab.channel import Reader, Record
+from lab.command import Process, paste, supervised, tail_of_file
+from lab.errors import GuestError
+from lab.qemu import Machine
+
+_POLL_S = 0.05
+_EXIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What the agent is told: the plan's steps, files they need, and seconds for each phase.
+
+    deadlines_s must hold ``boot`` and every phase that a step ``phase NAME`` enters.
+    """
+
+    steps: tuple[str, ...]
+    deadlines_s: Mapping[str, float]
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def archive(self) -> bytes:
+        """The orders as the tar archive that the agent unpacks; equal orders, equal bytes."""
+        buffer = io.BytesIO()
+        content = {**self.files, "plan": "\n".join(self.steps) + "\n"}
+        with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+            for name in sorted(content):
+                data = content[name].encode()
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
+        return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Boot:
+    """A guest that did all its steps.
+
+    facts are what it reported of itself, outputs its files by name, phases_s the host's seconds
+    from entering a phase to the next.
+    """
+
+    facts: Mapping[str, str]
+    outputs: Mapping[str, str]
+    phases_s: Mapping[str, float]
+    folder: Path
+
+
+@dataclass
+class _Watch:
+    """The state of a running guest, kept up to date by its records."""
+
+    phase: str = "boot"
+    since: float = field(default_factory=time.monotonic)
+    phases_s: dict[str, float] = field(default_factory=dict)
+    outputs: dict[str, str] = field(default_factory=dict)
+    failure: Record | None = None
+    ended: bool = False
+
+    def take(self, record: Record) -> None:
+        if record.kind == "phase":
+            self.enter(record.name)
+        elif record.kind == "file":
+            self.outputs[record.name] = record.text
+        elif record.kind == "fail":
+            self.failure = record
+        elif record.kind == "end":
+            self.enter("exit")
+            self.ended = True
+
+    def enter(self, phase: str) -> None:
+        now = time.monotonic()
+        self.phases_s[self.phase] = self.phases_s.get(self.phase, 0.0) + now - self.since
+        self.phase, self.since = phase, now
+
+    @property
+    def done(self) -> bool:
+        return self.ended or self.failure is not None
+
+
+def run(
+    machine: Machine,
+    orders: Orders,
+    watch_phase: Callable[[str], None] = lambda phase: None,
+) -> Boot:
+    """Boot a machine, let it carry out orders, and return what it sent.
+
+    watch_phase is told every phase as it is entered. Raises GuestError: ``panic`` when the kernel
+    died, ``hang`` when a phase passed its deadline, ``failed`` when a step failed, ``died`` when
+    QEMU ended by itself. Console and command line stay in machine.folder in any case.
+    """
+    folder = cache.make_folder(machine.folder)
+    with cache.disk_space_matters(folder):
+        _write_inputs(machine, orders)
+    watch = _Watch()
+    argv, log = qemu.command(machine), folder / _log_name(machine)
+    try:
+        with supervised(argv, log=log, cwd=folder, env=_environment(folder)) as guest:
+            _follow(guest, machine, orders, watch, watch_phase)
+            if watch.done:
+                guest.wait(_EXIT_S)
+            alive = guest.poll() is None
+    finally:
+        (folder / "disk.raw").unlink(missing_ok=True)
+    _judge(machine, watch, alive)
+    return Boot(_facts(watch.outputs), watch.outputs, watch.phases_s, folder)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Vng starts its helper from PATH and leaves a file in TMPDIR when it is killed."""
+    places = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    return {"PATH": os.pathsep.join(places), "TMPDIR": str(folder)}
+
+
+def _log_name(machine: Machine) -> str:
+    # virtme-ng sends the kernel's console to its standard error; sealed guests write it themselves.
+    return "qemu.log" if machine.engine.sealed else "console.log"
+
+
+def _write_inputs(machine: Machine, orders: Orders) -> None:
+    folder, topology = machine.folder, machine.topology
+    (folder / "cell.tar").write_bytes(orders.archive())
+    if topology.possible_cpus > topology.cpus:
+        (folder / "madt.aml").write_bytes(madt.table(topology.possible_cpus))
+    if machine.backed and topology.drive:
+        with (folder / "disk.raw").open("wb") as disk:
+            disk.truncate(machine.size_mib << 20)
+    (folder / "command").write_text(paste(qemu.command(machine)) + "\n")
+    machine.results.write_bytes(b"")
+    (folder / _log_name(machine)).write_bytes(b"")
+
+
+def _follow(
+    guest: Process,
+    machine: Machine,
+    orders: Orders,
+    watch: _Watch,
+    watch_phase: Callable[[str], None],
+) -> None:
+    """Read records until the guest is done, gone or late."""
+    reader = Reader()
+    with machine.results.open("rb") as stream:
+        while not watch.done:
+            alive = guest.poll() is None
+            for record in reader.feed(stream.read()):
+                watch.take(record)
+                if record.kind == "phase":
+                    watch_phase(record.name)
+            if not alive:
+                return
+            allowed = orders.deadlines_s.get(watch.phase, orders.deadlines_s["boot"])
+            if time.monotonic() - watch.since > allowed:
+                return
+            time.sleep(_POLL_S)
+
+
+def _judge(machine: Machine, watch: _Watch, alive: bool) -> None:
+    """Raise the GuestError that fits a guest which did not reach the end of its plan."""
+    if watch.ended:
+        return
+    text = machine.console.read_text(errors="replace") if machine.console.exists() else ""
+    where = str(machine.console)
+    if cause := console.death(text):
+        raise GuestError(
+            "panic", f"the guest's kernel died in phase {watch.phase}: {cause}", where=where
+        )
+    if watch.failure:
+        log = watch.outputs.get(f"{watch.failure.name}.log", "").strip()
+        said = f"\n    {log[-600:]}" if log else ""
+        raise GuestError(
+            "failed",
+            f"the guest failed in phase {watch.phase}: {watch.failure.text}{said}",
+            where=str(machine.folder),
+        )
+    waited = time.monotonic() - watch.since
+    if not alive:
+        ending = tail_of_file(machine.folder / _log_name(machine), 5)
+        raise GuestError(
+            "died",
+            f"QEMU ended by itself in phase {watch.phase}; its log ends:\n{ending}",
+            where=str(machine.folder / "command"),
+        )
+    raise GuestError(
+        "hang",
+        f"the guest did not get through phase {watch.phase} within {waited:.0f} s; "
+        f"its last console line: {console.last_line(text) or 'none'}",
+        where=where,
+    )
+
+
+def _facts(outputs: Mapping[str, str]) -> dict[str, str]:
+    """The lines ``path<TAB>value`` of facts.tsv."""
+    lines = outputs.get("facts.tsv", "").splitlines()
+    return dict(line.split("\t", 1) for line in lines if "\t" in line)

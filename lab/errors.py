@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every error a user can meet: what happened, where, and how to mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class LabError(Exception):
+    """Something failed that the lab cannot mend by itself; ends a command with exit code 3.
+
+    what:  one sentence saying what happened.
+    where: the file, key, line or command concerned.
+    hint:  what the user can do about it.
+    """
+
+    exit_code = 3
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.where:
+            lines.append(f"  where: {self.where}")
+        if self.hint:
+            lines.append(f"  mend:  {self.hint}")
+        return "\n".join(lines)
+
+
+class UsageError(LabError):
+    """A wrong option, name or configuration file; exit code 2."""
+
+    exit_code = 2
+
+
+class BuildError(LabError):
+    """A tree that cannot be had, a patch that does not apply, a kernel that does not build."""
+
+
+class GuestError(LabError):
+    """A guest that did not do its work.
+
+    outcome is one word for reports: ``panic``, ``hang``, ``mismatch``, ``failed`` or ``died``.
+    """
+
+    def __init__(self, outcome: str, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.outcome = outcome
+
+
+class ChannelError(LabError):
+    """Bytes on the result channel that the agent cannot have written."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for a mistyped name: the closest known one, and all of them."""
+    choices = sorted(known)
+    close = get_close_matches(name, choices, n=1)
+    listing = f"known: {', '.join(choices)}" if choices else "none is known"
+    return f"did you mean {close[0]!r}? {listing}" if close else listing

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""QEMU command lines: pure functions from a description to arguments."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from lab.guestroot import GuestRoot
+from lab.kernel import Kernel
+from lab.topology import Topology
+
+BINARY = "qemu-system-x86_64"
+
+
+class Engine(StrEnum):
+    """What executes and times a guest."""
+
+    ICOUNT = "icount"
+    TCG = "tcg"
+    KVM = "kvm"
+
+    @property
+    def sealed(self) -> bool:
+        """Whether nothing of the host, not even its file system, reaches into the guest."""
+        return self is Engine.ICOUNT
+
+
+# A built-in null_blk or scsi_debug would bring disks of its own; the topology asks for its disk.
+# The agent never powers a guest off, so a panic must end it, and a hung task must be a panic.
+_PARAMETERS = (
+    "null_blk.nr_devices=0",
+    "scsi_debug.add_host=0",
+    "nokaslr",
+    "panic=-1",
+    "oops=panic",
+    "hung_task_panic=1",
+    "softlockup_panic=1",
+)
+# One guest instruction is one nanosecond; time is the guest's own, so nothing needs calibration.
+_ICOUNT = ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
+_ICOUNT_CLOCK = ("-rtc", "base=2024-01-01,clock=vm", "-seed", "1")
+_CPU = "qemu64,+x2apic"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One guest to be: everything its command line depends on.
+
+    folder is where cell.tar and madt.aml lie and where results and console.log will.
+    """
+
+    kernel: Kernel
+    guest: GuestRoot
+    topology: Topology
+    engine: Engine
+    folder: Path
+    size_mib: int = 16
+    backed: bool = False
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def results(self) -> Path:
+        """The result channel's file."""
+        return self.folder / "results"
+
+    @property
+    def console(self) -> Path:
+        """The kernel's console."""
+        return self.folder / "console.log"
+
+    @property
+    def memory_mib(self) -> int:
+        """Guest memory, the disk's content included where the guest's memory holds it."""
+        disk = self.size_mib if self.topology.disk_in_memory else 0
+        return self.topology.memory_mib + disk
+
+
+def command(machine: Machine) -> list[str]:
+    """The command that boots a machine: QEMU itself when sealed, else virtme-ng."""
+    return _sealed(machine) if machine.engine.sealed else _virtme(machine)
+
+
+def kernel_parameters(machine: Machine) -> list[str]:
+    """What the lab adds to the kernel command line."""
+    topology = machine.topology
+    parameters = [*_PARAMETERS]
+    parameters += [topology.fill(p, machine.size_mib) for p in topology.kernel_parameters]
+    if topology.possible_cpus > topology.cpus:
+        parameters += ["acpi_apic_instance=2", f"maxcpus={topology.cpus}"]
+    if machine.engine is not Engine.KVM:
+        # QEMU's TSC is steady under TCG, whatever the kernel's watchdog makes of host stalls.
+        parameters += ["tsc=reliable", "clocksource=tsc"]
+    return parameters + list(machine.parameters)
+
+
+def devices(machine: Machine) -> list[str]:
+    """Arguments for the topology's hardware and the lab's channels, the same for all engines."""
+    topology = machine.topology
+    arguments = ["-fw_cfg", f"name=opt/lab/cell,file={machine.folder / 'cell.tar'}"]
+    serial = "virtio-serial-pci,id=lab-serial"
+    # Without ioeventfd the notification is handled by the vCPU that makes it, at once.
+    serial += ",ioeventfd=off" if machine.engine.sealed else ""
+    arguments += ["-device", serial, "-chardev", f"file,id=lab,path={machine.results}"]
+    arguments += ["-device", "virtserialport,bus=lab-serial.0,chardev=lab,name=lab.results"]
+    arguments += ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x01"]
+    if topology.possible_cpus > topology.cpus:
+        arguments += ["-acpitable", f"file={machine.folder / 'madt.aml'}"]
+    if topology.drive:
+        arguments += ["-blockdev", _drive(machine)]
+    for device in topology.devices:
+        arguments += ["-device", topology.fill(device, machine.size_mib)]
+    return arguments
+
+
+def _drive(machine: Machine) -> str:
+    """The backend of QEMU's disk: a file when data must stay, else nothing that takes time."""
+    if machine.backed:
+        path = machine.folder / "disk.raw"
+        return f"driver=file,node-name=disk,filename={path},cache.no-flush=on,discard=unmap"
+    return f"driver=null-co,node-name=disk,size={machine.size_mib << 20},read-zeroes=on"
+
+
+def _sealed(machine: Machine) -> list[str]:
+    topology = machine.topology
+    append = ["console=ttyS0", *kernel_parameters(machine)]
+    return [
+        BINARY,
+        *("-M", "q35", *_ICOUNT, *_ICOUNT_CLOCK, "-cpu", _CPU),
+        *("-smp", str(topology.cpus), "-m", f"{machine.memory_mib}M"),
+        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *("-serial", f"file:{machine.console}"),
+        *devices(machine),
+        *("-kernel", str(machine.kernel.image), "-initrd", str(machine.guest.initramfs)),
+        *("-append", " ".join(append)),
+    ]
+
+
+def _virtme(machine: Machine) -> list[str]:
+    kvm = machine.engine is Engine.KVM
+    options = devices(machine) + ([] if kvm else ["-cpu", _CPU])
+    return [
+        str(Path(sys.executable).with_name("vng")),
+        *("--run", str(machine.kernel.image), "--root", str(machine.guest.root)),
+        *("--force-9p", "--disable-microvm", "--verbose"),
+        *(() if kvm else ("--disable-kvm",)),
+        *("--cpus", str(machine.topology.cpus), "--memory", f"{machine.memory_mib}M"),
+        *("--append", " ".join(kernel_parameters(machine))),
+        f"--qemu-opts={' '.join(options)}",
+        *("--exec", "/bin/agent"),
+    ]

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Set-up of a fresh machine: system packages and the Python environment.
+
+``python3 -m lab.setup`` runs before any dependency is there: it and what it imports need the
+standard library only. It does nothing, quickly, when everything is in place.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import apt, cache
+from lab.command import CommandError, paste, run, run_logged
+from lab.errors import LabError, UsageError
+from lab.progress import Progress
+
+PROJECT = Path(__file__).resolve().parent.parent
+VENV = PROJECT / ".venv"
+_MIN_PYTHON = (3, 11)
+_MIN_QEMU = (8, 1)
+_QEMU = "qemu-system-x86_64"
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something the lab needs from the system: a program or a file, and the Debian package."""
+
+    package: str
+    program: str = ""
+    file: str = ""
+
+    def met(self) -> bool:
+        """Whether it is there."""
+        if self.program:
+            return _which(self.program) is not None
+        return Path(self.file).exists()
+
+
+NEEDS = (
+    *(Need(tool, program=tool) for tool in ("gcc", "make", "flex", "bison", "bc", "cpio", "file")),
+    *(Need(tool, program=tool) for tool in ("git", "fio", "dbench", "dmsetup", "ccache", "perl")),
+    Need("binutils", program="ld"),
+    Need("xz-utils", program="xz"),
+    Need("kmod", program="depmod"),
+    Need("util-linux", program="setpriv"),
+    Need("xfsprogs", program="mkfs.xfs"),
+    Need("busybox-static", program="busybox"),
+    Need("libelf-dev", file="/usr/include/gelf.h"),
+    Need("libssl-dev", file="/usr/include/openssl/ssl.h"),
+    Need("libc6-dev", file="/usr/include/stdio.h"),
+)
+
+
+def main() -> int:
+    """Install what is missing; the exit code is 2 when the user has to do something first."""
+    progress = Progress()
+    try:
+        require_python()
+        system_packages(progress)
+        python_environment(progress)
+    except LabError as exc:
+        print(f"setup: {exc}", file=sys.stderr)
+        return UsageError.exit_code
+    except KeyboardInterrupt:
+        print("\nsetup: interrupted; run it again to go on", file=sys.stderr)
+        return 130
+    return 0
+
+
+def require_python() -> None:
+    """Raise LabError when this Python is too old or cannot make an environment."""
+    if sys.version_info < _MIN_PYTHON:
+        raise LabError(
+            f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old",
+            hint="run make with PYTHON= naming a Python of 3.11 or newer",
+        )
+
+
+def system_packages(progress: Progress) -> None:
+    """Install missing packages where that is allowed, else say how.
+
+    Raises LabError with the command to run when this user may not install packages.
+    """
+    missing = [need for need in NEEDS if not need.met()]
+    needs_venv = not _module_works("ensurepip")
+    packages = sorted(
+        {need.package for need in missing} | ({"python3-venv"} if needs_venv else set())
+    )
+    if packages:
+        _install(packages, [], progress)
+    if qemu_version() < _MIN_QEMU:
+        _install(["qemu-system-x86", "seabios"], _qemu_suite(), progress)
+    if qemu_version() < _MIN_QEMU:
+        raise LabError(
+            f"QEMU of at least 8.1 is needed, this system has {_dotted(qemu_version())}",
+            hint="install a newer QEMU and put it first in PATH",
+        )
+
+
+def _qemu_suite() -> list[str]:
+    """Apt arguments that choose the suite with a new enough QEMU: backports on Debian 12."""
+    if apt.system_codename() != "bookworm":
+        return []
+    suites = ["bookworm", "bookworm-security", "bookworm-updates", "bookworm-backports"]
+    private = apt.private(suites)
+    private.update()
+    return [*private.options, "-t", "bookworm-backports"]
+
+
+def _install(packages: Sequence[str], options: Sequence[str], progress: Progress) -> None:
+    if not shutil.which("apt-get"):
+        raise LabError(
+            f"missing on this system: {', '.join(packages)} (Debian package names)",
+            hint="install them with the system's package manager, then run this again",
+        )
+    install = ["apt-get", *options, "install", "-y", "--no-install-recommends", *packages]
+    update = ["apt-get", *options, "update"]
+    prefix = _privilege()
+    if prefix is None:
+        raise LabError(
+            f"missing packages: {', '.join(packages)}",
+            hint=f"run: sudo {paste(update)} && sudo {paste(install)}",
+        )
+    log = cache.make_folder(cache.root() / "logs") / "apt.log"
+    environment = {"DEBIAN_FRONTEND": "noninteractive"}
+    with progress.step(f"installing {' '.join(packages)}"):
+        run_logged([*prefix, *update], log=log, env=environment)
+        run_logged([*prefix, *install], log=log, env=environment)
+
+
+def _privilege() -> list[str] | None:
+    """What to put before a command that root must run; None when this user may not."""
+    if os.geteuid() == 0:
+        return []
+    if shutil.which("sudo") and not run(["sudo", "-n", "true"], check=False).status:
+        return ["sudo", "-n", "--preserve-env=DEBIAN_FRONTEND"]
+    return None
+
+
+def python_environment(progress: Progress) -> None:
+    """Make .venv with the lab and its dependencies; again when pyproject.toml changed."""
+    stamp = VENV / "lab-stamp"
+    wanted = cache.file_hash(PROJECT / "pyproject.toml") + sys.version
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    log = cache.make_folder(cache.root() / "logs") / "pip.log"
+    with progress.step("making the Python environment .venv"):
+        shutil.rmtree(VENV, ignore_errors=True)
+        try:
+            run_logged([sys.executable, "-m", "venv", str(VENV)], log=log)
+            install = [str(VENV / "bin/python"), "-m", "pip", "install", "--quiet"]
+            run_logged([*install, "--editable", f"{PROJECT}[dev]"], log=log)
+        except CommandError as exc:
+            raise LabError(
+                f"the Python environment cannot be made: {exc.what}",
+                where=str(log),
+                hint="check the network and pip's configuration, then run this again",
+            ) from exc
+        stamp.write_text(wanted)
+
+
+def qemu_version() -> tuple[int, ...]:
+    """The installed QEMU's version; (0,) when there is none."""
+    if not shutil.which(_QEMU):
+        return (0,)
+    found = re.search(r"version (\d+(?:\.\d+)+)", run([_QEMU, "--version"]).output)
+    return tuple(int(part) for part in found[1].split(".")) if found else (0,)
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version)) if version != (0,) else "none"
+
+
+def _module_works(name: str) -> bool:
+    return not run([sys.executable, "-c", f"import {name}"], check=False, merge=True).status
+
+
+def _which(program: str) -> str | None:
+    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

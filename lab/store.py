@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What was measured: every boot with its numbers in SQLite, its raw files in a folder each."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lab import cache
+from lab.config import PROJECT
+from lab.measure import Sample
+from lab.plan import Cell
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS boots (
+    id      TEXT PRIMARY KEY,   -- also the name of its folder below boots/
+    key     TEXT NOT NULL,      -- equal for repetitions of one measurement
+    cell    TEXT NOT NULL,      -- JSON
+    kernel  TEXT NOT NULL,
+    qemu    TEXT NOT NULL,
+    host    TEXT NOT NULL,
+    started REAL NOT NULL,      -- seconds since 1970
+    seconds REAL NOT NULL,
+    outcome TEXT NOT NULL,      -- ok, or the kind of failure
+    reason  TEXT NOT NULL,
+    facts   TEXT NOT NULL       -- JSON: what the guest really was
+);
+CREATE INDEX IF NOT EXISTS boots_by_key ON boots (key);
+CREATE TABLE IF NOT EXISTS samples (
+    boot   TEXT NOT NULL REFERENCES boots (id),
+    metric TEXT NOT NULL,
+    value  REAL NOT NULL,
+    unit   TEXT NOT NULL,
+    PRIMARY KEY (boot, metric)
+);
+"""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One boot out of the store: id, outcome, values by metric, and what the guest was."""
+
+    id: str
+    outcome: str
+    reason: str
+    seconds: float
+    values: dict[str, float]
+    facts: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a boot ran on: measurement key, kernel id, QEMU version, host id."""
+
+    key: str
+    kernel: str
+    qemu: str
+    host: str
+
+
+class Store:
+    """The results folder. Safe to use from several processes; a row appears whole or not at all."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        own = os.environ.get("LAB_RESULTS")
+        self.folder = cache.make_folder(folder or (Path(own) if own else PROJECT / "results"))
+        self._database = self.folder / "lab.sqlite"
+        with self._connection() as connection:
+            connection.executescript(_SCHEMA)
+
+    def boot_folder(self, identity: str) -> Path:
+        """Where the raw files of a boot lie."""
+        return self.folder / "boots" / identity
+
+    def new_boot(self) -> str:
+        """An id for a boot that is about to start; ids sort by time."""
+        return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:6]}"
+
+    def finished(self, key: str) -> list[Stored]:
+        """The successful boots of a measurement, oldest first."""
+        with self._connection() as connection:
+            rows = connection.execute(
+                "SELECT id, outcome, reason, seconds, facts FROM boots"
+                " WHERE key = ? AND outcome = 'ok' ORDER BY started",
+                (key,),
+            ).fetchall()
+            return [
+                Stored(
+                    row[0], row[1], row[2], row[3], _values(connection, row[0]), json.loads(row[4])
+                )
+                for row in rows
+            ]
+
+    def usual_seconds(self) -> float | None:
+        """The mean duration of the last successful boots; None before the first."""
+        with self._connection() as connection:
+            (mean,) = connection.execute(
+                "SELECT avg(seconds) FROM (SELECT seconds FROM boots WHERE outcome = 'ok'"
+                " ORDER BY started DESC LIMIT 40)"
+            ).fetchone()
+            return mean if mean is None else float(mean)
+
+    def add(
+        self,
+        identity: str,
+        cell: Cell,
+        origin: Provenance,
+        started: float,
+        sample: Sample | None,
+        *,
+        outcome: str = "ok",
+        reason: str = "",
+    ) -> None:
+        """Write down a boot that ended, well or not."""
+        facts = dict(sample.facts) if sample else {}
+        with cache.disk_space_matters(self.folder), self._connection() as connection:
+            connection.execute(
+                "INSERT INTO boots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(identity, origin.key, json.dumps(asdict(cell)), origin.kernel, origin.qemu),
+                    *(origin.host, started, time.time() - started, outcome, reason),
+                    json.dumps(facts),
+                ),
+            )
+            if sample:
+                connection.executemany(
+                    "INSERT INTO samples VALUES (?, ?, ?, ?)",
+                    [(identity, m, value, sample.units[m]) for m, value in sample.values.items()],
+                )
+
+    def forget_unfinished(self) -> None:
+        """Delete the folders of boots that were cut off and so never written down."""
+        folders = {path.name: path for path in (self.folder / "boots").glob("*")}
+        with self._connection() as connection:
+            known = {row[0] for row in connection.execute("SELECT id FROM boots")}
+        for name in folders.keys() - known:
+            shutil.rmtree(folders[name], ignore_errors=True)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self._database, timeout=60)) as connection, connection:
+            yield connection
+
+
+def _values(connection: sqlite3.Connection, boot: str) -> dict[str, float]:
+    rows = connection.execute("SELECT metric, value FROM samples WHERE boot = ?", (boot,))
+    return {str(metric): float(value) for metric, value in rows}

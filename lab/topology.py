@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Topologies: the emulated hardware of a guest, one TOML file each in configs/guest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from lab.config import PROJECT, Model, load, named
+from lab.errors import GuestError, UsageError
+
+FOLDER = PROJECT / "configs/guest"
+
+
+class Disk(Model):
+    """How the agent finds the disk under test.
+
+    by: ``nvme`` (value is the serial number), ``scsi`` (the host driver's name) or ``name``.
+    """
+
+    by: Literal["nvme", "scsi", "name"]
+    value: str
+
+
+class Topology(Model):
+    """One emulated machine.
+
+    Strings may contain {hw_queues} and {size_mib}; the second is what the workload asks for.
+    """
+
+    title: str
+    hw_queues: int = Field(ge=1, le=128, description="hardware queues the disk must have")
+    cpus: int = Field(default=2, ge=1, description="vCPUs that are online")
+    memory_mib: int = Field(default=2048, ge=256, description="memory, the disk's own not counted")
+    holds_data: bool = Field(description="whether the disk keeps what is written to it")
+    disk_in_memory: bool = Field(default=False, description="the guest's memory holds the disk")
+    devices: tuple[str, ...] = Field(default=(), description="QEMU -device arguments")
+    drive: bool = Field(default=False, description="give QEMU a drive with the id disk")
+    kernel_parameters: tuple[str, ...] = ()
+    null_blk: dict[str, int | str] | None = Field(
+        default=None, description="configfs attributes of a null_blk disk"
+    )
+    disk: Disk
+    queue: dict[str, int | str] = Field(
+        default={}, description="queue/ attributes, written before the scheduler is chosen"
+    )
+    device: dict[str, int | str] = Field(default={}, description="device/ attributes")
+    effective: dict[str, int | str] = Field(
+        default={}, description="facts that the guest must report, beside hw_queues"
+    )
+
+    @property
+    def possible_cpus(self) -> int:
+        """CPUs the guest must believe possible: drivers cut their queues to that number."""
+        return max(self.cpus, self.hw_queues)
+
+    def fill(self, text: int | str, size_mib: int) -> str:
+        """Replace the placeholders of a value."""
+        try:
+            return str(text).format(hw_queues=self.hw_queues, size_mib=size_mib)
+        except (KeyError, IndexError) as exc:
+            raise UsageError(
+                f"unknown placeholder {exc} in {text!r}", hint="known: {hw_queues}, {size_mib}"
+            ) from exc
+
+    def setup_steps(self, size_mib: int) -> list[str]:
+        """The agent's steps that bring the disk up as this topology says."""
+        steps = []
+        if self.null_blk is not None:
+            pairs = [f"{name}={self.fill(v, size_mib)}" for name, v in self.null_blk.items()]
+            steps.append(f"null_blk {self.disk.value} {' '.join(pairs)}")
+        steps.append(f"disk {self.disk.by} {self.disk.value}")
+        for name, value in self.queue.items():
+            steps.append(f"queue {name}={value}")
+        for name, value in self.device.items():
+            steps.append(f"device {name}={value}")
+        return steps
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A fact that is not what the topology says."""
+
+    fact: str
+    wanted: str
+    found: str
+
+
+def get(name: str) -> Topology:
+    """The topology called name; UsageError names the nearest one."""
+    return load(named(FOLDER, name, ".toml", "topology"), Topology)
+
+
+def mismatches(topology: Topology, scheduler: str, facts: Mapping[str, str]) -> Iterable[Mismatch]:
+    """Every fact in which the guest differs from its topology."""
+    wanted = {
+        "hw_queues": str(topology.hw_queues),
+        "online_cpus": "0" if topology.cpus == 1 else f"0-{topology.cpus - 1}",
+        **{f"queue/{name}": str(value) for name, value in topology.queue.items()},
+        **{f"device/{name}": str(value) for name, value in topology.device.items()},
+        **{name: str(value) for name, value in topology.effective.items()},
+    }
+    for fact, value in wanted.items():
+        if facts.get(fact) != value:
+            yield Mismatch(fact, value, facts.get(fact, "nothing"))
+    if f"[{scheduler}]" not in facts.get("queue/scheduler", ""):
+        yield Mismatch("queue/scheduler", scheduler, facts.get("queue/scheduler", "nothing"))
+
+
+def require_match(name: str, topology: Topology, scheduler: str, facts: Mapping[str, str]) -> None:
+    """Raise GuestError unless the guest is what its topology says."""
+    wrong = list(mismatches(topology, scheduler, facts))
+    if wrong:
+        lines = [f"{m.fact}: wanted {m.wanted}, the guest has {m.found}" for m in wrong]
+        raise GuestError(
+            "mismatch",
+            f"the guest is not the topology {name}: {'; '.join(lines)}",
+            where=str(FOLDER / f"{name}.toml"),
+        )
