@@ -7,7 +7,7 @@ ENGINE  ?=
 LAB      = .venv/bin/lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab-run doctor test check format clean
+.PHONY: help setup lab-run doctor test bench check format clean
 
 help: ## show this text
 	@echo 'A performance lab for the kernel block layer. Commands:'
@@ -26,6 +26,9 @@ doctor: setup ## what this machine has and which engines work on it
 
 test: setup ## all tests, real guests included
 	@.venv/bin/pytest
+
+bench: setup ## measure the exact engine itself: exactness, speed, tolerance
+	@$(LAB) bench
 
 check: setup ## format, lint, types and the tests that need no guest
 	@.venv/bin/ruff format --check --quiet . || { echo 'run: make format'; exit 1; }

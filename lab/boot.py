@@ -95,11 +95,12 @@ class _Watch:
 def run(
     machine: Machine,
     orders: Orders,
-    watch_phase: Callable[[str], None] = lambda phase: None,
+    observe: Callable[[str], None] = lambda phase: None,
 ) -> Boot:
     """Boot a machine, let it carry out orders, and return what it sent.
 
-    watch_phase is told every phase as it is entered. Raises GuestError: ``panic`` when the kernel
+    observe is called with the current phase many times a second; what it raises ends the guest.
+    Raises GuestError: ``panic`` when the kernel
     died, ``hang`` when a phase passed its deadline, ``failed`` when a step failed, ``died`` when
     QEMU ended by itself. Console and command line stay in machine.folder in any case.
     """
@@ -110,7 +111,7 @@ def run(
     argv, log = qemu.command(machine), folder / _log_name(machine)
     try:
         with supervised(argv, log=log, cwd=folder, env=_environment(folder)) as guest:
-            _follow(guest, machine, orders, watch, watch_phase)
+            _follow(guest, machine, orders, watch, observe)
             if watch.done:
                 guest.wait(_EXIT_S)
             alive = guest.poll() is None
@@ -149,7 +150,7 @@ def _follow(
     machine: Machine,
     orders: Orders,
     watch: _Watch,
-    watch_phase: Callable[[str], None],
+    observe: Callable[[str], None],
 ) -> None:
     """Read records until the guest is done, gone or late."""
     reader = Reader()
@@ -158,8 +159,7 @@ def _follow(
             alive = guest.poll() is None
             for record in reader.feed(stream.read()):
                 watch.take(record)
-                if record.kind == "phase":
-                    watch_phase(record.name)
+            observe(watch.phase)
             if not alive:
                 return
             allowed = orders.deadlines_s.get(watch.phase, orders.deadlines_s["boot"])

@@ -10,6 +10,7 @@ import click
 
 from lab import (
     __version__,
+    bench,
     cache,
     config,
     host,
@@ -106,7 +107,15 @@ def build(
 @_patches
 @_fragments
 @click.option(
-    "--engine", type=click.Choice([*Engine]), help="Default: kvm where it works, else tcg."
+    "--engine",
+    type=click.Choice([e.value for e in Engine]),
+    help="Default: kvm where it works, else tcg.",
+)
+@click.option(
+    "--cpus",
+    default=0,
+    type=click.IntRange(0, 64),
+    help="vCPUs; default: the topology's, icount 1.",
 )
 @click.option("--topology", "topologies", multiple=True, help="Only this one; several times.")
 @click.option("--scheduler", "schedulers", multiple=True, help="Only this one; several times.")
@@ -124,6 +133,7 @@ def run(
     patches: tuple[Path, ...],
     fragments: tuple[str, ...],
     engine: str | None,
+    cpus: int,
     topologies: tuple[str, ...],
     schedulers: tuple[str, ...],
     workloads: tuple[str, ...],
@@ -137,7 +147,8 @@ def run(
     """
     progress = Progress()
     chosen = profile.get(profile_name)
-    selection = Selection(topologies, schedulers, workloads, tuple(map(_setting, settings)))
+    changes = tuple(map(_setting, settings))
+    selection = Selection(topologies, schedulers, workloads, changes, cpus)
     planned = plan.cells(chosen, selection, Engine(engine or Engine.TCG))
     if unused := plan.unused_parameters(selection, planned):
         raise UsageError(f"no selected workload has the parameter {unused[0]!r}")
@@ -157,6 +168,83 @@ def run(
     click.echo(f"Raw files: {store.folder / 'boots'}")
     if failed := table.failures(outcomes):
         raise LabError(f"{sum(bool(o.failure) for o in outcomes)} cell(s) failed:\n{failed}")
+
+
+@lab.command()
+@click.option("--topology", "topology_name", default="nullb_mq", show_default=True)
+@click.option("--workload", "workload_name", default="randread_burst", show_default=True)
+@click.option(
+    "--scheduler",
+    "schedulers",
+    multiple=True,
+    default=("mq-deadline",),
+    show_default=True,
+    help="One to compare kernels under it; two to compare them on one kernel.",
+)
+@click.option("--cpus", default=1, show_default=True, type=click.IntRange(1, 64), help="vCPUs.")
+@click.option("--rows", default=25, show_default=True, help="How many functions to show.")
+@_profile
+@_tree
+@_patches
+def diff(
+    topology_name: str,
+    workload_name: str,
+    schedulers: tuple[str, ...],
+    cpus: int,
+    rows: int,
+    profile_name: str,
+    spec: str | None,
+    patches: tuple[Path, ...],
+) -> None:
+    """Show by function what an I/O costs more or less: instructions, exact to the last digit.
+
+    Compares the kernel without and with patches, or two schedulers on one kernel.
+
+    Examples: lab diff --scheduler bfq --patch 0001-my.patch;
+    lab diff --scheduler none --scheduler mq-deadline
+    """
+    if (
+        len(schedulers) > 2
+        or (len(schedulers) == 2 and patches)
+        or len(schedulers) + bool(patches) < 2
+    ):
+        raise UsageError(
+            "nothing to compare, or too much",
+            hint="give two --scheduler, or one --scheduler and at least one --patch",
+        )
+    progress, store, chosen = Progress(), Store(), profile.get(profile_name)
+    arms: list[tuple[str, tuple[Path, ...], str]] = (
+        [("before", (), schedulers[0]), ("after", patches, schedulers[0])]
+        if patches
+        else [(name, (), name) for name in schedulers]
+    )
+    costs = []
+    for label, applied, scheduler in arms:
+        progress.say(f"{label}:")
+        built = pipeline.prepare_kernel(spec or chosen.tree, applied, chosen.kernel, progress)
+        bench = pipeline.prepare(built, progress)
+        selection = Selection((topology_name,), (scheduler,), (workload_name,), cpus=cpus)
+        cells = plan.cells(chosen, selection, Engine.ICOUNT)
+        costs.append(pipeline.cost_of(bench, cells[0], store, progress))
+    click.echo(table.cost_difference((arms[0][0], arms[1][0]), (costs[0], costs[1]), rows))
+
+
+@lab.command("bench")
+@click.option("--repeat", default=20, show_default=True, type=click.IntRange(2))
+@_profile
+def bench_command(repeat: int, profile_name: str) -> None:
+    """Measure the exact engine itself: is it exact, how fast is it, how near is near-exact."""
+    progress, chosen = Progress(), profile.get(profile_name)
+    built = pipeline.prepare_kernel(chosen.tree, (), chosen.kernel, progress)
+    prepared = pipeline.prepare(built, progress)
+    if prepared.plugin is None:
+        raise LabError("the plugin cannot be compiled here", hint="install a C compiler")
+    sound = bench.repetitions(prepared, repeat, click.echo)
+    sound &= bench.side_by_side(prepared, click.echo)
+    bench.near_exact(prepared, 5, click.echo)
+    bench.speed(prepared, click.echo)
+    if not sound:
+        raise LabError("the exact engine is not exact on this host")
 
 
 @lab.command("list")

@@ -45,7 +45,8 @@ class BuildError(LabError):
 class GuestError(LabError):
     """A guest that did not do its work.
 
-    outcome is one word for reports: ``panic``, ``hang``, ``mismatch``, ``failed`` or ``died``.
+    outcome is one word for reports: ``panic``, ``hang``, ``mismatch``, ``failed``, ``garbled``
+    or ``died``.
     """
 
     def __init__(self, outcome: str, what: str, *, where: str = "", hint: str = "") -> None:
@@ -53,8 +54,11 @@ class GuestError(LabError):
         self.outcome = outcome
 
 
-class ChannelError(LabError):
-    """Bytes on the result channel that the agent cannot have written."""
+class ChannelError(GuestError):
+    """Bytes on the result channel that the agent cannot have written (outcome ``garbled``)."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__("garbled", what)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

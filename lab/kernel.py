@@ -57,8 +57,18 @@ class Kernel:
 
     @property
     def image(self) -> Path:
-        """The image to boot."""
+        """The compressed image, for boots whose start-up does not count."""
         return self.folder / "bzImage"
+
+    @property
+    def system_map(self) -> Path:
+        """The addresses of its functions."""
+        return self.folder / "System.map"
+
+    @property
+    def vmlinux(self) -> Path:
+        """The uncompressed image: QEMU starts it through PVH, without a decompressor."""
+        return self.folder / "vmlinux"
 
 
 def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:

@@ -7,12 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import boot, cache, dbench, fio, qemu, topology, workload
-from lab.boot import Orders
+from lab import boot, cache, console, cost, dbench, fio, qemu, topology, workload
+from lab.boot import Boot, Orders
+from lab.errors import GuestError
 from lab.guestroot import GuestRoot
 from lab.kernel import Kernel
 from lab.plan import Cell
+from lab.plugin import MARKER, symbols
+from lab.plugin import phases as read_phases
 from lab.qemu import Machine
+from lab.topology import Topology
+from lab.workload import Workload
 
 _BOOT_S = 90.0
 _SETUP_S = 60.0
@@ -32,9 +37,15 @@ class Sample:
     phases_s: Mapping[str, float]
 
 
+def hardware(cell: Cell) -> Topology:
+    """The topology of a cell, with the cell's number of vCPUs."""
+    own = topology.get(cell.topology)
+    return own.model_copy(update={"cpus": cell.cpus}) if cell.cpus else own
+
+
 def orders(cell: Cell) -> Orders:
     """What the agent has to do for a cell."""
-    machine, work = topology.get(cell.topology), workload.get(cell.workload)
+    machine, work = hardware(cell), workload.get(cell.workload)
     parameters = dict(cell.parameters)
     size_mib = work.disk_mib(parameters)
     clients = int(parameters.get("clients", 0))
@@ -44,15 +55,15 @@ def orders(cell: Cell) -> Orders:
     if work.filesystem:
         steps += [f"mkfs {work.filesystem}", f"mount {work.filesystem}"]
     if work.tool == "fio":
-        files["job.fio"] = workload.fio_job(cell.workload, parameters)
-        steps += ["phase workload", "fio job.fio"]
+        files = _fio_jobs(cell, work)
+        steps += ["phase workload", *(f"fio {name}" for name in _fio_runs(cell))]
     else:
         load = dbench.load_file()
-        files |= {"loadfile": load.text, "tree": load.tree}
+        files = {"loadfile": load.text, "tree": load.tree}
         steps += [f"tree {clients}", "phase workload", f"dbench {clients} {seconds:.0f}"]
     factor = _SEALED_FACTOR if cell.engine.sealed else 2.0
     deadlines = {
-        "boot": _BOOT_S + (factor if cell.engine.sealed else 0.0),
+        "boot": _BOOT_S,
         "agent": _SETUP_S,
         "setup": _SETUP_S + _PER_CLIENT_S * clients,
         "workload": _WORKLOAD_S + factor * seconds + _PER_CLIENT_S * clients,
@@ -60,38 +71,72 @@ def orders(cell: Cell) -> Orders:
     return Orders(tuple(steps), deadlines, files)
 
 
-def machine(cell: Cell, kernel: Kernel, guest: GuestRoot, folder: Path) -> Machine:
-    """The guest that a cell needs."""
+def _fio_runs(cell: Cell) -> tuple[str, ...]:
+    """The fio runs of a cell by name: one, or for the exact engine a warm-up and the two points.
+
+    The warm-up takes what happens only once: first allocations, first page faults.
+    """
+    return ("few", "few", "many") if cell.engine.sealed else ("fio",)
+
+
+def _fio_jobs(cell: Cell, work: Workload) -> dict[str, str]:
+    """The job files that the runs need."""
+    parameters = dict(cell.parameters)
+    if not cell.engine.sealed:
+        return {"fio.fio": workload.fio_job(cell.workload, parameters)}
+    points = zip(("few", "many"), work.exact_ios, strict=True)
+    return {
+        f"{name}.fio": workload.fio_job(cell.workload, {**parameters, "ios": ios})
+        for name, ios in points
+    }
+
+
+def machine(
+    cell: Cell, kernel: Kernel, guest: GuestRoot, folder: Path, plugin: Path | None
+) -> Machine:
+    """The guest that a cell needs; plugin counts instructions when the engine is sealed."""
     work = workload.get(cell.workload)
+    counted = plugin if cell.engine.sealed else None
     return Machine(
         kernel,
         guest,
-        topology.get(cell.topology),
+        hardware(cell),
         cell.engine,
         folder,
         size_mib=work.disk_mib(dict(cell.parameters)),
         backed=work.filesystem is not None,
+        plugin=counted,
+        marker=symbols(kernel.system_map).address(MARKER) if counted else 0,
     )
 
 
-def key(cell: Cell, kernel: Kernel, guest: GuestRoot, qemu_version: str, host: str) -> str:
+def key(
+    cell: Cell,
+    kernel: Kernel,
+    guest: GuestRoot,
+    qemu_version: str,
+    host: str,
+    plugin: Path | None = None,
+) -> str:
     """What makes two boots of a cell repetitions of one measurement.
 
-    It is a hash of everything that is executed: kernel, guest root, QEMU, its command line and
-    the agent's orders; for engines that measure host time, of the host too.
+    It is a hash of everything that is executed: kernel, guest root, QEMU (its firmware comes with
+    it), its command line, the plugin and the agent's orders; for engines that measure host time,
+    of the host too.
     """
-    nowhere = machine(cell, kernel, guest, Path("/folder"))
+    nowhere = machine(cell, kernel, guest, Path("/folder"), None)
     return cache.key(
         "cell",
-        1,
+        2,
         kernel.id,
         guest.id,
         qemu_version,
         qemu.kernel_parameters(nowhere),
         qemu.devices(nowhere),
+        qemu.clock(nowhere.engine),
         [cell.engine, nowhere.topology.cpus, nowhere.memory_mib, nowhere.backed],
         orders(cell).archive().hex(),
-        None if cell.engine.sealed else host,
+        (plugin.parent.name if plugin else None) if cell.engine.sealed else host,
     )
 
 
@@ -100,25 +145,52 @@ def measure(
     kernel: Kernel,
     guest: GuestRoot,
     folder: Path,
-    watch_phase: Callable[[str], None] = lambda phase: None,
+    observe: Callable[[str], None] = lambda phase: None,
+    plugin: Path | None = None,
 ) -> Sample:
     """Boot a cell once in folder, where its raw outputs stay, and return its numbers.
 
     Raises GuestError when the guest fails, is not what its topology says, or prints what cannot be
     understood.
     """
-    done = boot.run(machine(cell, kernel, guest, folder), orders(cell), watch_phase)
+    guest_machine = machine(cell, kernel, guest, folder, plugin)
+    done = boot.run(guest_machine, orders(cell), observe)
     for name, content in done.outputs.items():
         (folder / name).write_text(content)
-    topology.require_match(cell.topology, topology.get(cell.topology), cell.scheduler, done.facts)
-    parameters = dict(cell.parameters)
+    topology.require_match(cell.topology, hardware(cell), cell.scheduler, done.facts)
     if workload.get(cell.workload).tool == "fio":
-        values, units = fio.metrics(done.outputs.get("fio.json", "")), fio.UNITS
+        values, units = _fio_values(cell, guest_machine, done), {**fio.UNITS, **cost.UNITS}
     else:
-        values = dbench.metrics(
-            done.outputs.get("dbench.log", ""),
-            int(parameters["clients"]),
-            float(parameters["seconds"]),
-        )
-        units = dbench.UNITS
+        values, units = _dbench_values(cell, done), dbench.UNITS
     return Sample(values, units, done.facts, done.phases_s)
+
+
+def _dbench_values(cell: Cell, done: Boot) -> dict[str, float]:
+    parameters = dict(cell.parameters)
+    log = done.outputs.get("dbench.log", "")
+    return dbench.metrics(log, int(parameters["clients"]), float(parameters["seconds"]))
+
+
+def _fio_values(cell: Cell, guest: Machine, done: Boot) -> dict[str, float]:
+    """Fio's numbers of the last run and, from the exact engine, the cost of an I/O."""
+    last = _fio_runs(cell)[-1]
+    values = fio.metrics(done.outputs.get(f"{last}.json", ""))
+    if not cell.engine.sealed:
+        return values
+    ios = values["ios"] - fio.metrics(done.outputs.get("few.json", ""))["ios"]
+    if ios <= 0:
+        raise GuestError("failed", "both runs of the exact engine did the same number of I/Os")
+    stamps = console.marks(guest.console.read_text(errors="replace"))
+    values["guest_ns_per_io"] = ((stamps[5] - stamps[4]) - (stamps[3] - stamps[2])) * 1e9 / ios
+    if guest.plugin:
+        phases = read_phases(guest.counts.read_text())
+        # Boot, then for each of the three runs the run and what follows it.
+        few, many = phases[3], phases[5]
+        found = cost.slope(few, many, int(ios), symbols(guest.kernel.system_map))
+        (guest.folder / "cost.tsv").write_text(cost.to_text(found))
+        everything = sum(phase.user + phase.kernel_total for phase in phases)
+        measured = sum(phase.user + phase.kernel_total for phase in (few, many))
+        values["kernel_insns_per_io"] = found.kernel_total
+        values["user_insns_per_io"] = found.user
+        values["measured_share"] = 100 * measured / everything
+    return values

@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
-from lab import cache, guestroot, host, kernel, measure, plan, source, tree
-from lab.errors import GuestError
+from lab import cache, exact, guestroot, host, kernel, measure, plan, plugin, qemu, source, tree
+from lab.cost import Cost, from_text
+from lab.errors import GuestError, LabError, UsageError
 from lab.guestroot import GuestRoot
 from lab.host import Report
 from lab.kernel import Kernel
@@ -22,8 +25,7 @@ from lab.plan import Cell, Selection
 from lab.profile import Profile
 from lab.progress import Progress, duration
 from lab.store import Provenance, Store
-from lab.table import Outcome, number
-from lab.workload import get as get_workload
+from lab.table import Outcome, headline, number
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Bench:
     kernel: Kernel
     guest: GuestRoot
     host: Report
+    plugin: Path | None = None
 
 
 def prepare_kernel(
@@ -57,7 +60,8 @@ def prepare(
         guest = guestroot.build(progress)
     with progress.phase("engines"):
         report = host.examine(proof or built, guest, progress, fresh=fresh)
-    return Bench(built, guest, report)
+        counter = plugin.compiled(qemu.BINARY, report.facts.qemu)
+    return Bench(built, guest, report, counter)
 
 
 def matrix(
@@ -75,14 +79,48 @@ def matrix(
     """
     engine = host.chosen(bench.host, engine_name)
     cells = plan.cells(profile, selection, engine)
-    with (
-        progress.phase("measuring"),
-        cache.lock(store.folder / "lock", progress, "measuring into these results"),
-    ):
+    return measured(bench, cells, profile.boots, store, progress)
+
+
+def measured(
+    bench: Bench, cells: Sequence[Cell], boots: int, store: Store, progress: Progress
+) -> list[Outcome]:
+    """Measure cells of one engine; what the store already has is not run again.
+
+    The exact engine proves that it is exact first, and needs one boot a cell: more are equal.
+    """
+    engine = cells[0].engine
+    with progress.phase("measuring"), ExitStack() as locks:
+        locks.enter_context(cache.lock(store.folder / "lock", progress, "using these results"))
+        if not engine.sealed:  # two labs that measure host time would disturb each other
+            locks.enter_context(cache.lock(cache.root() / "measuring", progress, "measuring"))
         store.forget_unfinished()
-        runner = _Runner(bench, store, progress, profile.boots)
+        if engine.sealed:
+            version = bench.host.facts.qemu
+            exact.require_sound(bench.kernel, bench.guest, bench.plugin, version, progress)
+        runner = _Runner(bench, store, progress, 1 if engine.sealed else boots)
         workers = (os.cpu_count() or 1) if engine.sealed else 1
         return runner.run(cells, workers)
+
+
+def cost_of(bench: Bench, cell: Cell, store: Store, progress: Progress) -> Cost:
+    """What an I/O of an fio cell costs by function, measured or out of the store.
+
+    Raises LabError when the guest fails or no plugin can count, UsageError for a cell that the
+    exact engine cannot give a cost for.
+    """
+    if bench.plugin is None:
+        raise LabError(
+            "instructions cannot be told by function: no compiler, or a QEMU without plugins",
+            hint="`lab doctor` shows what this machine has",
+        )
+    (outcome,) = measured(bench, [cell], 1, store, progress)
+    if outcome.failure:
+        raise LabError(f"{cell} failed: {outcome.failure}")
+    path = store.boot_folder(outcome.boots[-1].id) / "cost.tsv"
+    if not path.exists():
+        raise UsageError(f"{cell.workload} has no cost per I/O", hint="choose an fio workload")
+    return from_text(path.read_text())
 
 
 class _Runner:
@@ -95,6 +133,7 @@ class _Runner:
         self._boots = boots
         self._qemu = bench.host.facts.qemu
         self._host = host.identity()
+        self._stop = Event()
         self._failures: dict[Cell, str] = {}
         self._done = 0
         self._total = 0
@@ -115,7 +154,8 @@ class _Runner:
                 for job in jobs:
                     job.result()
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
+                self._stop.set()  # the running guests end at their next look at it
+                pool.shutdown(cancel_futures=True)
                 raise
         return [
             Outcome(cell, tuple(self._store.finished(key)), self._failures.get(cell, ""))
@@ -123,7 +163,8 @@ class _Runner:
         ]
 
     def _key(self, cell: Cell) -> str:
-        return measure.key(cell, self._bench.kernel, self._bench.guest, self._qemu, self._host)
+        bench = self._bench
+        return measure.key(cell, bench.kernel, bench.guest, self._qemu, self._host, bench.plugin)
 
     def _missing(self, keys: dict[Cell, str]) -> list[Cell]:
         """The boots to run, all cells once, then all twice, so that drift is spread evenly."""
@@ -136,20 +177,24 @@ class _Runner:
         ]
 
     def _boot(self, cell: Cell, key: str) -> None:
-        identity = self._store.new_boot()
+        bench, identity = self._bench, self._store.new_boot()
         folder = self._store.boot_folder(identity)
-        origin = Provenance(key, self._bench.kernel.id, self._qemu, self._host)
+        origin = Provenance(key, bench.kernel.id, self._qemu, self._host)
         started = time.time()
         phase = "boot"
 
-        def note(entered: str) -> None:
+        def observe(current: str) -> None:
             nonlocal phase
-            phase = entered
+            phase = current
+            if self._stop.is_set():
+                raise CancelledError
 
         title = str(cell)
         try:
             with self._progress.live(title, lambda: phase):
-                sample = measure.measure(cell, self._bench.kernel, self._bench.guest, folder, note)
+                sample = measure.measure(
+                    cell, bench.kernel, bench.guest, folder, observe, bench.plugin
+                )
         except GuestError as exc:
             why = (exc.outcome, str(exc))
             self._store.add(identity, cell, origin, started, None, outcome=why[0], reason=why[1])
@@ -157,7 +202,7 @@ class _Runner:
             self._report(title, f"FAILED: {exc.outcome}", time.time() - started)
             return
         self._store.add(identity, cell, origin, started, sample)
-        metric = get_workload(cell.workload).metric
+        metric = headline(cell, sample.values)
         shown = f"{number(sample.values[metric])} {sample.units[metric]}"
         self._report(title, shown, time.time() - started)
 

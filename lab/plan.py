@@ -19,13 +19,18 @@ SCHEDULERS = ("none", "mq-deadline", "bfq", "kyber")
 
 @dataclass(frozen=True)
 class Cell:
-    """One thing to measure. parameters are the workload's, sorted by name."""
+    """One thing to measure.
+
+    parameters are the workload's, sorted by name; cpus is the number of vCPUs when it is not the
+    topology's own.
+    """
 
     topology: str
     scheduler: str
     workload: str
     parameters: tuple[tuple[str, Value], ...]
     engine: Engine
+    cpus: int = 0
     arm: str = "stock"
 
     def __str__(self) -> str:
@@ -47,6 +52,7 @@ class Selection:
     schedulers: tuple[str, ...] = ()
     workloads: tuple[str, ...] = ()
     parameters: tuple[tuple[str, tuple[Value, ...]], ...] = ()
+    cpus: int = 0
 
     def check(self) -> None:
         """Raise UsageError for a name that does not exist."""
@@ -67,6 +73,8 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
     Raises UsageError for unknown names and when nothing is selected.
     """
     selection.check()
+    # One vCPU is the exact engine's default: it shows path length, and that needs no second one.
+    cpus = selection.cpus or (1 if engine.sealed else 0)
     found: dict[Cell, None] = {}
     for block in profile.matrix:
         wanted = itertools.product(
@@ -77,7 +85,7 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
         for work, machine, scheduler in wanted:
             _require_possible(work, machine)
             for parameters in _parameter_sets(work, profile, selection):
-                found[Cell(machine, scheduler, work, parameters, engine)] = None
+                found[Cell(machine, scheduler, work, parameters, engine, cpus)] = None
     if not found:
         raise UsageError(
             "the selection leaves no cell of the profile's matrix",

@@ -43,13 +43,18 @@ _PARAMETERS = (
 _ICOUNT = ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
 _ICOUNT_CLOCK = ("-rtc", "base=2024-01-01,clock=vm", "-seed", "1")
 _CPU = "qemu64,+x2apic"
+# A sealed guest needs entropy from somewhere, and collecting it from timing costs 0.2 G
+# instructions; RDRAND follows QEMU's -seed, so it is the same in every run.
+_SEALED_CPU = f"{_CPU},+rdrand"
 
 
 @dataclass(frozen=True)
 class Machine:
     """One guest to be: everything its command line depends on.
 
-    folder is where cell.tar and madt.aml lie and where results and console.log will.
+    folder is where cell.tar and madt.aml lie and where results and console.log will; plugin
+    counts a sealed guest's instructions and starts a new phase when the guest reaches the address
+    marker.
     """
 
     kernel: Kernel
@@ -60,6 +65,13 @@ class Machine:
     size_mib: int = 16
     backed: bool = False
     parameters: tuple[str, ...] = ()
+    plugin: Path | None = None
+    marker: int = 0
+
+    @property
+    def counts(self) -> Path:
+        """Where the plugin writes the instruction counts of a sealed guest."""
+        return self.folder / "insns"
 
     @property
     def results(self) -> Path:
@@ -96,6 +108,11 @@ def kernel_parameters(machine: Machine) -> list[str]:
     return parameters + list(machine.parameters)
 
 
+def clock(engine: Engine) -> list[str]:
+    """How an engine executes and keeps time, the processor model included."""
+    return [*_ICOUNT, *_ICOUNT_CLOCK, _SEALED_CPU] if engine.sealed else [_CPU]
+
+
 def devices(machine: Machine) -> list[str]:
     """Arguments for the topology's hardware and the lab's channels, the same for all engines."""
     topology = machine.topology
@@ -125,17 +142,24 @@ def _drive(machine: Machine) -> str:
 
 def _sealed(machine: Machine) -> list[str]:
     topology = machine.topology
-    append = ["console=ttyS0", *kernel_parameters(machine)]
+    append = ["console=ttyS0", "no_timer_check", *kernel_parameters(machine)]
     return [
         BINARY,
-        *("-M", "q35", *_ICOUNT, *_ICOUNT_CLOCK, "-cpu", _CPU),
+        *("-M", "q35", *_ICOUNT, *_ICOUNT_CLOCK, "-cpu", _SEALED_CPU),
         *("-smp", str(topology.cpus), "-m", f"{machine.memory_mib}M"),
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-serial", f"file:{machine.console}"),
         *devices(machine),
-        *("-kernel", str(machine.kernel.image), "-initrd", str(machine.guest.initramfs)),
+        *_plugin(machine),
+        *("-kernel", str(machine.kernel.vmlinux), "-initrd", str(machine.guest.initramfs)),
         *("-append", " ".join(append)),
     ]
+
+
+def _plugin(machine: Machine) -> list[str]:
+    if machine.plugin is None:
+        return []
+    return ["-plugin", f"{machine.plugin},out={machine.counts},marker={machine.marker:x}"]
 
 
 def _virtme(machine: Machine) -> list[str]:

@@ -12,12 +12,17 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from lab import workload
+from lab import cost, workload
+from lab.cost import Cost
 from lab.plan import Cell
 from lab.store import Stored
 
 _WIDTH = 80
 _NOTHING = "-"
+_EXACT = {
+    "kernel_insns_per_io": "kernel instructions per I/O",
+    "guest_ns_per_io": "guest nanoseconds (instructions and idle time) per I/O",
+}
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,38 @@ def failures(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(f"  {o.cell}: {o.failure}" for o in outcomes if o.failure)
 
 
+def headline(cell: Cell, values: Mapping[str, float]) -> str:
+    """The metric that stands for a cell: its cost from the exact engine, else the workload's."""
+    exact = ("kernel_insns_per_io", "guest_ns_per_io")
+    own = workload.get(cell.workload).metric
+    return next((name for name in exact if cell.engine.sealed and name in values), own)
+
+
+def cost_difference(names: tuple[str, str], costs: tuple[Cost, Cost], rows: int) -> str:
+    """Instructions per I/O of two measurements: totals, then what changed by function."""
+    before, after = costs
+    changed = cost.changes(before, after)
+    table = _table(f"Kernel instructions per I/O by function: {names[0]} -> {names[1]}")
+    table.add_column("function")
+    for title in (*names, "difference"):
+        table.add_column(title, justify="right")
+    shown = [(c.function, c.before, c.after) for c in changed[:rows]]
+    if rest := changed[rows:]:
+        shown.append((f"{len(rest)} more", sum(c.before for c in rest), sum(c.after for c in rest)))
+    same = len(before.kernel.keys() | after.kernel.keys()) - len(changed)
+    unchanged = before.kernel_total - sum(c.before for c in changed)
+    shown.append((f"{same} unchanged", unchanged, unchanged))
+    for function, one, other in shown:
+        table.add_row(function, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+,.2f}")
+    table.add_section()
+    for name, one, other in (
+        ("kernel", before.kernel_total, after.kernel_total),
+        ("user space", before.user, after.user),
+    ):
+        table.add_row(name, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+,.2f}")
+    return _text(table)
+
+
 def number(value: float | None) -> str:
     """A value with about four significant digits, thousands separated."""
     if value is None:
@@ -72,10 +109,13 @@ def number(value: float | None) -> str:
 
 
 def _workload_table(name: str, outcomes: Sequence[Outcome]) -> str:
-    work = workload.get(name)
-    engine = outcomes[0].cell.engine
+    work, first = workload.get(name), outcomes[0].cell
     boots = max(len(outcome.boots) for outcome in outcomes)
-    table = _table(f"{work.title}\n{work.unit}, {work.better} is better, {engine}, {boots} boot(s)")
+    values = next((boot.values for o in outcomes for boot in o.boots), {})
+    metric = headline(first, values)
+    exact = metric != work.metric
+    meaning = f"{_EXACT[metric]}, lower" if exact else f"{work.unit}, {work.better}"
+    table = _table(f"{work.title}\n{meaning} is better, {first.engine}, {boots} boot(s)")
     schedulers = list(dict.fromkeys(outcome.cell.scheduler for outcome in outcomes))
     table.add_column("topology")
     for scheduler in schedulers:
@@ -83,7 +123,7 @@ def _workload_table(name: str, outcomes: Sequence[Outcome]) -> str:
     rows: dict[str, dict[str, str]] = {}
     for outcome in outcomes:
         label = f"{outcome.cell.topology} {outcome.cell.sweep}".strip()
-        shown = "failed" if outcome.failure else number(outcome.value(work.metric))
+        shown = "failed" if outcome.failure else number(outcome.value(metric))
         rows.setdefault(label, {})[outcome.cell.scheduler] = shown
     for label, found in rows.items():
         table.add_row(label, *(found.get(scheduler, _NOTHING) for scheduler in schedulers))

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The exact engine's proof of itself: one cell run twice must be equal to the last digit."""
+
+from __future__ import annotations
+
+import json
+from itertools import zip_longest
+from pathlib import Path
+
+from lab import cache, measure
+from lab.errors import LabError
+from lab.guestroot import GuestRoot
+from lab.kernel import Kernel
+from lab.plan import Cell
+from lab.progress import Progress
+from lab.qemu import Engine
+
+# What a boot leaves that must not differ: the console with its time stamps, the result channel
+# with fio's own numbers, the instruction counts of every block of the kernel.
+COMPARED = ("console.log", "results", "insns")
+
+
+def baseline(scheduler: str = "mq-deadline", topology: str = "nullb_mq", cpus: int = 1) -> Cell:
+    """A cell that touches nothing outside the guest."""
+    parameters = (("ios", 0), ("numjobs", 1), ("ramp_seconds", 0), ("seconds", 0))
+    return Cell(topology, scheduler, "randread_burst", parameters, Engine.ICOUNT, cpus)
+
+
+def require_sound(
+    kernel: Kernel, guest: GuestRoot, plugin: Path | None, qemu_version: str, progress: Progress
+) -> None:
+    """Raise LabError when the exact engine is not exact on this host.
+
+    The answer is kept for this kernel, guest root, QEMU and plugin.
+    """
+    record = cache.root() / "host" / f"exact-{_identity(kernel, guest, plugin, qemu_version)}.json"
+    if not record.exists():
+        folders = [cache.root() / "probe" / f"exact-{run}" for run in ("first", "second")]
+        with progress.step("proving that the exact engine is exact"):
+            for folder in folders:
+                cache.remove(folder)
+                measure.measure(baseline(), kernel, guest, folder, plugin=plugin)
+        cache.write_atomically(record, json.dumps(first_difference(*folders)))
+    difference = json.loads(record.read_text())
+    if difference:
+        raise LabError(
+            f"the exact engine is not exact on this host: {difference}",
+            where=str(cache.root() / "probe"),
+            hint=f"to try again delete {record}",
+        )
+
+
+def first_difference(left: Path, right: Path) -> str:
+    """Where two boots' outputs differ first: file, line and both lines; empty when they do not."""
+    for name in COMPARED:
+        if not (left / name).exists() and not (right / name).exists():
+            continue
+        lines = (
+            folder.joinpath(name).read_text(errors="replace").splitlines()
+            for folder in (left, right)
+        )
+        for number, (one, other) in enumerate(zip_longest(*lines, fillvalue="(nothing)"), start=1):
+            if one != other:
+                return f"{name}, line {number}: {one!r} against {other!r}"
+    return ""
+
+
+def _identity(kernel: Kernel, guest: GuestRoot, plugin: Path | None, qemu_version: str) -> str:
+    return cache.key(kernel.id, guest.id, str(plugin), qemu_version)

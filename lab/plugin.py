@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The lab's TCG plugin: compiled at first use for the QEMU at hand, and its output read."""
+
+from __future__ import annotations
+
+import shutil
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache as memoized
+from pathlib import Path
+
+from lab import cache
+from lab.command import CommandError, run
+from lab.config import PROJECT
+from lab.errors import LabError
+
+SOURCE = PROJECT / "lab/plugin/insns.c"
+# The agent calls it to end a phase; nothing else in a guest does.
+MARKER = "__x64_sys_sethostname"
+# Interface versions from QEMU 7.2 (1) on; QEMU says no to one that it does not know.
+_INTERFACES = range(1, 10)
+_FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Instructions executed between two marks: in user space, and in the kernel by address."""
+
+    user: int
+    kernel: Mapping[int, int]
+
+    @property
+    def kernel_total(self) -> int:
+        """All kernel instructions of the phase."""
+        return sum(self.kernel.values())
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """The functions of a kernel, ordered by address."""
+
+    addresses: tuple[int, ...]
+    names: tuple[str, ...]
+
+    def name(self, address: int) -> str:
+        """The function that address lies in."""
+        index = bisect_right(self.addresses, address) - 1
+        return self.names[index] if index >= 0 else "?"
+
+    def address(self, name: str) -> int:
+        """Where a function begins; LabError when the kernel has none of that name."""
+        try:
+            return self.addresses[self.names.index(name)]
+        except ValueError as exc:
+            raise LabError(f"the kernel has no function {name}") from exc
+
+
+def compiled(qemu: str, qemu_version: str) -> Path | None:
+    """The plugin for a QEMU binary, or None without a compiler or without plugin support.
+
+    Raises LabError when it compiles for no interface version that this QEMU takes.
+    """
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler or "-plugin" not in run([qemu, "--help"]).output:
+        return None
+    target = cache.root() / "plugins" / cache.key(cache.file_hash(SOURCE), qemu_version)
+    plugin = target / "insns.so"
+    if plugin.exists():
+        return plugin
+    refusal = ""
+    for interface in _INTERFACES:
+        with cache.building(target) as folder:
+            define = f"-DPLUGIN_API={interface}"
+            run([compiler, *_FLAGS, define, "-o", str(folder / "insns.so"), str(SOURCE)])
+        refusal = _refusal(qemu, plugin)
+        if not refusal:
+            return plugin
+        cache.remove(target)
+    raise LabError(f"this QEMU does not load the plugin: {refusal}", where=str(SOURCE))
+
+
+def _refusal(qemu: str, plugin: Path) -> str:
+    """What QEMU says against the plugin; empty when it loads it."""
+    argv = [qemu, "-M", "none", "-display", "none", "-nodefaults", "-monitor", "stdio"]
+    try:
+        run([*argv, "-plugin", f"{plugin},out=/dev/null"], stdin="quit\n", timeout_s=30)
+    except CommandError as exc:
+        return exc.output.strip().splitlines()[-1]
+    return ""
+
+
+@memoized
+def symbols(system_map: Path) -> Symbols:
+    """The functions listed in a System.map; of several names for one address the first."""
+    found: dict[int, str] = {}
+    for line in system_map.read_text().splitlines():
+        address, kind, name = line.split(maxsplit=2)
+        if kind in "tTwW":
+            found.setdefault(int(address, 16), name)
+    ordered = sorted(found.items())
+    return Symbols(tuple(a for a, _ in ordered), tuple(n for _, n in ordered))
+
+
+def phases(output: str) -> list[Phase]:
+    """The phases that the plugin wrote, in order. Raises LabError for a file that was cut off."""
+    lines = output.splitlines()
+    if not lines or lines[-1] != "end":
+        raise LabError("the instruction counts are incomplete: QEMU did not end by itself")
+    found: list[tuple[int, dict[int, int]]] = []
+    for line in lines[:-1]:
+        words = line.split()
+        if words[0] == "phase":
+            found.append((int(words[2]), {}))
+        else:
+            found[-1][1][int(words[0], 16)] = int(words[1])
+    return [Phase(user, kernel) for user, kernel in found]
+
+
+def by_function(phase: Phase, names: Symbols) -> Counter[str]:
+    """The kernel instructions of a phase by function."""
+    counts: Counter[str] = Counter()
+    for address, instructions in phase.kernel.items():
+        counts[names.name(address)] += instructions
+    return counts

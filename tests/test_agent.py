@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest's agent as far as it can be tried outside a guest."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab import channel, config, dbench, measure, topology, workload
+from lab.channel import Record
+from lab.dbench import LoadFile
+from lab.guestroot import AGENT
+from lab.plan import SCHEDULERS, Cell
+from lab.qemu import Engine
+
+SCRIPT = AGENT.read_text()
+STEPS = set(re.findall(r"^step_(\w+)\(\)", SCRIPT, re.MULTILINE))
+needs_busybox = pytest.mark.skipif(not shutil.which("busybox"), reason="busybox is not installed")
+
+
+def orders_steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """All steps that any cell of the project's files can come to."""
+    monkeypatch.setattr(dbench, "load_file", lambda: LoadFile("", "", {}))
+    found: set[str] = set()
+    for machine in config.names(topology.FOLDER):
+        for work in config.names(workload.FOLDER):
+            own = workload.get(work).parameters
+            parameters = tuple((k, v[0] if isinstance(v, tuple) else v) for k, v in own.items())
+            for engine in Engine:
+                cell = Cell(machine, SCHEDULERS[0], work, parameters, engine)
+                found |= set(measure.orders(cell).steps)
+    return found
+
+
+def test_the_agent_knows_every_step_that_the_lab_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    verbs = {step.split()[0] for step in orders_steps(monkeypatch)}
+    assert {"phase", "disk", "null_blk", "queue", "device", "scheduler", "facts"} <= verbs
+    assert verbs <= STEPS
+
+
+def test_every_kind_of_record_that_the_agent_sends_is_read() -> None:
+    sent = set(re.findall(r"^[^#\n]*?\b(?:record|say) ([a-z]+) ", SCRIPT, re.MULTILINE))
+    assert sent == {"phase", "file", "fail", "end"}
+    for kind in sent:
+        assert [*channel.Reader().feed(f"@{kind} x 0\n\n".encode())]
+
+
+@needs_busybox
+def test_the_agent_is_valid_shell() -> None:
+    subprocess.run(["busybox", "sh", "-n", str(AGENT)], check=True)
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
+def test_shellcheck_finds_no_error() -> None:
+    argv = ["shellcheck", "-s", "sh", "-S", "error", str(AGENT)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def in_shell(tmp_path: Path, commands: str) -> list[Record]:
+    """Run the agent's own functions on this host, with what would end a machine taken out."""
+    functions, begin, _ = SCRIPT.partition("\nprepare\n")
+    assert begin
+    for place in ("/dev/port", "/dev/kmsg", "/proc/sysrq-trigger"):
+        functions = functions.replace(place, "/dev/null")
+    functions = functions.replace("poweroff", "true").replace("/sys/block", f"{tmp_path}/block")
+    functions = functions.replace("RUN=/run/lab", f"RUN={tmp_path}")
+    assert f"RUN={tmp_path}\n" in functions
+    results = tmp_path / "results"
+    script = f"{functions}\nquit() {{ exit 1; }}\nsync() {{ :; }}\nhostname() {{ :; }}\n"
+    script += f'exec 3>"{results}"\n{commands}\n'
+    subprocess.run(["busybox", "sh", "-c", script], check=False, timeout=20)
+    return channel.read(results)
+
+
+@needs_busybox
+@pytest.mark.parametrize(
+    "payload", ["", "a\tb\n", "@end ok 0\n\n", "100% \\n 'quoted' \"$HOME\"", "é"]
+)
+def test_what_the_agent_writes_is_what_the_lab_reads(tmp_path: Path, payload: str) -> None:
+    (tmp_path / "in").write_text(payload)
+    found = in_shell(
+        tmp_path, f'record file x.log <{tmp_path}/in; say phase next "$(cat {tmp_path}/in)"'
+    )
+    assert found[0] == Record("file", "x.log", payload.encode())
+    assert (found[1].name, found[1].text) == ("next", payload.rstrip("\n"))
+
+
+@needs_busybox
+def test_a_step_that_fails_ends_the_cell_with_its_output(tmp_path: Path) -> None:
+    found = in_shell(tmp_path, "logged mkfs sh -c 'echo no room >&2; exit 3'; say end ok ''")
+    assert [(r.kind, r.name, r.text.strip()) for r in found] == [
+        ("file", "mkfs.log", "no room"),
+        ("fail", "mkfs", "sh ended with status 3"),
+    ]
+
+
+@needs_busybox
+def test_every_client_gets_the_tree(tmp_path: Path) -> None:
+    rows = [
+        "d clients",
+        "d clients/client0",
+        "d clients/client0/~dmtmp",
+        "f clients/client0/~dmtmp/A.000 65637",
+        "f clients/client0/empty 0",
+    ]
+    (tmp_path / "tree").write_text("\n".join(rows) + "\n")
+    assert in_shell(tmp_path, "step_tree 3") == []
+    for client in range(3):
+        home = tmp_path / f"mnt/clients/client{client}"
+        assert (home / "~dmtmp/A.000").stat().st_size == 65637
+        assert (home / "empty").stat().st_size == 0
+    assert not (tmp_path / "mnt/clients/client3").exists()
+
+
+@needs_busybox
+def test_a_disk_is_found_by_the_name_it_was_given(tmp_path: Path) -> None:
+    for name in ("nba", "nb", "sda"):
+        (tmp_path / "block" / name).mkdir(parents=True)
+    text = 'find_disk name nb && say phase "$DISK" ""; find_disk name x || say phase none ""'
+    found = in_shell(tmp_path, text)
+    assert [record.name for record in found] == ["nb", "none"]

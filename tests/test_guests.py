@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Real guests on real kernels: what the rest of the lab takes for granted."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import boot, host, measure, pipeline, plan, profile, topology
+from lab.boot import Orders
+from lab.errors import GuestError
+from lab.pipeline import Bench
+from lab.plan import Cell, Selection
+from lab.progress import Progress
+from lab.qemu import Engine, Machine
+
+pytestmark = pytest.mark.vm
+
+LAB = Path(sys.executable).with_name("lab")
+TOPOLOGIES = {"nullb_mq": "128", "nvme_mq": "64", "raid64": "64", "megasas": "1"}
+SHORT = ("--set", "seconds=1", "--set", "ramp_seconds=0")
+
+
+@pytest.fixture(scope="session")
+def bench() -> Bench:
+    """The kernel of the quick profile, built or out of the cache, and proved engines."""
+    quick = profile.get("quick")
+    progress = Progress()
+    built = pipeline.prepare_kernel(quick.tree, (), quick.kernel, progress)
+    return pipeline.prepare(built, progress)
+
+
+def cell(machine: str, scheduler: str, work: str, engine: Engine, **parameters: int) -> Cell:
+    settings = tuple((name, (value,)) for name, value in parameters.items())
+    selection = Selection((machine,), (scheduler,), (work,), settings)
+    (found,) = plan.cells(profile.get("quick"), selection, engine)
+    return found
+
+
+@pytest.mark.parametrize("machine", TOPOLOGIES)
+def test_a_guest_has_the_hardware_queues_of_its_topology(
+    bench: Bench, machine: str, tmp_path: Path
+) -> None:
+    wanted = cell(machine, "mq-deadline", "randread_burst", Engine.TCG, seconds=1, ramp_seconds=0)
+    sample = measure.measure(wanted, bench.kernel, bench.guest, tmp_path)
+    assert sample.facts["hw_queues"] == TOPOLOGIES[machine]
+    assert sample.values["ios"] > 100
+
+
+def test_dbench_runs_on_xfs(bench: Bench, tmp_path: Path) -> None:
+    wanted = cell("raid64", "bfq", "dbench_xfs", Engine.TCG, clients=2, seconds=8)
+    sample = measure.measure(wanted, bench.kernel, bench.guest, tmp_path)
+    assert sample.values["passes"] >= 1
+    assert sample.facts["device/queue_depth"] == "8"
+    assert sample.facts["queue/rotational"] == "1"
+
+
+def test_equal_sealed_guests_are_equal_to_the_last_byte(bench: Bench, tmp_path: Path) -> None:
+    wanted = cell("nullb_mq", "bfq", "randwrite_uring", Engine.ICOUNT, ios=200, numjobs=2)
+    outputs = []
+    for run in ("first", "second"):
+        measure.measure(wanted, bench.kernel, bench.guest, tmp_path / run)
+        outputs.append([(tmp_path / run / name).read_text() for name in ("console.log", "results")])
+    assert outputs[0] == outputs[1]
+
+
+def test_engines_are_proved_and_a_kvm_that_boots_nothing_is_refused(bench: Bench) -> None:
+    reports = {report.engine: report for report in bench.host.engines}
+    assert reports[Engine.TCG].works
+    assert reports[Engine.ICOUNT].works
+    assert reports[Engine.KVM].works or reports[Engine.KVM].reason
+    assert host.chosen(bench.host, None) is bench.host.best_wall_clock()
+
+
+def machine_of(bench: Bench, folder: Path, name: str = "megasas", *parameters: str) -> Machine:
+    machine = topology.get(name)
+    return Machine(bench.kernel, bench.guest, machine, Engine.TCG, folder, parameters=parameters)
+
+
+def test_a_guest_that_panics_at_boot_is_reported_with_its_panic(
+    bench: Bench, tmp_path: Path
+) -> None:
+    machine = machine_of(bench, tmp_path, "megasas", "root=/dev/nowhere", "rootfstype=xfs")
+    with pytest.raises(GuestError, match="Unable to mount root fs") as caught:
+        boot.run(machine, Orders(("phase setup",), {"boot": 60, "setup": 10}))
+    assert caught.value.outcome == "panic"
+    assert caught.value.where == str(tmp_path / "console.log")
+
+
+def test_a_guest_that_panics_at_work_is_reported_with_its_panic(
+    bench: Bench, tmp_path: Path
+) -> None:
+    orders = Orders(("phase workload", "panic"), {"boot": 60, "agent": 10, "workload": 30})
+    with pytest.raises(GuestError, match="sysrq triggered crash") as caught:
+        boot.run(machine_of(bench, tmp_path), orders)
+    assert caught.value.outcome == "panic"
+
+
+def test_a_guest_that_hangs_ends_at_the_deadline_of_its_phase(bench: Bench, tmp_path: Path) -> None:
+    orders = Orders(("phase workload", "hang"), {"boot": 60, "agent": 10, "workload": 3})
+    with pytest.raises(GuestError, match="did not get through phase workload") as caught:
+        boot.run(machine_of(bench, tmp_path), orders)
+    assert caught.value.outcome == "hang"
+    assert not guests_using(tmp_path)
+
+
+def test_a_guest_with_other_hardware_than_its_topology_is_refused(
+    bench: Bench, tmp_path: Path
+) -> None:
+    wanted = topology.get("megasas")
+    steps = ("phase setup", *wanted.setup_steps(16), "scheduler none", "facts")
+    facts = boot.run(machine_of(bench, tmp_path), Orders(steps, {"boot": 60, "setup": 30})).facts
+    topology.require_match("megasas", wanted, "none", facts)
+    more = wanted.model_copy(update={"hw_queues": 64})
+    with pytest.raises(GuestError, match="hw_queues: wanted 64, the guest has 1"):
+        topology.require_match("megasas", more, "none", facts)
+
+
+def test_an_impossible_setting_names_the_step(bench: Bench, tmp_path: Path) -> None:
+    wanted = topology.get("megasas")
+    steps = ("phase setup", *wanted.setup_steps(16), "scheduler cfq")
+    with pytest.raises(GuestError, match="does not take the scheduler cfq") as caught:
+        boot.run(machine_of(bench, tmp_path), Orders(steps, {"boot": 60, "setup": 30}))
+    assert caught.value.outcome == "failed"
+
+
+PANIC_PATCH = """\
+--- a/block/blk-core.c
++++ b/block/blk-core.c
+@@ -1,2 +1,9 @@
++#include <linux/init.h>
++#include <linux/panic.h>
++static int __init planted(void)
++{
++	panic("planted");
++}
++late_initcall(planted);
+ // SPDX-License-Identifier: GPL-2.0
+ /*
+"""
+
+
+def test_a_patched_kernel_that_panics_at_boot_fails_its_cell_and_no_other_thing(
+    bench: Bench, results: Path, tmp_path: Path
+) -> None:
+    patch = tmp_path / "0001-panic.patch"
+    patch.write_text(PANIC_PATCH)
+    done = lab_run("--topology", "megasas", "--scheduler", "none", "--patch", str(patch))
+    assert done.returncode == 3
+    assert "Kernel panic - not syncing: planted" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# --- the command, as a user runs it ---------------------------------------------------------------
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
+    yield tmp_path / "results"
+    assert not guests_using(tmp_path), "a guest outlived the lab"
+
+
+def lab_run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [LAB, "run", "--workload", "randread_burst", *SHORT, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+
+
+def start_lab(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [LAB, "run", "--workload", "randread_burst", *SHORT, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def guests_using(folder: Path) -> list[str]:
+    """Command lines of live QEMUs that have folder in them."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if "qemu-system" in line and str(folder) in line:
+            found.append(line)
+    return found
+
+
+def wait_for_guest(folder: Path) -> None:
+    deadline = time.monotonic() + 120
+    while not guests_using(folder):
+        assert time.monotonic() < deadline, "no guest was started"
+        time.sleep(0.2)
+
+
+def wait_for_no_guest(folder: Path) -> None:
+    deadline = time.monotonic() + 10
+    while guests_using(folder):
+        assert time.monotonic() < deadline, "the guest outlived the lab"
+        time.sleep(0.1)
+
+
+def test_a_second_run_measures_nothing_again(bench: Bench, results: Path) -> None:
+    first = lab_run("--topology", "megasas", "--scheduler", "none")
+    assert first.returncode == 0, first.stderr
+    assert "1 to run" in first.stderr
+    again = lab_run("--topology", "megasas", "--scheduler", "none")
+    assert "0 to run" in again.stderr
+    assert iops_row(first.stdout) == iops_row(again.stdout)
+
+
+def iops_row(output: str) -> str:
+    found = re.search(r"^ *megasas +([\d,.]+)$", output, re.MULTILINE)
+    assert found, output
+    return found[1]
+
+
+@pytest.mark.parametrize(
+    ("sig", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_an_interrupted_run_leaves_no_guest_and_goes_on_later(
+    bench: Bench, results: Path, sig: signal.Signals, status: int
+) -> None:
+    run = start_lab("--topology", "megasas", "--scheduler", "none")
+    wait_for_guest(results)
+    os.kill(run.pid, sig)
+    output, _ = run.communicate(timeout=30)
+    assert run.returncode == status, output
+    wait_for_no_guest(results)
+    again = lab_run("--topology", "megasas", "--scheduler", "none")
+    assert again.returncode == 0, again.stderr
+    assert len(list((results / "boots").iterdir())) == 1
+
+
+def test_a_killed_guest_fails_its_cell_and_the_others_are_measured(
+    bench: Bench, results: Path
+) -> None:
+    run = start_lab("--topology", "megasas", "--scheduler", "none", "--scheduler", "bfq")
+    wait_for_guest(results)
+    subprocess.run(["pkill", "-KILL", "-f", f"qemu-system.*{results}"], check=True)
+    output, _ = run.communicate(timeout=300)
+    assert run.returncode == 3, output
+    assert "FAILED: died" in output
+    assert "1 cell(s) failed" in output
+    assert re.search(r"megasas bfq randread_burst +[\d,.]+ IOPS", output), output

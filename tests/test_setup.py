@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Set-up: what is missing is found, and installed or told with the very command to type."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab import apt, setup
+from lab.errors import LabError
+from lab.progress import Progress
+from lab.setup import Need
+
+Stub = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stub:
+    """A function that puts a shell script of a name first in PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    def make(name: str, script: str) -> Path:
+        path = folder / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def machine(stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's machine that lacks one program; apt-get installs it and writes what it was told.
+
+    Returns that record of apt-get's arguments.
+    """
+    record = tmp_path / "apt-calls"
+    program = tmp_path / "bin/missing-program"
+    stub("apt-get", f'echo "$DEBIAN_FRONTEND: $*" >> {record}\ncp /bin/true {program}')
+    stub("sudo", "exit 1")
+    stub("qemu-system-x86_64", "echo QEMU emulator version 8.2.0")
+    monkeypatch.setattr(setup, "NEEDS", (Need("its-package", program="missing-program"),))
+    monkeypatch.setattr(setup, "_module_works", lambda name: True)
+    monkeypatch.setattr(apt, "system_codename", lambda: None)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    return record
+
+
+@pytest.mark.parametrize(
+    ("need", "met"),
+    [
+        (Need("dash", program="sh"), True),
+        (Need("x", program="no-such-program"), False),
+        (Need("x", file=__file__), True),
+        (Need("x", file=f"{__file__}.none"), False),
+    ],
+)
+def test_a_need_is_met_when_its_program_or_file_is_there(need: Need, met: bool) -> None:
+    assert need.met() == met
+
+
+def test_a_program_that_only_root_has_in_its_path_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = next(path for path in Path("/usr/sbin").iterdir() if os.access(path, os.X_OK))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert Need("x", program=program.name).met()
+
+
+def test_every_need_names_a_package_and_just_one_thing_to_look_for() -> None:
+    for need in setup.NEEDS:
+        assert re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", need.package)
+        assert bool(need.program) != bool(need.file)
+
+
+def test_who_may_not_install_is_given_the_exact_command(machine: Path, quiet: Progress) -> None:
+    with pytest.raises(LabError, match="missing packages: its-package") as caught:
+        setup.system_packages(quiet)
+    assert caught.value.hint == (
+        "run: sudo apt-get update && sudo apt-get install -y --no-install-recommends its-package"
+    )
+    assert not machine.exists()
+
+
+def test_the_virtual_environment_module_is_a_need_too(
+    machine: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setup, "_module_works", lambda name: name != "ensurepip")
+    with pytest.raises(LabError, match="missing packages: its-package, python3-venv"):
+        setup.system_packages(quiet)
+
+
+def test_sudo_that_asks_no_password_is_used(machine: Path, stub: Stub, quiet: Progress) -> None:
+    stub("sudo", 'while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"')
+    setup.system_packages(quiet)
+    assert machine.read_text().splitlines() == [
+        "noninteractive: update",
+        "noninteractive: install -y --no-install-recommends its-package",
+    ]
+
+
+def test_root_installs_without_sudo(
+    machine: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    setup.system_packages(quiet)
+    assert machine.read_text().endswith("its-package\n")
+
+
+def test_a_failed_installation_shows_what_apt_said(
+    machine: Path, stub: Stub, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    stub("apt-get", "echo E: Unable to locate package; exit 100")
+    with pytest.raises(LabError, match="E: Unable to locate package") as caught:
+        setup.system_packages(quiet)
+    assert "apt.log" in caught.value.where
+
+
+def test_nothing_is_installed_when_nothing_is_missing(
+    machine: Path, stub: Stub, quiet: Progress
+) -> None:
+    stub("missing-program", "true")
+    setup.system_packages(quiet)
+    assert not machine.exists()
+
+
+def test_a_system_without_apt_is_told_what_to_install(
+    machine: Path, tmp_path: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin/apt-get").unlink()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with pytest.raises(LabError, match="its-package") as caught:
+        setup.system_packages(quiet)
+    assert "package manager" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("printed", "version"),
+    [
+        ("QEMU emulator version 7.2.17 (Debian 1:7.2+dfsg-7+deb12u12)", (7, 2, 17)),
+        ("QEMU emulator version 10.0.2", (10, 0, 2)),
+        ("QEMU emulator version 9.1.50 (v9.1.0-1-gabc)", (9, 1, 50)),
+        ("something else", (0,)),
+    ],
+)
+def test_the_version_of_qemu_is_read(stub: Stub, printed: str, version: tuple[int, ...]) -> None:
+    stub("qemu-system-x86_64", f"echo {shlex.quote(printed)}")
+    assert setup.qemu_version() == version
+
+
+def test_an_old_qemu_is_to_be_replaced(machine: Path, stub: Stub, quiet: Progress) -> None:
+    stub("missing-program", "true")
+    stub("qemu-system-x86_64", "echo QEMU emulator version 7.2.0")
+    with pytest.raises(LabError) as caught:
+        setup.system_packages(quiet)
+    assert caught.value.hint.endswith("--no-install-recommends qemu-system-x86 seabios")
+
+
+def test_a_qemu_that_stays_too_old_is_told_with_its_version(
+    machine: Path, stub: Stub, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    stub("qemu-system-x86_64", "echo QEMU emulator version 7.2.0")
+    with pytest.raises(LabError, match=r"at least 8\.1 is needed, this system has 7\.2\.0"):
+        setup.system_packages(quiet)
+
+
+def test_a_python_that_is_too_old_is_told_how_to_give_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup.require_python()
+    monkeypatch.setattr(setup, "_MIN_PYTHON", (99, 0))
+    with pytest.raises(LabError, match=r"Python \d+\.\d+ is too old") as caught:
+        setup.require_python()
+    assert "PYTHON=" in caught.value.hint
+
+
+def test_the_least_python_is_the_same_everywhere() -> None:
+    least = ".".join(map(str, setup._MIN_PYTHON))
+    project = (setup.PROJECT / "pyproject.toml").read_text()
+    assert f'requires-python = ">={least}"' in project
+
+
+def test_setup_that_cannot_go_on_ends_with_the_users_exit_code(
+    machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert setup.main() == 2
+    assert "mend:  run: sudo apt-get update" in capsys.readouterr().err
