@@ -12,8 +12,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from scipy import stats
-
 from lab import cache, exact, measure
 from lab.command import supervised
 from lab.measure import Sample
@@ -75,6 +73,8 @@ def near_exact(bench: Bench, count: int, say: Say) -> dict[str, float]:
     It is the 99 % limit for the difference of two single boots, from the spread of count boots:
     t * s * sqrt(2) with Student's t for count - 1 degrees of freedom.
     """
+    from scipy import stats  # takes seconds to import, and only this needs it
+
     tolerances = {}
     for topology in NEAR_EXACT:
         cell = exact.baseline(topology=topology)

@@ -22,7 +22,7 @@ from lab import (
     topology,
     workload,
 )
-from lab.errors import LabError, UsageError
+from lab.errors import LabError, UsageError, nearest
 from lab.plan import Selection
 from lab.progress import Progress
 from lab.qemu import Engine
@@ -57,7 +57,22 @@ _profile = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+class _Group(click.Group):
+    """A group that knows what a mistyped command was meant to be."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            raise UsageError(
+                f"no command is called {args[0]!r}", hint=nearest(args[0], self.commands)
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80}
+)
 @click.version_option(__version__, prog_name="lab")
 def lab() -> None:
     """Judge what a kernel patch claims about the block layer.
@@ -149,9 +164,8 @@ def run(
     chosen = profile.get(profile_name)
     changes = tuple(map(_setting, settings))
     selection = Selection(topologies, schedulers, workloads, changes, cpus)
-    planned = plan.cells(chosen, selection, Engine(engine or Engine.TCG))
-    if unused := plan.unused_parameters(selection, planned):
-        raise UsageError(f"no selected workload has the parameter {unused[0]!r}")
+    planned = plan.cells(chosen, selection, _engine(engine) or Engine.TCG)
+    plan.require_used(selection, planned)
     store = Store()
     built = pipeline.prepare_kernel(
         spec or chosen.tree, patches, fragments or chosen.kernel, progress
@@ -171,8 +185,20 @@ def run(
 
 
 @lab.command()
-@click.option("--topology", "topology_name", default="nullb_mq", show_default=True)
-@click.option("--workload", "workload_name", default="randread_burst", show_default=True)
+@click.option(
+    "--topology",
+    "topology_name",
+    default="nullb_mq",
+    show_default=True,
+    help="A file of configs/guest.",
+)
+@click.option(
+    "--workload",
+    "workload_name",
+    default="randread_burst",
+    show_default=True,
+    help="An fio workload.",
+)
 @click.option(
     "--scheduler",
     "schedulers",
@@ -218,19 +244,27 @@ def diff(
         if patches
         else [(name, (), name) for name in schedulers]
     )
+    cells = []
+    for _, _, scheduler in arms:
+        selection = Selection((topology_name,), (scheduler,), (workload_name,), cpus=cpus)
+        cells += plan.cells(chosen, selection, Engine.ICOUNT)
     costs = []
-    for label, applied, scheduler in arms:
+    for (label, applied, _), cell in zip(arms, cells, strict=True):
         progress.say(f"{label}:")
         built = pipeline.prepare_kernel(spec or chosen.tree, applied, chosen.kernel, progress)
         bench = pipeline.prepare(built, progress)
-        selection = Selection((topology_name,), (scheduler,), (workload_name,), cpus=cpus)
-        cells = plan.cells(chosen, selection, Engine.ICOUNT)
-        costs.append(pipeline.cost_of(bench, cells[0], store, progress))
+        costs.append(pipeline.cost_of(bench, cell, store, progress))
     click.echo(table.cost_difference((arms[0][0], arms[1][0]), (costs[0], costs[1]), rows))
 
 
 @lab.command("bench")
-@click.option("--repeat", default=20, show_default=True, type=click.IntRange(2))
+@click.option(
+    "--repeat",
+    default=20,
+    show_default=True,
+    type=click.IntRange(2),
+    help="How often the same cell is run.",
+)
 @_profile
 def bench_command(repeat: int, profile_name: str) -> None:
     """Measure the exact engine itself: is it exact, how fast is it, how near is near-exact."""
@@ -261,6 +295,13 @@ def list_() -> None:
     click.echo("Kernel fragments")
     for name in config.names(kconfig.FRAGMENTS, ".config"):
         click.echo(f"  {name}")
+
+
+def _engine(name: str | None) -> Engine | None:
+    known = [engine.value for engine in Engine]
+    if name is not None and name not in known:
+        raise UsageError(f"no engine is called {name!r}", hint=nearest(name, known))
+    return Engine(name) if name else None
 
 
 def _setting(text: str) -> tuple[str, tuple[Value, ...]]:

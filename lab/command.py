@@ -17,9 +17,9 @@ from typing import IO
 from lab.errors import LabError
 
 # A shell that leads a process group of its own and takes the whole group with it when the lab
-# dies, even by SIGKILL: setpriv has the kernel send it SIGTERM then. stdin is handed on by name
-# because a shell gives background commands /dev/null.
-_SUPERVISOR = 'trap "kill -KILL 0" TERM; "$@" <&0 & wait $!'
+# dies, even by SIGKILL: setpriv has the kernel send it SIGTERM then. stdin goes
+# by descriptor 3 because a shell gives background commands /dev/null.
+_SUPERVISOR = 'exec 3<&0; trap "kill -KILL 0" TERM; "$@" <&3 3<&- & wait $!'
 _TAIL_LINES = 15
 _KILL_GRACE_S = 5.0
 

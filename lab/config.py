@@ -12,6 +12,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lab.errors import UsageError, nearest
 
+_HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]")
+_KEY = re.compile(r"""\s*([\w.-]+|"[^"]*"|'[^']*')\s*=""")
+
 PROJECT = Path(__file__).resolve().parent.parent
 
 
@@ -34,6 +37,8 @@ def load(path: Path, model: type[M]) -> M:
         text = path.read_text()
     except OSError as exc:
         raise UsageError(f"cannot read {path}: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise UsageError(f"{path} is not UTF-8 text: {exc.reason}") from exc
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
@@ -46,7 +51,9 @@ def parse(data: dict[str, Any], model: type[M], path: Path, text: str = "") -> M
     try:
         return model.model_validate(_frozen(data))
     except ValidationError as exc:
-        error = exc.errors(include_url=False)[0]
+        found = exc.errors(include_url=False)
+        # A mistyped key is unknown, and often another one is missing because of it.
+        error = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
         key = ".".join(str(part) for part in error["loc"])
         where = f"{path}{_line_of(text, error['loc'])}: {key}"
         if error["type"] == "extra_forbidden":
@@ -63,7 +70,9 @@ def named(folder: Path, name: str, suffix: str, what: str) -> Path:
     path = folder / f"{name}{suffix}"
     if not path.is_file():
         raise UsageError(
-            f"no {what} is called {name!r}", where=str(folder), hint=nearest(name, names(folder))
+            f"no {what} is called {name!r}",
+            where=str(folder),
+            hint=nearest(name, names(folder, suffix)),
         )
     return path
 
@@ -81,12 +90,29 @@ def _frozen(value: Any) -> Any:
 
 
 def _line_of(text: str, loc: tuple[int | str, ...]) -> str:
-    keys = [str(part) for part in loc if isinstance(part, str)]
-    for key in reversed(keys):
-        pattern = re.compile(rf"^\s*(\[+.*)?\b{re.escape(key)}\b", re.MULTILINE)
-        if found := pattern.search(text):
-            return f":{text.count(chr(10), 0, found.start()) + 1}"
-    return ""
+    """Where a key stands in TOML text, as ``:LINE``: the line that names most of its path."""
+    best, most = "", 0
+    table: tuple[int | str, ...] = ()
+    arrays: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            table = _key_parts(header[2])
+            if header[1] == "[[":
+                arrays[header[2]] = arrays.get(header[2], -1) + 1
+                table = (*table, arrays[header[2]])
+            path = table
+        elif key := _KEY.match(line):
+            path = (*table, *_key_parts(key[1]))
+        else:
+            continue
+        if len(path) > most and path == loc[: len(path)]:
+            best, most = f":{number}", len(path)
+    return best
+
+
+def _key_parts(dotted: str) -> tuple[str, ...]:
+    quoted = dotted.strip().strip("\"'")
+    return (quoted,) if quoted != dotted.strip() else tuple(quoted.split("."))
 
 
 def _keys_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:

@@ -9,7 +9,7 @@ _STAMP = re.compile(r"^\[\s*\d+\.\d+\](?:\[[^\]]*\])?\s?")
 _MARK = re.compile(r"^\[\s*(\d+\.\d+)\].* ?agent: mark", re.MULTILINE)
 # In the order of how much they explain: an oops before the panic that it causes.
 _DEATHS = (
-    re.compile(r"BUG: .+"),
+    re.compile(r"\bBUG: .+"),
     re.compile(r"kernel BUG at .+"),
     re.compile(r"Oops: .+"),
     re.compile(r"general protection fault.*"),

@@ -37,7 +37,9 @@ _IMAGE = "arch/x86/boot/bzImage"
 _PRODUCTS = (_IMAGE, "vmlinux", "System.map", ".config")
 # A killed compiler leaves half an object file that make would take for whole.
 _IN_FLIGHT_S = 10.0
-_FIRST_ERROR = re.compile(r"^.*?(error:|undefined reference|\*\*\* \[).*$", re.MULTILINE)
+_ERROR = re.compile(
+    r"^.*?(error:|undefined reference|No space left on device|\*\*\* \[).*$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -124,13 +126,15 @@ def _workbench(tree: Tree, progress: Progress) -> Iterator[Path]:
 
 
 def _make(objects: Path) -> list[str]:
+    """A make that knows nothing of the user's environment: no flag of it may change a kernel."""
     compiler = "ccache gcc" if shutil.which("ccache") else "gcc"
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    ccache = {"CCACHE_DIR": str(cache.root() / "ccache"), "CCACHE_MAXSIZE": "4G"}
+    environment = {**kept, **_REPRODUCIBLE, **ccache}
+    settings = [f"{name}={value}" for name, value in environment.items()]
     # LOCALVERSION= keeps scripts/setlocalversion from adding a plus sign.
-    return ["make", "-C", str(objects.parent), f"O={objects}", f"CC={compiler}", "LOCALVERSION="]
-
-
-def _environment() -> dict[str, str]:
-    return {**_REPRODUCIBLE, "CCACHE_DIR": str(cache.root() / "ccache"), "CCACHE_MAXSIZE": "4G"}
+    make = ["make", "-C", str(objects.parent), f"O={objects}", f"CC={compiler}", "LOCALVERSION="]
+    return ["env", "-i", *settings, *make]
 
 
 def _configure(
@@ -167,20 +171,24 @@ def _compile(bench: Path, objects: Path, log: Path, progress: Progress) -> None:
     building.write_text(str(objects))
     argv = [*_make(objects), f"-j{jobs}", "bzImage"]
     with progress.step(f"building the kernel ({jobs} jobs)", lambda: _steps_done(log)):
-        _run_make(argv, log, "build")
+        try:
+            _run_make(argv, log, "build")
+        except BuildError:
+            building.unlink()  # make ended by itself and so left nothing half-written
+            raise
     building.unlink()
 
 
 def _run_make(argv: list[str], log: Path, what: str) -> None:
     with cache.disk_space_matters(log):
-        process = Process(argv, log=log, env=_environment())
+        process = Process(argv, log=log)
         try:
             status = process.wait()
         finally:
             process.kill()
         if status:
             output = log.read_text(errors="replace")
-            errors = "\n".join(found[0] for found in _FIRST_ERROR.finditer(output))
+            errors = "\n".join(found[0] for found in _ERROR.finditer(output))
             raise BuildError(
                 f"the kernel's {what} failed:\n{tail(errors or output)}",
                 where=str(log),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lab import boot, cache, console, cost, dbench, fio, qemu, topology, workload
 from lab.boot import Boot, Orders
-from lab.errors import GuestError
+from lab.errors import GuestError, UsageError
 from lab.guestroot import GuestRoot
 from lab.kernel import Kernel
 from lab.plan import Cell
@@ -48,8 +48,8 @@ def orders(cell: Cell) -> Orders:
     machine, work = hardware(cell), workload.get(cell.workload)
     parameters = dict(cell.parameters)
     size_mib = work.disk_mib(parameters)
-    clients = int(parameters.get("clients", 0))
-    seconds = float(parameters.get("seconds", 0)) + float(parameters.get("ramp_seconds", 0))
+    clients = int(_number(cell, "clients"))
+    seconds = _number(cell, "seconds") + _number(cell, "ramp_seconds")
     steps = ["phase setup", *machine.setup_steps(size_mib), f"scheduler {cell.scheduler}", "facts"]
     files: dict[str, str] = {}
     if work.filesystem:
@@ -60,6 +60,8 @@ def orders(cell: Cell) -> Orders:
     else:
         load = dbench.load_file()
         files = {"loadfile": load.text, "tree": load.tree}
+        if not seconds.is_integer():
+            raise UsageError(f"dbench takes whole seconds, not {seconds:g}", hint="change seconds")
         steps += [f"tree {clients}", "phase workload", f"dbench {clients} {seconds:.0f}"]
     factor = _SEALED_FACTOR if cell.engine.sealed else 2.0
     deadlines = {
@@ -69,6 +71,15 @@ def orders(cell: Cell) -> Orders:
         "workload": _WORKLOAD_S + factor * seconds + _PER_CLIENT_S * clients,
     }
     return Orders(tuple(steps), deadlines, files)
+
+
+def _number(cell: Cell, name: str) -> float:
+    """A parameter that must be a number; 0 when the workload has none of that name."""
+    value = dict(cell.parameters).get(name, 0)
+    try:
+        return float(value)
+    except ValueError as exc:
+        raise UsageError(f"the parameter {name} is a number, not {value!r}") from exc
 
 
 def _fio_runs(cell: Cell) -> tuple[str, ...]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab import topology, workload
@@ -21,8 +21,8 @@ SCHEDULERS = ("none", "mq-deadline", "bfq", "kyber")
 class Cell:
     """One thing to measure.
 
-    parameters are the workload's, sorted by name; cpus is the number of vCPUs when it is not the
-    topology's own.
+    parameters are the workload's, sorted by name, and swept names those that differ between the
+    cells of a plan; cpus is the number of vCPUs when it is not the topology's own.
     """
 
     topology: str
@@ -31,6 +31,7 @@ class Cell:
     parameters: tuple[tuple[str, Value], ...]
     engine: Engine
     cpus: int = 0
+    swept: tuple[str, ...] = ()
     arm: str = "stock"
 
     def __str__(self) -> str:
@@ -39,9 +40,8 @@ class Cell:
 
     @property
     def sweep(self) -> str:
-        """The parameters that the workload sweeps, such as ``clients=4``."""
-        swept = workload.get(self.workload).parameters
-        return " ".join(f"{k}={v}" for k, v in self.parameters if isinstance(swept[k], tuple))
+        """The swept parameters, such as ``clients=4``."""
+        return " ".join(f"{k}={v}" for k, v in self.parameters if k in self.swept)
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,19 @@ class Selection:
 
     def check(self) -> None:
         """Raise UsageError for a name that does not exist."""
-        for name in self.topologies:
-            topology.get(name)
-        for name in self.workloads:
-            workload.get(name)
-        for name in self.schedulers:
-            if name not in SCHEDULERS:
-                raise UsageError(
-                    f"no I/O scheduler is called {name!r}", hint=nearest(name, SCHEDULERS)
-                )
+        _check_names(self.topologies, self.schedulers, self.workloads)
+
+
+def _check_names(
+    topologies: Sequence[str], schedulers: Sequence[str], workloads: Sequence[str]
+) -> None:
+    for name in topologies:
+        topology.get(name)
+    for name in workloads:
+        workload.get(name)
+    for name in schedulers:
+        if name not in SCHEDULERS:
+            raise UsageError(f"no I/O scheduler is called {name!r}", hint=nearest(name, SCHEDULERS))
 
 
 def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
@@ -75,8 +79,11 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
     selection.check()
     # One vCPU is the exact engine's default: it shows path length, and that needs no second one.
     cpus = selection.cpus or (1 if engine.sealed else 0)
+    for name, parameters in profile.parameters.items():
+        workload.get(name).checked(parameters, f"parameters.{name} of the profile")
     found: dict[Cell, None] = {}
     for block in profile.matrix:
+        _check_names(block.topologies, block.schedulers, block.workloads)
         wanted = itertools.product(
             _chosen(block.workloads, selection.workloads),
             _chosen(block.topologies, selection.topologies),
@@ -84,8 +91,9 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
         )
         for work, machine, scheduler in wanted:
             _require_possible(work, machine)
-            for parameters in _parameter_sets(work, profile, selection):
-                found[Cell(machine, scheduler, work, parameters, engine, cpus)] = None
+            swept, sets = _parameter_sets(work, profile, selection)
+            for values in sets:
+                found[Cell(machine, scheduler, work, values, engine, cpus, swept)] = None
     if not found:
         raise UsageError(
             "the selection leaves no cell of the profile's matrix",
@@ -109,21 +117,29 @@ def _require_possible(work: str, machine: str) -> None:
 
 def _parameter_sets(
     work: str, profile: Profile, selection: Selection
-) -> Iterator[tuple[tuple[str, Value], ...]]:
-    """Every combination of the workload's parameters after the profile's and the user's changes."""
+) -> tuple[tuple[str, ...], list[tuple[tuple[str, Value], ...]]]:
+    """The swept parameters' names, and every combination of all parameters' values."""
     definition = workload.get(work)
-    changed = definition.checked(profile.parameters.get(work, {}), f"parameters.{work}")
-    own: Mapping[str, tuple[Value, ...]] = {
-        name: values for name, values in selection.parameters if name in definition.parameters
-    }
-    merged = {**changed, **own}
+    known = dict(selection.parameters).keys() & definition.parameters.keys()
+    own = {name: values for name, values in selection.parameters if name in known}
+    merged = {**definition.parameters, **profile.parameters.get(work, {})}
+    merged |= {name: definition.checked({name: v}, "--set")[name] for name, v in own.items()}
     names = sorted(merged)
     lists = [value if isinstance(value := merged[name], tuple) else (value,) for name in names]
-    for values in itertools.product(*lists):
-        yield tuple(zip(names, values, strict=True))
+    swept = tuple(
+        name
+        for name, values in zip(names, lists, strict=True)
+        if len(values) > 1 or isinstance(definition.parameters[name], tuple)
+    )
+    sets = [tuple(zip(names, values, strict=True)) for values in itertools.product(*lists)]
+    return swept, sets
 
 
-def unused_parameters(selection: Selection, found: Sequence[Cell]) -> list[str]:
-    """Names of the user's parameters that no cell has."""
+def require_used(selection: Selection, found: Sequence[Cell]) -> None:
+    """Raise UsageError for a parameter of the user's that no cell has."""
     known = {name for cell in found for name, _ in cell.parameters}
-    return [name for name, _ in selection.parameters if name not in known]
+    for name, _ in selection.parameters:
+        if name not in known:
+            raise UsageError(
+                f"no selected workload has the parameter {name!r}", hint=nearest(name, known)
+            )

@@ -92,8 +92,9 @@ class Progress:
 
     def summary(self) -> str:
         """One line a phase with its time, and the total."""
-        width = max((len(name) for name in self.phases), default=0)
-        lines = [f"  {name:<{width}}  {duration(took)}" for name, took in self.phases.items()]
+        rows = {**self.phases, "total": sum(self.phases.values())} if self.phases else {}
+        width = max(map(len, rows), default=0)
+        lines = [f"  {name:<{width}}  {duration(took)}" for name, took in rows.items()]
         return "\n".join(lines)
 
     def _tick(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
@@ -116,15 +117,15 @@ def clock(engine: Engine) -> list[str]:
 def devices(machine: Machine) -> list[str]:
     """Arguments for the topology's hardware and the lab's channels, the same for all engines."""
     topology = machine.topology
-    arguments = ["-fw_cfg", f"name=opt/lab/cell,file={machine.folder / 'cell.tar'}"]
+    arguments = ["-fw_cfg", f"name=opt/lab/cell,file={_escaped(machine.folder / 'cell.tar')}"]
     serial = "virtio-serial-pci,id=lab-serial"
     # Without ioeventfd the notification is handled by the vCPU that makes it, at once.
     serial += ",ioeventfd=off" if machine.engine.sealed else ""
-    arguments += ["-device", serial, "-chardev", f"file,id=lab,path={machine.results}"]
+    arguments += ["-device", serial, "-chardev", f"file,id=lab,path={_escaped(machine.results)}"]
     arguments += ["-device", "virtserialport,bus=lab-serial.0,chardev=lab,name=lab.results"]
     arguments += ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x01"]
     if topology.possible_cpus > topology.cpus:
-        arguments += ["-acpitable", f"file={machine.folder / 'madt.aml'}"]
+        arguments += ["-acpitable", f"file={_escaped(machine.folder / 'madt.aml')}"]
     if topology.drive:
         arguments += ["-blockdev", _drive(machine)]
     for device in topology.devices:
@@ -132,10 +133,15 @@ def devices(machine: Machine) -> list[str]:
     return arguments
 
 
+def _escaped(path: Path) -> str:
+    """A path inside one of QEMU's option lists, where a comma is written twice."""
+    return str(path).replace(",", ",,")
+
+
 def _drive(machine: Machine) -> str:
     """The backend of QEMU's disk: a file when data must stay, else nothing that takes time."""
     if machine.backed:
-        path = machine.folder / "disk.raw"
+        path = _escaped(machine.folder / "disk.raw")
         return f"driver=file,node-name=disk,filename={path},cache.no-flush=on,discard=unmap"
     return f"driver=null-co,node-name=disk,size={machine.size_mib << 20},read-zeroes=on"
 
@@ -159,7 +165,10 @@ def _sealed(machine: Machine) -> list[str]:
 def _plugin(machine: Machine) -> list[str]:
     if machine.plugin is None:
         return []
-    return ["-plugin", f"{machine.plugin},out={machine.counts},marker={machine.marker:x}"]
+    return [
+        "-plugin",
+        f"{_escaped(machine.plugin)},out={_escaped(machine.counts)},marker={machine.marker:x}",
+    ]
 
 
 def _virtme(machine: Machine) -> list[str]:
@@ -172,6 +181,6 @@ def _virtme(machine: Machine) -> list[str]:
         *(() if kvm else ("--disable-kvm",)),
         *("--cpus", str(machine.topology.cpus), "--memory", f"{machine.memory_mib}M"),
         *("--append", " ".join(kernel_parameters(machine))),
-        f"--qemu-opts={' '.join(options)}",
+        f"--qemu-opts={shlex.join(options)}",
         *("--exec", "/bin/agent"),
     ]

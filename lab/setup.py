@@ -44,7 +44,10 @@ class Need:
 
 NEEDS = (
     *(Need(tool, program=tool) for tool in ("gcc", "make", "flex", "bison", "bc", "cpio", "file")),
-    *(Need(tool, program=tool) for tool in ("git", "fio", "dbench", "dmsetup", "ccache", "perl")),
+    *(
+        Need(tool, program=tool)
+        for tool in ("git", "fio", "dbench", "dmsetup", "ccache", "shellcheck")
+    ),
     Need("binutils", program="ld"),
     Need("xz-utils", program="xz"),
     Need("kmod", program="depmod"),

@@ -123,6 +123,7 @@ def _tar(spec: str, path: str, progress: Progress) -> Source:
     tarball = Path(path).expanduser().absolute()
     try:
         stat = tarball.stat()
+        tarball.open("rb").close()
     except OSError as exc:
         raise UsageError(f"cannot read the source {spec}: {exc.strerror}") from exc
     identity = cache.key(str(tarball), stat.st_size, stat.st_mtime_ns)
@@ -136,7 +137,7 @@ def _tar(spec: str, path: str, progress: Progress) -> Source:
 
 
 def _git(spec: str, rest: str, progress: Progress) -> Source:
-    path, separator, revision = rest.rpartition("@")
+    path, separator, revision = rest.partition("@")
     if not separator or not path or not revision:
         raise UsageError(f"no revision in {spec!r}", hint="write git:PATH@REV")
     repository = Path(path).expanduser().absolute()
@@ -171,7 +172,10 @@ def import_tar(tarball: Path) -> str:
     reference = f"refs/sources/{cache.key(str(tarball), tarball.stat().st_mtime_ns)}"
     argv = ["git", f"--git-dir={store()}", "-c", "core.compression=1", "fast-import", "--quiet"]
     try:
-        with piped([*argv, "--force", "--depth=0"]) as stream, tarfile.open(tarball, "r|*") as tar:
+        with (
+            piped([*argv, "--force", "--depth=0"]) as stream,
+            tarfile.open(tarball, "r|*", tarinfo=_Member) as tar,
+        ):
             stream.write(f"commit {reference}\ncommitter lab <lab@lab> 0 +0000\n".encode())
             stream.write(b"data 0\ndeleteall\n")
             for member in tar:
@@ -184,10 +188,26 @@ def import_tar(tarball: Path) -> str:
     return tree
 
 
+class _Member(tarfile.TarInfo):
+    """A header that is damaged is an error, where tarfile would take it for the end."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as exc:
+            if len(buf) == tarfile.BLOCKSIZE and not any(buf):
+                raise  # the block of zeros that ends every archive
+            raise tarfile.ReadError(f"damaged or cut off: {exc}") from exc
+
+
 def _feed(stream: IO[bytes], tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
     """Write one archive member in git fast-import's language."""
-    _, _, path = member.name.removeprefix("./").partition("/")
+    path = _below_top(member.name)
     if not path or member.isdir():
+        return
+    if member.islnk():
+        stream.write(f"C {_quoted(_below_top(member.linkname))} {_quoted(path)}\n".encode())
         return
     if member.issym():
         mode, content = "120000", member.linkname.encode()
@@ -198,10 +218,19 @@ def _feed(stream: IO[bytes], tar: tarfile.TarFile, member: tarfile.TarInfo) -> N
         content = extracted.read()
     else:
         return
-    quoted = path.replace("\\", "\\\\").replace('"', '\\"')
-    stream.write(f'M {mode} inline "{quoted}"\ndata {len(content)}\n'.encode())
+    stream.write(f"M {mode} inline {_quoted(path)}\ndata {len(content)}\n".encode())
     stream.write(content)
     stream.write(b"\n")
+
+
+def _below_top(name: str) -> str:
+    """A member's path without the archive's top folder."""
+    return name.removeprefix("./").partition("/")[2]
+
+
+def _quoted(path: str) -> str:
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 def _recorded(record: Path) -> Source | None:

@@ -11,6 +11,7 @@ from io import StringIO
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from lab import cost, workload
 from lab.cost import Cost
@@ -49,17 +50,17 @@ def matrix(outcomes: Sequence[Outcome]) -> str:
 
 def hardware(outcomes: Sequence[Outcome]) -> str:
     """What the guests really were, as they reported it."""
-    table = _table("Hardware as the guests reported it")
+    table = _Table("Hardware as the guests reported it")
     for name in ("topology", "hw queues", "CPUs online", "CPUs possible", "rotating", "kernel"):
-        table.add_column(name, justify="left" if name in ("topology", "kernel") else "right")
+        table.column(name, right=name not in ("topology", "kernel"))
     seen: dict[str, Mapping[str, str]] = {}
     for outcome in outcomes:
         if outcome.boots:
             seen.setdefault(outcome.cell.topology, outcome.boots[0].facts)
     for topology, facts in seen.items():
         names = ("hw_queues", "online_cpus", "possible_cpus", "queue/rotational", "release")
-        table.add_row(topology, *(facts.get(name, _NOTHING) for name in names))
-    return _text(table)
+        table.row(topology, *(facts.get(name, _NOTHING) for name in names))
+    return table.text()
 
 
 def failures(outcomes: Sequence[Outcome]) -> str:
@@ -78,10 +79,10 @@ def cost_difference(names: tuple[str, str], costs: tuple[Cost, Cost], rows: int)
     """Instructions per I/O of two measurements: totals, then what changed by function."""
     before, after = costs
     changed = cost.changes(before, after)
-    table = _table(f"Kernel instructions per I/O by function: {names[0]} -> {names[1]}")
-    table.add_column("function")
+    table = _Table(f"Kernel instructions per I/O by function: {names[0]} -> {names[1]}")
+    table.column("function")
     for title in (*names, "difference"):
-        table.add_column(title, justify="right")
+        table.column(title, right=True)
     shown = [(c.function, c.before, c.after) for c in changed[:rows]]
     if rest := changed[rows:]:
         shown.append((f"{len(rest)} more", sum(c.before for c in rest), sum(c.after for c in rest)))
@@ -89,14 +90,14 @@ def cost_difference(names: tuple[str, str], costs: tuple[Cost, Cost], rows: int)
     unchanged = before.kernel_total - sum(c.before for c in changed)
     shown.append((f"{same} unchanged", unchanged, unchanged))
     for function, one, other in shown:
-        table.add_row(function, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+,.2f}")
-    table.add_section()
+        table.row(function, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+,.2f}")
+    table.line()
     for name, one, other in (
         ("kernel", before.kernel_total, after.kernel_total),
         ("user space", before.user, after.user),
     ):
-        table.add_row(name, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+,.2f}")
-    return _text(table)
+        table.row(name, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+,.2f}")
+    return table.text()
 
 
 def number(value: float | None) -> str:
@@ -105,7 +106,9 @@ def number(value: float | None) -> str:
         return _NOTHING
     if abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    if abs(value) >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if abs(value) >= 1 or not value else f"{value:.3g}"
 
 
 def _workload_table(name: str, outcomes: Sequence[Outcome]) -> str:
@@ -115,26 +118,38 @@ def _workload_table(name: str, outcomes: Sequence[Outcome]) -> str:
     metric = headline(first, values)
     exact = metric != work.metric
     meaning = f"{_EXACT[metric]}, lower" if exact else f"{work.unit}, {work.better}"
-    table = _table(f"{work.title}\n{meaning} is better, {first.engine}, {boots} boot(s)")
+    table = _Table(f"{work.title}\n{meaning} is better, {first.engine}, {boots} boot(s)")
     schedulers = list(dict.fromkeys(outcome.cell.scheduler for outcome in outcomes))
-    table.add_column("topology")
+    table.column("topology")
     for scheduler in schedulers:
-        table.add_column(scheduler, justify="right")
+        table.column(scheduler, right=True)
     rows: dict[str, dict[str, str]] = {}
     for outcome in outcomes:
         label = f"{outcome.cell.topology} {outcome.cell.sweep}".strip()
         shown = "failed" if outcome.failure else number(outcome.value(metric))
         rows.setdefault(label, {})[outcome.cell.scheduler] = shown
     for label, found in rows.items():
-        table.add_row(label, *(found.get(scheduler, _NOTHING) for scheduler in schedulers))
-    return _text(table)
+        table.row(label, *(found.get(scheduler, _NOTHING) for scheduler in schedulers))
+    return table.text()
 
 
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD)
+class _Table:
+    """A rich table of plain cells, printed below a title that is as wide as it likes."""
 
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._table = Table(box=box.SIMPLE_HEAD)
 
-def _text(table: Table) -> str:
-    out = StringIO()
-    Console(file=out, width=_WIDTH, color_system=None).print(table)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    def column(self, name: str, *, right: bool = False) -> None:
+        self._table.add_column(Text(name), justify="right" if right else "left")
+
+    def row(self, *cells: str) -> None:
+        self._table.add_row(*map(Text, cells))
+
+    def line(self) -> None:
+        self._table.add_section()
+
+    def text(self) -> str:
+        out = StringIO()
+        Console(file=out, width=_WIDTH, color_system=None).print(Text(self._title), self._table)
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -61,9 +61,9 @@ class Topology(Model):
         """Replace the placeholders of a value."""
         try:
             return str(text).format(hw_queues=self.hw_queues, size_mib=size_mib)
-        except (KeyError, IndexError) as exc:
+        except (KeyError, IndexError, ValueError, AttributeError) as exc:
             raise UsageError(
-                f"unknown placeholder {exc} in {text!r}", hint="known: {hw_queues}, {size_mib}"
+                f"wrong placeholder in {text!r}: {exc}", hint="known: {hw_queues}, {size_mib}"
             ) from exc
 
     def setup_steps(self, size_mib: int) -> list[str]:

@@ -64,8 +64,8 @@ def _reason(patch: Path, output: str) -> str:
 def _hunk_number(patch: Path, file: str, line: str) -> str:
     """Which of the patch's hunks for file starts at line of the old file, counted from 1."""
     text = patch.read_text(errors="replace")
-    _, _, diff = f"\n{text}".partition(f"\n--- a/{file}\n")
-    diff = diff.split("\n--- ")[0]
+    start = re.search(rf"^--- a/{re.escape(file)}(\t.*)?$", text, re.MULTILINE)
+    diff = re.split(r"^--- \S", text[start.end() :], flags=re.MULTILINE)[0] if start else ""
     for number, hunk in enumerate(_HUNK.finditer(diff), start=1):
         if hunk["start"] == line:
             return str(number)

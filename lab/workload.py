@@ -43,11 +43,18 @@ class Workload(Model):
         self, changes: Mapping[str, Value | tuple[Value, ...]], where: str
     ) -> dict[str, Value | tuple[Value, ...]]:
         """The parameters with changes; UsageError for one that the workload does not have."""
-        for name in changes:
+        for name, change in changes.items():
             if name not in self.parameters:
                 raise UsageError(
                     f"unknown parameter {name!r}", where=where, hint=nearest(name, self.parameters)
                 )
+            usual = self.parameters[name]
+            numeric = not isinstance(usual[0] if isinstance(usual, tuple) else usual, str)
+            for value in change if isinstance(change, tuple) else (change,):
+                if numeric and isinstance(value, str):
+                    raise UsageError(
+                        f"the parameter {name} is a number, not {value!r}", where=where
+                    )
         return {**self.parameters, **changes}
 
 
@@ -72,9 +79,13 @@ def fio_job(name: str, parameters: Mapping[str, Value]) -> str:
     try:
         return environment.get_template(template).render(parameters) + "\n"
     except jinja2.TemplateNotFound as exc:
-        raise UsageError(
-            f"workload {name!r} has no job file", where=str(FOLDER / template)
-        ) from exc
+        own = exc.name == template
+        what = f"workload {name!r} has no job file" if own else f"no template {exc.name!r}"
+        raise UsageError(what, where=str(FOLDER / template)) from exc
     except jinja2.TemplateError as exc:
         line = f":{exc.lineno}" if isinstance(exc, jinja2.TemplateSyntaxError) else ""
         raise UsageError(str(exc), where=f"{FOLDER / template}{line}") from exc
+    except (ArithmeticError, TypeError, ValueError) as exc:
+        raise UsageError(
+            f"the parameters make no job: {exc}", where=str(FOLDER / template)
+        ) from exc

@@ -34,10 +34,11 @@ def outcome(
     facts: dict[str, str] = FACTS,
     **parameters: Value,
 ) -> Outcome:
-    """A cell with one boot for each value of the workload's metric."""
+    """A cell, the given parameters swept, with one boot for each value of the metric."""
     metric = workload.get(work).metric
     own = {k: v for k, v in workload.get(work).parameters.items() if not isinstance(v, tuple)}
-    cell = Cell(topology, scheduler, work, tuple(sorted({**own, **parameters}.items())), Engine.TCG)
+    merged = tuple(sorted({**own, **parameters}.items()))
+    cell = Cell(topology, scheduler, work, merged, Engine.TCG, swept=tuple(parameters))
     boots = tuple(Stored(str(i), "ok", "", 9.0, {metric: v}, facts) for i, v in enumerate(values))
     return Outcome(cell, boots, failure)
 
