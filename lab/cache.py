@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,17 +43,17 @@ def file_hash(path: Path) -> str:
 
 @contextmanager
 def building(target: Path) -> Iterator[Path]:
-    """Yield an empty folder that becomes target when the block succeeds, and vanishes else."""
-    aside = target.with_name(f".{target.name}.{os.getpid()}")
-    make_folder(aside.parent)
-    shutil.rmtree(aside, ignore_errors=True)
+    """Yield an empty folder that becomes target when the block succeeds, and vanishes else.
+
+    A target that appears meanwhile stays: equal ids have equal content, and it may be in use.
+    """
+    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
     make_folder(aside)
     try:
         with disk_space_matters(aside):
             yield aside
-        if target.exists():
-            shutil.rmtree(target)
-        aside.rename(target)
+        if not target.exists():  # else another lab was faster, with the same inputs
+            aside.rename(target)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

@@ -77,7 +77,7 @@ def main() -> int:
 
 
 def require_python() -> None:
-    """Raise LabError when this Python is too old or cannot make an environment."""
+    """Raise LabError when this Python is too old."""
     if sys.version_info < _MIN_PYTHON:
         raise LabError(
             f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old",

@@ -108,6 +108,7 @@ def _import_debian(
         version = archive.newest(package)
     if version is None:
         raise LabError(f"no suite has a package {package}")
+    cache.remove(cache.root() / "download")
     with cache.building(cache.root() / "download" / package) as folder:
         with progress.step(f"downloading {package} {version}"):
             deb = archive.download(package, version, folder)
@@ -137,8 +138,11 @@ def _tar(spec: str, path: str, progress: Progress) -> Source:
 
 
 def _git(spec: str, rest: str, progress: Progress) -> Source:
-    path, separator, revision = rest.partition("@")
-    if not separator or not path or not revision:
+    path, _, revision = rest.partition("@")
+    while "@" in revision and not Path(path).expanduser().is_dir():
+        more, _, revision = revision.partition("@")
+        path = f"{path}@{more}"
+    if not path or not revision:
         raise UsageError(f"no revision in {spec!r}", hint="write git:PATH@REV")
     repository = Path(path).expanduser().absolute()
     try:

@@ -74,9 +74,9 @@ class Topology(Model):
             steps.append(f"null_blk {self.disk.value} {' '.join(pairs)}")
         steps.append(f"disk {self.disk.by} {self.disk.value}")
         for name, value in self.queue.items():
-            steps.append(f"queue {name}={value}")
+            steps.append(f"queue {name}={self.fill(value, size_mib)}")
         for name, value in self.device.items():
-            steps.append(f"device {name}={value}")
+            steps.append(f"device {name}={self.fill(value, size_mib)}")
         return steps
 
 
@@ -96,14 +96,15 @@ def get(name: str) -> Topology:
 
 def mismatches(topology: Topology, scheduler: str, facts: Mapping[str, str]) -> Iterable[Mismatch]:
     """Every fact in which the guest differs from its topology."""
-    wanted = {
+    wanted: dict[str, int | str] = {
         "hw_queues": str(topology.hw_queues),
         "online_cpus": "0" if topology.cpus == 1 else f"0-{topology.cpus - 1}",
-        **{f"queue/{name}": str(value) for name, value in topology.queue.items()},
-        **{f"device/{name}": str(value) for name, value in topology.device.items()},
-        **{name: str(value) for name, value in topology.effective.items()},
+        **{f"queue/{name}": value for name, value in topology.queue.items()},
+        **{f"device/{name}": value for name, value in topology.device.items()},
+        **topology.effective,
     }
-    for fact, value in wanted.items():
+    for fact, unfilled in wanted.items():
+        value = topology.fill(unfilled, size_mib=0)
         if facts.get(fact) != value:
             yield Mismatch(fact, value, facts.get(fact, "nothing"))
     if f"[{scheduler}]" not in facts.get("queue/scheduler", ""):

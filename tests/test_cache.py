@@ -47,11 +47,13 @@ def test_a_failed_build_leaves_nothing_and_keeps_what_was_there(
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_new_build_replaces_the_old_folder_whole(tmp_path: Path) -> None:
-    for name in ("old", "new"):
-        with cache.building(tmp_path / "id") as aside:
-            (aside / name).touch()
-    assert os.listdir(tmp_path / "id") == ["new"]
+def test_a_folder_that_another_lab_finished_meanwhile_stays(tmp_path: Path) -> None:
+    with cache.building(tmp_path / "id") as ours:
+        (ours / "ours").touch()
+        with cache.building(tmp_path / "id") as theirs:
+            (theirs / "theirs").touch()
+    assert os.listdir(tmp_path / "id") == ["theirs"]
+    assert os.listdir(tmp_path) == ["id"]
 
 
 def test_what_a_killed_build_left_is_not_taken_over(tmp_path: Path) -> None:
