@@ -57,13 +57,12 @@ def test_a_folder_that_another_lab_finished_meanwhile_stays(tmp_path: Path) -> N
 
 
 def test_what_a_killed_build_left_is_not_taken_over(tmp_path: Path) -> None:
-    with cache.building(tmp_path / "id") as aside:
-        left = aside
+    left = tmp_path / ".id.0123"
     left.mkdir()
     (left / "half").touch()
     with cache.building(tmp_path / "id") as aside:
-        assert aside == left
-        assert not list(aside.iterdir())
+        assert list(aside.iterdir()) == []
+    assert list((tmp_path / "id").iterdir()) == []
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
