@@ -92,9 +92,8 @@ def doctor(fresh: bool) -> None:
     """
     progress = Progress()
     chosen = profile.get("quick")
-    built = pipeline.prepare_kernel(chosen.tree, (), chosen.kernel, progress)
-    bench = pipeline.prepare(built, progress, fresh=fresh)
-    click.echo("\n".join(host.lines(bench.host)))
+    prepared = pipeline.prepare(chosen.tree, (), chosen.kernel, progress, fresh=fresh)
+    click.echo("\n".join(host.lines(prepared.host)))
 
 
 @lab.command()
@@ -167,13 +166,10 @@ def run(
     planned = plan.cells(chosen, selection, _engine(engine) or Engine.TCG)
     plan.require_used(selection, planned)
     store = Store()
-    built = pipeline.prepare_kernel(
-        spec or chosen.tree, patches, fragments or chosen.kernel, progress
-    )
-    bench = pipeline.prepare(built, progress)
-    outcomes = pipeline.matrix(bench, chosen, selection, engine, store, progress)
+    prepared = pipeline.prepare(spec or chosen.tree, patches, fragments or chosen.kernel, progress)
+    outcomes = pipeline.matrix(prepared, chosen, selection, engine, store, progress)
     report = table.matrix(outcomes) + "\n" + table.hardware(outcomes)
-    click.echo(f"\nLinux {built.release}, profile {profile_name}: {chosen.title}")
+    click.echo(f"\nLinux {prepared.kernel.release}, profile {profile_name}: {chosen.title}")
     if chosen.leaves_out:
         click.echo(f"Left out: {chosen.leaves_out}")
     click.echo(report)
@@ -251,9 +247,8 @@ def diff(
     costs = []
     for (label, applied, _), cell in zip(arms, cells, strict=True):
         progress.say(f"{label}:")
-        built = pipeline.prepare_kernel(spec or chosen.tree, applied, chosen.kernel, progress)
-        bench = pipeline.prepare(built, progress)
-        costs.append(pipeline.cost_of(bench, cell, store, progress))
+        prepared = pipeline.prepare(spec or chosen.tree, applied, chosen.kernel, progress)
+        costs.append(pipeline.cost_of(prepared, cell, store, progress))
     click.echo(table.cost_difference((arms[0][0], arms[1][0]), (costs[0], costs[1]), rows))
 
 
@@ -269,8 +264,7 @@ def diff(
 def bench_command(repeat: int, profile_name: str) -> None:
     """Measure the exact engine itself: is it exact, how fast is it, how near is near-exact."""
     progress, chosen = Progress(), profile.get(profile_name)
-    built = pipeline.prepare_kernel(chosen.tree, (), chosen.kernel, progress)
-    prepared = pipeline.prepare(built, progress)
+    prepared = pipeline.prepare(chosen.tree, (), chosen.kernel, progress)
     if prepared.plugin is None:
         raise LabError("the plugin cannot be compiled here", hint="install a C compiler")
     sound = bench.repetitions(prepared, repeat, click.echo)

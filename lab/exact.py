@@ -27,13 +27,13 @@ def baseline(scheduler: str = "mq-deadline", topology: str = "nullb_mq", cpus: i
 
 
 def require_sound(
-    kernel: Kernel, guest: GuestRoot, plugin: Path | None, qemu_version: str, progress: Progress
+    kernel: Kernel, guest: GuestRoot, plugin: Path | None, emulator: str, progress: Progress
 ) -> None:
     """Raise LabError when the exact engine is not exact on this host.
 
     The answer is kept for this kernel, guest root, QEMU and plugin.
     """
-    record = cache.root() / "host" / f"exact-{_identity(kernel, guest, plugin, qemu_version)}.json"
+    record = cache.root() / "host" / f"exact-{_identity(kernel, guest, plugin, emulator)}.json"
     if not record.exists():
         folders = [cache.root() / "probe" / f"exact-{run}" for run in ("first", "second")]
         with progress.step("proving that the exact engine is exact"):
@@ -65,5 +65,5 @@ def first_difference(left: Path, right: Path) -> str:
     return ""
 
 
-def _identity(kernel: Kernel, guest: GuestRoot, plugin: Path | None, qemu_version: str) -> str:
-    return cache.key(kernel.id, guest.id, str(plugin), qemu_version)
+def _identity(kernel: Kernel, guest: GuestRoot, plugin: Path | None, emulator: str) -> str:
+    return cache.key(kernel.id, guest.id, str(plugin), emulator)

@@ -6,13 +6,12 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from lab import boot, cache, qemu
+from lab import boot, cache, qemu, setup
 from lab.boot import Orders
 from lab.command import run
 from lab.errors import GuestError, LabError
@@ -22,8 +21,7 @@ from lab.progress import Progress
 from lab.qemu import Engine, Machine
 from lab.topology import Disk, Topology
 
-# QEMU 7.2 hangs when a second vCPU starts under icount: it did not share the budget fairly.
-ICOUNT_QEMU = (8, 1)
+_FIRMWARE = ("bios-256k.bin", "linuxboot_dma.bin", "pvh.bin")
 _KVM_S = 20.0
 _TCG_S = 120.0
 _PROBE = Topology(
@@ -37,7 +35,10 @@ _PROBE = Topology(
 
 @dataclass(frozen=True)
 class Facts:
-    """What this machine has; memory and disk in GiB."""
+    """What this machine has; memory and disk in GiB.
+
+    emulator names everything of QEMU that a count depends on: version, build and firmware.
+    """
 
     cpus: int
     cpu_model: str
@@ -49,6 +50,7 @@ class Facts:
     qemu: str
     qemu_version: tuple[int, ...]
     plugins: bool
+    emulator: str
 
 
 @dataclass(frozen=True)
@@ -99,20 +101,15 @@ def facts() -> Facts:
         host_kernel=platform.release(),
         compiler=run(["gcc", "--version"]).output.splitlines()[0],
         qemu=version,
-        qemu_version=parse_version(version),
+        qemu_version=setup.qemu_version(),
         plugins=_has_plugins(),
+        emulator=f"{version}; firmware {_firmware()}",
     )
 
 
 def qemu_version() -> str:
     """The first line of qemu --version: number and distribution's revision."""
     return run([qemu.BINARY, "--version"]).output.splitlines()[0]
-
-
-def parse_version(text: str) -> tuple[int, ...]:
-    """The number in QEMU's version line: "... version 10.0.2 (Debian ...)" -> (10, 0, 2)."""
-    found = re.search(r"version (\d+(?:\.\d+)+)", text)
-    return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
 def identity() -> str:
@@ -174,7 +171,7 @@ def _failure(engine: Engine, machine: Machine, error: GuestError, deadline: floa
 
 def _obstacle(engine: Engine, found: Facts) -> str | None:
     """Why an engine cannot work, as far as that is known without booting."""
-    if engine is Engine.ICOUNT and found.qemu_version < ICOUNT_QEMU:
+    if engine is Engine.ICOUNT and found.qemu_version < setup.MIN_QEMU:
         return "QEMU before 8.1 hangs under icount with more than one vCPU"
     if engine is Engine.KVM:
         kvm = Path("/dev/kvm")
@@ -203,6 +200,13 @@ def _system() -> str:
         return platform.system()
 
 
+def _firmware() -> str:
+    """An id for the firmware that starts a guest: its instructions count, too."""
+    folders = run([qemu.BINARY, "-L", "help"]).output.split()
+    found = [Path(folder, name) for name in _FIRMWARE for folder in folders]
+    return cache.key([cache.file_hash(path) for path in found if path.exists()])
+
+
 def _has_plugins() -> bool:
     return "-plugin" in run([qemu.BINARY, "--help"]).output
 
@@ -217,7 +221,7 @@ def chosen(report: Report, wanted: str | None) -> Engine:
 def lines(report: Report) -> Sequence[str]:
     """The report as text, one fact a line."""
     own = report.facts
-    enough = "enough for every engine" if own.qemu_version >= ICOUNT_QEMU else "icount needs 8.1"
+    enough = "enough for every engine" if own.qemu_version >= setup.MIN_QEMU else "icount needs 8.1"
     rows = [
         f"system    {own.system}, kernel {own.host_kernel}",
         f"CPUs      {own.cpus} x {own.cpu_model}",

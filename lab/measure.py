@@ -125,15 +125,15 @@ def key(
     cell: Cell,
     kernel: Kernel,
     guest: GuestRoot,
-    qemu_version: str,
+    emulator: str,
     host: str,
     plugin: Path | None = None,
 ) -> str:
     """What makes two boots of a cell repetitions of one measurement.
 
-    It is a hash of everything that is executed: kernel, guest root, QEMU (its firmware comes with
-    it), its command line, the plugin and the agent's orders; for engines that measure host time,
-    of the host too.
+    It is a hash of everything that is executed: kernel, guest root, QEMU with its firmware and
+    command line, the plugin and the agent's orders; for engines that measure host time, of the
+    host too.
     """
     nowhere = machine(cell, kernel, guest, Path("/folder"), None)
     return cache.key(
@@ -141,7 +141,7 @@ def key(
         2,
         kernel.id,
         guest.id,
-        qemu_version,
+        emulator,
         qemu.kernel_parameters(nowhere),
         qemu.devices(nowhere),
         qemu.clock(nowhere.engine),

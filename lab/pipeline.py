@@ -30,9 +30,13 @@ from lab.table import Outcome, headline, number
 
 @dataclass(frozen=True)
 class Bench:
-    """Everything that measuring needs once: kernel, guest root, and what the host can do."""
+    """Everything that measuring needs once: kernel, guest root, and what the host can do.
+
+    proof is the kernel that the engines were proved with: the one to be measured may be broken.
+    """
 
     kernel: Kernel
+    proof: Kernel
     guest: GuestRoot
     host: Report
     plugin: Path | None = None
@@ -50,18 +54,22 @@ def prepare_kernel(
 
 
 def prepare(
-    built: Kernel, progress: Progress, *, proof: Kernel | None = None, fresh: bool = False
+    spec: str,
+    patches: Sequence[Path],
+    fragments: Sequence[str],
+    progress: Progress,
+    *,
+    fresh: bool = False,
 ) -> Bench:
-    """The guest root, and engines proved with a kernel that is known to be good.
-
-    proof is that kernel; by default the one to be measured.
-    """
+    """Kernel and guest root, and engines proved with the kernel without its patches."""
+    proof = prepare_kernel(spec, (), fragments, progress)
+    built = prepare_kernel(spec, patches, fragments, progress) if patches else proof
     with progress.phase("guest root"):
         guest = guestroot.build(progress)
     with progress.phase("engines"):
-        report = host.examine(proof or built, guest, progress, fresh=fresh)
-        counter = plugin.compiled(qemu.BINARY, report.facts.qemu)
-    return Bench(built, guest, report, counter)
+        report = host.examine(proof, guest, progress, fresh=fresh)
+        counter = plugin.compiled(qemu.BINARY, report.facts.emulator)
+    return Bench(built, proof, guest, report, counter)
 
 
 def matrix(
@@ -96,8 +104,8 @@ def measured(
             locks.enter_context(cache.lock(cache.root() / "measuring", progress, "measuring"))
         store.forget_unfinished()
         if engine.sealed:
-            version = bench.host.facts.qemu
-            exact.require_sound(bench.kernel, bench.guest, bench.plugin, version, progress)
+            emulator = bench.host.facts.emulator
+            exact.require_sound(bench.proof, bench.guest, bench.plugin, emulator, progress)
         runner = _Runner(bench, store, progress, 1 if engine.sealed else boots)
         workers = (os.cpu_count() or 1) if engine.sealed else 1
         return runner.run(cells, workers)
@@ -131,15 +139,17 @@ class _Runner:
         self._store = store
         self._progress = progress
         self._boots = boots
-        self._qemu = bench.host.facts.qemu
+        self._emulator = bench.host.facts.emulator
         self._host = host.identity()
         self._stop = Event()
         self._failures: dict[Cell, str] = {}
         self._done = 0
         self._total = 0
+        self._workers = 1
         self._spent: list[float] = []
 
     def run(self, cells: Sequence[Cell], workers: int) -> list[Outcome]:
+        self._workers = workers
         keys = {cell: self._key(cell) for cell in cells}
         missing = self._missing(keys)
         self._total = len(missing)
@@ -164,7 +174,9 @@ class _Runner:
 
     def _key(self, cell: Cell) -> str:
         bench = self._bench
-        return measure.key(cell, bench.kernel, bench.guest, self._qemu, self._host, bench.plugin)
+        return measure.key(
+            cell, bench.kernel, bench.guest, self._emulator, self._host, bench.plugin
+        )
 
     def _missing(self, keys: dict[Cell, str]) -> list[Cell]:
         """The boots to run, all cells once, then all twice, so that drift is spread evenly."""
@@ -179,7 +191,7 @@ class _Runner:
     def _boot(self, cell: Cell, key: str) -> None:
         bench, identity = self._bench, self._store.new_boot()
         folder = self._store.boot_folder(identity)
-        origin = Provenance(key, bench.kernel.id, self._qemu, self._host)
+        origin = Provenance(key, bench.kernel.id, self._emulator, self._host)
         started = time.time()
         phase = "boot"
 
@@ -218,4 +230,4 @@ class _Runner:
     def _forecast(self, left: int) -> str:
         known = self._spent[-20:]
         usual = sum(known) / len(known) if known else self._store.usual_seconds()
-        return f", {duration(left * usual)} left" if left and usual else ""
+        return f", {duration(left * usual / self._workers)} left" if left and usual else ""

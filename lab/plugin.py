@@ -57,7 +57,7 @@ class Symbols:
             raise LabError(f"the kernel has no function {name}") from exc
 
 
-def compiled(qemu: str, qemu_version: str) -> Path | None:
+def compiled(qemu: str, emulator: str) -> Path | None:
     """The plugin for a QEMU binary, or None without a compiler or without plugin support.
 
     Raises LabError when it compiles for no interface version that this QEMU takes.
@@ -65,7 +65,7 @@ def compiled(qemu: str, qemu_version: str) -> Path | None:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler or "-plugin" not in run([qemu, "--help"]).output:
         return None
-    target = cache.root() / "plugins" / cache.key(cache.file_hash(SOURCE), qemu_version)
+    target = cache.root() / "plugins" / cache.key(cache.file_hash(SOURCE), emulator)
     plugin = target / "insns.so"
     if plugin.exists():
         return plugin

@@ -33,9 +33,7 @@ SHORT = ("--set", "seconds=1", "--set", "ramp_seconds=0")
 def bench() -> Bench:
     """The kernel of the quick profile, built or out of the cache, and proved engines."""
     quick = profile.get("quick")
-    progress = Progress()
-    built = pipeline.prepare_kernel(quick.tree, (), quick.kernel, progress)
-    return pipeline.prepare(built, progress)
+    return pipeline.prepare(quick.tree, (), quick.kernel, Progress())
 
 
 def cell(machine: str, scheduler: str, work: str, engine: Engine, **parameters: int) -> Cell:
