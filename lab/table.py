@@ -20,9 +20,11 @@ from lab.store import Stored
 
 _WIDTH = 80
 _NOTHING = "-"
+# What the exact engine gives beside a workload's own metric, the most telling first.
 _EXACT = {
-    "kernel_insns_per_io": "kernel instructions per I/O",
-    "guest_ns_per_io": "guest nanoseconds (instructions and idle time) per I/O",
+    "kernel_insns_per_io": "kernel instructions per I/O, lower is better",
+    "guest_ns_per_io": "guest nanoseconds per I/O (instructions and idle time), lower is better",
+    "user_insns_per_io": "user instructions per I/O",
 }
 
 
@@ -41,11 +43,16 @@ class Outcome:
 
 
 def matrix(outcomes: Sequence[Outcome]) -> str:
-    """One table a workload: a row for each topology (and swept parameter), a column a scheduler."""
-    return "\n".join(
-        _workload_table(name, [o for o in outcomes if o.cell.workload == name])
-        for name in dict.fromkeys(outcome.cell.workload for outcome in outcomes)
-    )
+    """One table a workload and metric: a row for each topology (and swept parameter), a column a
+    scheduler.
+    """
+    tables = []
+    for name in dict.fromkeys(outcome.cell.workload for outcome in outcomes):
+        own = [outcome for outcome in outcomes if outcome.cell.workload == name]
+        values = next((boot.values for outcome in own for boot in outcome.boots), {})
+        metrics = [m for m in _EXACT if own[0].cell.engine.sealed and m in values]
+        tables += [_workload_table(own, m) for m in (*metrics, workload.get(name).metric)]
+    return "\n".join(tables)
 
 
 def hardware(outcomes: Sequence[Outcome]) -> str:
@@ -70,9 +77,8 @@ def failures(outcomes: Sequence[Outcome]) -> str:
 
 def headline(cell: Cell, values: Mapping[str, float]) -> str:
     """The metric that stands for a cell: its cost from the exact engine, else the workload's."""
-    exact = ("kernel_insns_per_io", "guest_ns_per_io")
     own = workload.get(cell.workload).metric
-    return next((name for name in exact if cell.engine.sealed and name in values), own)
+    return next((name for name in _EXACT if cell.engine.sealed and name in values), own)
 
 
 def cost_difference(names: tuple[str, str], costs: tuple[Cost, Cost], rows: int) -> str:
@@ -111,14 +117,12 @@ def number(value: float | None) -> str:
     return f"{value:.2f}" if abs(value) >= 1 or not value else f"{value:.3g}"
 
 
-def _workload_table(name: str, outcomes: Sequence[Outcome]) -> str:
-    work, first = workload.get(name), outcomes[0].cell
+def _workload_table(outcomes: Sequence[Outcome], metric: str) -> str:
+    first = outcomes[0].cell
+    work = workload.get(first.workload)
     boots = max(len(outcome.boots) for outcome in outcomes)
-    values = next((boot.values for o in outcomes for boot in o.boots), {})
-    metric = headline(first, values)
-    exact = metric != work.metric
-    meaning = f"{_EXACT[metric]}, lower" if exact else f"{work.unit}, {work.better}"
-    table = _Table(f"{work.title}\n{meaning} is better, {first.engine}, {boots} boot(s)")
+    meaning = _EXACT.get(metric, f"{work.unit}, {work.better} is better")
+    table = _Table(f"{work.title}\n{meaning}, {first.engine}, {boots} boot(s)")
     schedulers = list(dict.fromkeys(outcome.cell.scheduler for outcome in outcomes))
     table.column("topology")
     for scheduler in schedulers:

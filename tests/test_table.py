@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab import table, workload
+from lab.cost import Cost
 from lab.plan import SCHEDULERS, Cell
 from lab.qemu import Engine
 from lab.store import Stored
@@ -186,3 +187,24 @@ def test_numbers_are_short_and_readable(value: float | None, shown: str) -> None
 @given(st.floats(1e-4, 1e9))
 def test_a_number_is_never_off_by_more_than_a_percent(value: float) -> None:
     assert float(table.number(value).replace(",", "")) == pytest.approx(value, rel=0.01)
+
+
+def test_the_exact_engine_shows_costs_before_its_guests_own_numbers() -> None:
+    work = workload.get("randread_burst")
+    cell = Cell("nullb_mq", "bfq", "randread_burst", (), Engine.ICOUNT, 1)
+    values = {"kernel_insns_per_io": 3482.09, "user_insns_per_io": 2223.19, work.metric: 50000.0}
+    text = table.matrix([Outcome(cell, (Stored("1", "ok", "", 9.0, values, FACTS),))])
+    shown = [text.index(number) for number in ("3,482", "2,223", "50,000")]
+    assert shown == sorted(shown)
+    assert table.headline(cell, values) == "kernel_insns_per_io"
+
+
+def test_a_cost_difference_sums_to_its_totals() -> None:
+    before = Cost(10.0, {"submit_bio": 100.0, "kfree": 5.0, "bio_put": 1.5})
+    after = Cost(12.0, {"submit_bio": 120.0, "kfree": 5.0, "bio_get": 2.0})
+    text = table.cost_difference(("none", "bfq"), (before, after), rows=1)
+    assert row(text, "submit_bio") == ["submit_bio", "100.00", "120.00", "+20.00"]
+    assert row(text, "2 more") == ["2", "more", "1.50", "2.00", "+0.50"]
+    assert row(text, "1 unchanged") == ["1", "unchanged", "5.00", "5.00", "+0.00"]
+    assert row(text, "kernel ") == ["kernel", "106.50", "127.00", "+20.50"]
+    assert row(text, "user space") == ["user", "space", "10.00", "12.00", "+2.00"]

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cost per I/O out of counted phases, and the difference between two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab import cost, plugin
+from lab.cost import Cost
+from lab.errors import LabError
+from lab.plugin import Phase, Symbols
+
+NAMES = Symbols((0x100, 0x200, 0x300), ("submit", "complete", "idle"))
+OUTPUT = """\
+phase 0 500
+100 40
+1f8 2
+200 7
+phase 1 900
+100 80
+end
+"""
+
+costs = st.builds(
+    Cost,
+    st.floats(0, 1e6),
+    st.dictionaries(st.sampled_from([f"f{i}" for i in range(9)]), st.floats(0.01, 1e6)),
+)
+
+
+def test_phases_are_read_with_user_space_apart() -> None:
+    first, second = plugin.phases(OUTPUT)
+    assert (first.user, first.kernel_total) == (500, 49)
+    assert plugin.by_function(first, NAMES) == {"submit": 42, "complete": 7}
+    assert second.kernel == {0x100: 80}
+
+
+@pytest.mark.parametrize("text", ["", "phase 0 1\n", OUTPUT.removesuffix("end\n")])
+def test_counts_that_were_cut_off_are_refused(text: str) -> None:
+    with pytest.raises(LabError, match="incomplete"):
+        plugin.phases(text)
+
+
+def test_the_slope_leaves_what_both_runs_share_out() -> None:
+    few = Phase(1000 + 10 * 3, {0x100: 70 + 10 * 5, 0x300: 99})
+    many = Phase(1000 + 50 * 3, {0x100: 70 + 50 * 5, 0x200: 40, 0x300: 99})
+    found = cost.slope(few, many, 40, NAMES)
+    assert found == Cost(3.0, {"submit": 5.0, "complete": 1.0})
+    assert found.kernel_total == 6.0
+
+
+def test_an_address_belongs_to_the_function_that_begins_before_it() -> None:
+    assert [NAMES.name(a) for a in (0xFF, 0x100, 0x1FF, 0x200, 0x9999)] == [
+        "?",
+        "submit",
+        "submit",
+        "complete",
+        "idle",
+    ]
+    assert NAMES.address("complete") == 0x200
+    with pytest.raises(LabError, match="no function nowhere"):
+        NAMES.address("nowhere")
+
+
+def test_symbols_are_the_functions_of_a_system_map(tmp_path: Path) -> None:
+    text = "0000 A start\nff10 T submit\nff10 t alias\nff90 D data\nff20 w weak\n"
+    (tmp_path / "System.map").write_text(text)
+    found = plugin.symbols(tmp_path / "System.map")
+    assert (found.addresses, found.names) == ((0xFF10, 0xFF20), ("submit", "weak"))
+
+
+@given(costs, costs)
+def test_changes_sum_to_the_difference_of_the_totals(before: Cost, after: Cost) -> None:
+    found = cost.changes(before, after)
+    total = sum(change.difference for change in found)
+    assert total == pytest.approx(after.kernel_total - before.kernel_total, abs=1e-3)
+    sizes = [abs(change.difference) for change in found]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+@given(costs)
+def test_a_cost_survives_its_file_to_the_last_bit(found: Cost) -> None:
+    assert cost.from_text(cost.to_text(found)) == found
+    assert cost.changes(found, cost.from_text(cost.to_text(found))) == []
