@@ -100,12 +100,7 @@ def run(
         raise LabError(f"{argv[0]} did not end within {timeout_s} s", where=paste(argv)) from exc
     if check and done.returncode:
         printed = done.stdout if merge else done.stdout + done.stderr
-        raise CommandError(
-            f"{argv[0]} failed with status {done.returncode}:\n{tail(printed)}",
-            status=done.returncode,
-            output=printed,
-            where=paste(argv, cwd),
-        )
+        raise _failed(argv, cwd, done.returncode, printed)
     return Result(done.returncode, done.stdout)
 
 
@@ -243,12 +238,12 @@ def piped(
         child.wait()
         raise
     if status or broken:
-        raise CommandError(
-            f"{argv[0]} failed with status {status}:\n{tail(errors)}",
-            status=status,
-            output=errors,
-            where=paste(argv, cwd),
-        )
+        raise _failed(argv, cwd, status, errors)
+
+
+def _failed(argv: Sequence[str], cwd: Path | None, status: int, output: str) -> CommandError:
+    what = f"{argv[0]} failed with status {status}:\n{tail(output)}"
+    return CommandError(what, status=status, output=output, where=paste(argv, cwd))
 
 
 def _missing(argv: Sequence[str], exc: FileNotFoundError) -> LabError:

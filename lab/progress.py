@@ -59,18 +59,12 @@ class Progress:
     def step(self, text: str, detail: Callable[[], str] = lambda: "") -> Iterator[None]:
         """Show text while the block runs, with what detail() says at the moment."""
         start = time.monotonic()
-        done = threading.Event()
-        ticker = threading.Thread(target=self._tick, args=(text, detail, start, done), daemon=True)
-        ticker.start()
         try:
-            yield
+            with self._ticking(text, detail):
+                yield
         except BaseException:
-            done.set()
-            ticker.join()
             self.say(f"  {text}: failed after {duration(time.monotonic() - start)}")
             raise
-        done.set()
-        ticker.join()
         self.say(f"  {text}: {duration(time.monotonic() - start)}")
 
     @contextmanager
@@ -79,15 +73,10 @@ class Progress:
         if not self.out.isatty():
             yield
             return
-        done = threading.Event()
-        start = time.monotonic()
-        ticker = threading.Thread(target=self._tick, args=(text, detail, start, done), daemon=True)
-        ticker.start()
         try:
-            yield
+            with self._ticking(text, detail):
+                yield
         finally:
-            done.set()
-            ticker.join()
             self._clear()
 
     def summary(self) -> str:
@@ -97,9 +86,20 @@ class Progress:
         lines = [f"  {name:<{width}}  {duration(took)}" for name, took in rows.items()]
         return "\n".join(lines)
 
-    def _tick(
-        self, text: str, detail: Callable[[], str], start: float, done: threading.Event
-    ) -> None:
+    @contextmanager
+    def _ticking(self, text: str, detail: Callable[[], str]) -> Iterator[None]:
+        """Repeat text with the time it has taken, from a thread, for the block."""
+        done = threading.Event()
+        ticker = threading.Thread(target=self._tick, args=(text, detail, done), daemon=True)
+        ticker.start()
+        try:
+            yield
+        finally:
+            done.set()
+            ticker.join()
+
+    def _tick(self, text: str, detail: Callable[[], str], done: threading.Event) -> None:
+        start = time.monotonic()
         live = self.out.isatty()
         while not done.wait(_LIVE_INTERVAL_S if live else _LOG_INTERVAL_S):
             line = f"  {text} ... {duration(time.monotonic() - start)}"

@@ -186,16 +186,16 @@ def start_lab(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def guests_using(folder: Path) -> list[str]:
-    """Command lines of live QEMUs that have folder in them."""
+def guests_using(folder: Path) -> list[int]:
+    """Process ids of live QEMUs that have folder in their command line."""
     found = []
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if "qemu-system" in line and str(folder) in line:
-            found.append(line)
+        if line.startswith(("qemu-system", "/usr/bin/qemu-system")) and str(folder) in line:
+            found.append(int(process.parent.name))
     return found
 
 
@@ -250,7 +250,8 @@ def test_a_killed_guest_fails_its_cell_and_the_others_are_measured(
 ) -> None:
     run = start_lab("--topology", "megasas", "--scheduler", "none", "--scheduler", "bfq")
     wait_for_guest(results)
-    subprocess.run(["pkill", "-KILL", "-f", f"qemu-system.*{results}"], check=True)
+    for guest in guests_using(results):
+        os.kill(guest, signal.SIGKILL)
     output, _ = run.communicate(timeout=300)
     assert run.returncode == 3, output
     assert "FAILED: died" in output
