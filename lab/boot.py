@@ -100,9 +100,10 @@ def run(
     """Boot a machine, let it carry out orders, and return what it sent.
 
     observe is called with the current phase many times a second; what it raises ends the guest.
-    Raises GuestError: ``panic`` when the kernel
-    died, ``hang`` when a phase passed its deadline, ``failed`` when a step failed, ``died`` when
-    QEMU ended by itself. Console and command line stay in machine.folder in any case.
+
+    Raises GuestError: ``panic`` when the kernel died, ``hang`` when a phase passed its deadline,
+    ``failed`` when a step failed, ``died`` when QEMU ended by itself, ``garbled`` when the result
+    channel holds no records. Console and command line stay in machine.folder in any case.
     """
     folder = cache.make_folder(machine.folder)
     with cache.disk_space_matters(folder):

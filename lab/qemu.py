@@ -39,6 +39,8 @@ _PARAMETERS = (
     "oops=panic",
     "hung_task_panic=1",
     "softlockup_panic=1",
+    # A lockup is reported after twice this many seconds: a host that stalls must not look like one.
+    "watchdog_thresh=30",
 )
 # One guest instruction is one nanosecond; time is the guest's own, so nothing needs calibration.
 _ICOUNT = ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")

@@ -194,7 +194,7 @@ def guests_using(folder: Path) -> list[int]:
             line = process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if line.startswith(("qemu-system", "/usr/bin/qemu-system")) and str(folder) in line:
+        if Path(line.split(" ")[0]).name.startswith("qemu-system") and str(folder) in line:
             found.append(int(process.parent.name))
     return found
 
