@@ -86,20 +86,28 @@ def require_python() -> None:
         )
 
 
+@dataclass(frozen=True)
+class Installation:
+    """Packages to install, and the apt options that choose their suite."""
+
+    packages: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+    def commands(self) -> list[list[str]]:
+        """The commands that do it, to be run by root."""
+        install = ["install", "-y", "--no-install-recommends", *self.packages]
+        return [["apt-get", *self.options, *action] for action in (["update"], install)]
+
+
 def system_packages(progress: Progress) -> None:
     """Install missing packages where that is allowed, else say how.
 
-    Raises LabError with the command to run when this user may not install packages.
+    Raises LabError with the commands to run when this user may not install packages, and when
+    QEMU is too old and no suite has a newer one.
     """
-    missing = [need for need in NEEDS if not need.met()]
-    needs_venv = not _module_works("ensurepip")
-    packages = sorted(
-        {need.package for need in missing} | ({"python3-venv"} if needs_venv else set())
-    )
-    if packages:
-        _install(packages, [], progress)
-    if qemu_version() < MIN_QEMU:
-        _install(["qemu-system-x86", "seabios"], _qemu_suite(), progress)
+    wanted = _wanted()
+    if wanted:
+        _install(wanted, progress)
     if qemu_version() < MIN_QEMU:
         raise LabError(
             f"QEMU of at least 8.1 is needed, this system has {_dotted(qemu_version())}",
@@ -107,35 +115,43 @@ def system_packages(progress: Progress) -> None:
         )
 
 
-def _qemu_suite() -> list[str]:
+def _wanted() -> list[Installation]:
+    """What this system lacks. QEMU comes last: its suite is another one."""
+    packages = {need.package for need in NEEDS if not need.met()}
+    if not _module_works("ensurepip"):
+        packages.add("python3-venv")
+    found = [Installation(tuple(sorted(packages)))] if packages else []
+    if qemu_version() < MIN_QEMU:
+        has_apt = shutil.which("apt-get") is not None
+        options = _qemu_suite() if has_apt else ()
+        found.append(Installation(("qemu-system-x86", "seabios"), options))
+    return found
+
+
+def _qemu_suite() -> tuple[str, ...]:
     """Apt arguments that choose the suite with a new enough QEMU: backports on Debian 12."""
     if apt.system_codename() != "bookworm":
-        return []
+        return ()
     suites = ["bookworm", "bookworm-security", "bookworm-updates", "bookworm-backports"]
-    private = apt.private(suites)
-    private.update()
-    return [*private.options, "-t", "bookworm-backports"]
+    return (*apt.private(suites).options, "-t", "bookworm-backports")
 
 
-def _install(packages: Sequence[str], options: Sequence[str], progress: Progress) -> None:
+def _install(wanted: Sequence[Installation], progress: Progress) -> None:
+    names = ", ".join(package for one in wanted for package in one.packages)
     if not shutil.which("apt-get"):
         raise LabError(
-            f"missing on this system: {', '.join(packages)} (Debian package names)",
+            f"missing on this system: {names} (Debian package names)",
             hint="install them with the system's package manager, then run this again",
         )
-    install = ["apt-get", *options, "install", "-y", "--no-install-recommends", *packages]
-    update = ["apt-get", *options, "update"]
+    commands = [command for one in wanted for command in one.commands()]
     prefix = _privilege()
     if prefix is None:
-        raise LabError(
-            f"missing packages: {', '.join(packages)}",
-            hint=f"run: sudo {paste(update)} && sudo {paste(install)}",
-        )
+        line = " && ".join(f"sudo {paste(command)}" for command in commands)
+        raise LabError(f"missing packages: {names}", hint=f"run: {line}")
     log = cache.make_folder(cache.root() / "logs") / "apt.log"
-    environment = {"DEBIAN_FRONTEND": "noninteractive"}
-    with progress.step(f"installing {' '.join(packages)}"):
-        run_logged([*prefix, *update], log=log, env=environment)
-        run_logged([*prefix, *install], log=log, env=environment)
+    with progress.step(f"installing {names}"):
+        for command in commands:
+            run_logged([*prefix, *command], log=log, env={"DEBIAN_FRONTEND": "noninteractive"})
 
 
 def _privilege() -> list[str] | None:
