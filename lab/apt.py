@@ -72,7 +72,9 @@ def private(suites: list[str]) -> PrivateApt:
     mirrors = _mirrors(codename)
     blocks = []
     for suite in suites:
-        uri = mirrors["security" if suite.endswith("-security") else "main"]
+        uri = mirrors.get("security" if suite.endswith("-security") else "main")
+        if uri is None:
+            continue  # this system is set up without Debian's security archive
         blocks.append(
             f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {_KEYRING}\n"
         )
@@ -93,7 +95,7 @@ def private(suites: list[str]) -> PrivateApt:
 
 
 def _mirrors(codename: str) -> dict[str, str]:
-    """The URIs of the main and the security archive that the system's apt is set up with."""
+    """The URIs of the main and, if any, the security archive that this system's apt uses."""
     rows = run(["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)"]).output
     uris = dict(row.split(" ", 1) for row in rows.splitlines() if " " in row)
     if codename not in uris:
@@ -102,4 +104,7 @@ def _mirrors(codename: str) -> dict[str, str]:
             where="/etc/apt/sources.list, /etc/apt/sources.list.d",
             hint=_NO_APT,
         )
-    return {"main": uris[codename], "security": uris.get(f"{codename}-security", uris[codename])}
+    found = {"main": uris[codename]}
+    if security := uris.get(f"{codename}-security"):
+        found["security"] = security
+    return found

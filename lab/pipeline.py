@@ -28,6 +28,10 @@ from lab.store import Provenance, Store
 from lab.table import Outcome, headline, number
 
 
+# QEMU itself can fail: seen, once in 130 multi-threaded boots, an assertion in iotlb_to_section.
+_ATTEMPTS = 3
+
+
 @dataclass(frozen=True)
 class Bench:
     """Everything that measuring needs once: kernel, guest root, and what the host can do.
@@ -189,6 +193,18 @@ class _Runner:
         ]
 
     def _boot(self, cell: Cell, key: str) -> None:
+        """Boot a cell; once more when QEMU ended by itself, which says nothing of the kernel."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            error = self._attempt(cell, key)
+            if error is None:
+                return
+            if error.outcome != "died" or attempt == _ATTEMPTS:
+                self._failures[cell] = f"{error.what} ({error.where})"
+                return
+            self._progress.say(f"    {cell}: {error.what}\n    trying again")
+
+    def _attempt(self, cell: Cell, key: str) -> GuestError | None:
+        """One boot, written down however it ends; the error when it failed."""
         bench, identity = self._bench, self._store.new_boot()
         folder = self._store.boot_folder(identity)
         origin = Provenance(key, bench.kernel.id, self._emulator, self._host)
@@ -201,29 +217,28 @@ class _Runner:
             if self._stop.is_set():
                 raise CancelledError
 
-        title = str(cell)
         try:
-            with self._progress.live(title, lambda: phase):
+            with self._progress.live(str(cell), lambda: phase):
                 sample = measure.measure(
                     cell, bench.kernel, bench.guest, folder, observe, bench.plugin
                 )
         except GuestError as exc:
             why = (exc.outcome, str(exc))
             self._store.add(identity, cell, origin, started, None, outcome=why[0], reason=why[1])
-            self._failures[cell] = f"{exc.what} ({folder})"
-            self._report(title, f"FAILED: {exc.outcome}", time.time() - started)
-            return
+            self._report(cell, f"FAILED: {exc.outcome}", time.time() - started, done=False)
+            return exc
         self._store.add(identity, cell, origin, started, sample)
         metric = headline(cell, sample.values)
         shown = f"{number(sample.values[metric])} {sample.units[metric]}"
-        self._report(title, shown, time.time() - started)
+        self._report(cell, shown, time.time() - started, done=True)
+        return None
 
-    def _report(self, title: str, shown: str, seconds: float) -> None:
-        self._done += 1
+    def _report(self, cell: Cell, shown: str, seconds: float, *, done: bool) -> None:
+        self._done += done
         self._spent.append(seconds)
         left = self._total - self._done
         self._progress.say(
-            f"[{self._done:>{len(str(self._total))}}/{self._total}] {title:<44} {shown:>14}"
+            f"[{self._done:>{len(str(self._total))}}/{self._total}] {cell!s:<44} {shown:>14}"
             f"  {seconds:3.0f} s{self._forecast(left)}"
         )
 
