@@ -27,7 +27,6 @@ from lab.progress import Progress, duration
 from lab.store import Provenance, Store
 from lab.table import Outcome, headline, number
 
-
 # QEMU itself can fail: seen, once in 130 multi-threaded boots, an assertion in iotlb_to_section.
 _ATTEMPTS = 3
 
