@@ -28,8 +28,6 @@ class PrivateApt:
 
     def update(self) -> None:
         """Fetch the package lists of all suites; raises LabError when a mirror cannot be had."""
-        for sub in ("lists/partial", "archives/partial"):
-            cache.make_folder(self.folder / sub)
         run(["apt-get", *self.options, "-qq", "-o", "APT::Update::Error-Mode=any", "update"])
 
     def newest(self, package: str) -> str | None:
@@ -81,6 +79,8 @@ def private(suites: list[str]) -> PrivateApt:
     folder = cache.root() / "apt" / cache.key(blocks)
     sources = folder / "lab.sources"
     cache.write_atomically(sources, "\n".join(blocks))
+    for sub in ("lists/partial", "archives/partial"):
+        cache.make_folder(folder / sub)
     settings = {
         "Dir::Etc::SourceList": sources,
         "Dir::Etc::SourceParts": "/dev/null",
