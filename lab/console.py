@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 
 _STAMP = re.compile(r"^\[\s*\d+\.\d+\](?:\[[^\]]*\])?\s?")
-_MARK = re.compile(r"^\[\s*(\d+\.\d+)\].* ?agent: mark", re.MULTILINE)
 # In the order of how much they explain: an oops before the panic that it causes.
 _DEATHS = (
     re.compile(r"\bBUG: .+"),
@@ -28,11 +27,6 @@ def death(console: str) -> str | None:
             if found := pattern.search(line):
                 return found[0]
     return None
-
-
-def marks(console: str) -> list[float]:
-    """The guest's seconds at each of the agent's marks, to the microsecond."""
-    return [float(found[1]) for found in _MARK.finditer(console)]
 
 
 def last_line(console: str) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import boot, cache, console, cost, dbench, fio, qemu, topology, workload
+from lab import boot, cache, cost, dbench, fio, qemu, topology, workload
 from lab.boot import Boot, Orders
 from lab.errors import GuestError, UsageError
 from lab.guestroot import GuestRoot
 from lab.kernel import Kernel
 from lab.plan import Cell
-from lab.plugin import MARKER, symbols
+from lab.plugin import MARKER, run_phase, symbols
 from lab.plugin import phases as read_phases
 from lab.qemu import Machine
 from lab.topology import Topology
@@ -95,11 +95,16 @@ def _fio_jobs(cell: Cell, work: Workload) -> dict[str, str]:
     parameters = dict(cell.parameters)
     if not cell.engine.sealed:
         return {"fio.fio": workload.fio_job(cell.workload, parameters)}
-    points = zip(("few", "many"), work.exact_ios, strict=True)
+    jobs = _jobs(cell)
     return {
-        f"{name}.fio": workload.fio_job(cell.workload, {**parameters, "ios": ios})
-        for name, ios in points
+        f"{name}.fio": workload.fio_job(cell.workload, {**parameters, "ios": max(1, ios // jobs)})
+        for name, ios in zip(("few", "many"), work.exact_ios, strict=True)
     }
+
+
+def _jobs(cell: Cell) -> int:
+    """How many fio jobs a cell has; each makes a mark before and one after its I/O."""
+    return int(_number(cell, "numjobs")) or 1
 
 
 def machine(
@@ -188,20 +193,17 @@ def _fio_values(cell: Cell, guest: Machine, done: Boot) -> dict[str, float]:
     values = fio.metrics(done.outputs.get(f"{last}.json", ""))
     if not cell.engine.sealed:
         return values
-    ios = values["ios"] - fio.metrics(done.outputs.get("few.json", ""))["ios"]
+    fewer = fio.metrics(done.outputs.get("few.json", ""))
+    ios = values["ios"] - fewer["ios"]
     if ios <= 0:
         raise GuestError("failed", "both runs of the exact engine did the same number of I/Os")
-    stamps = console.marks(guest.console.read_text(errors="replace"))
-    values["guest_ns_per_io"] = ((stamps[5] - stamps[4]) - (stamps[3] - stamps[2])) * 1e9 / ios
+    values["guest_ns_per_io"] = (values["runtime_s"] - fewer["runtime_s"]) * 1e9 / ios
     if guest.plugin:
         phases = read_phases(guest.counts.read_text())
-        # Boot, then for each of the three runs the run and what follows it.
-        few, many = phases[3], phases[5]
+        few, many = (run_phase(phases, run, _jobs(cell)) for run in (1, 2))
         found = cost.slope(few, many, int(ios), symbols(guest.kernel.system_map))
         (guest.folder / "cost.tsv").write_text(cost.to_text(found))
-        everything = sum(phase.user + phase.kernel_total for phase in phases)
-        measured = sum(phase.user + phase.kernel_total for phase in (few, many))
         values["kernel_insns_per_io"] = found.kernel_total
         values["user_insns_per_io"] = found.user
-        values["measured_share"] = 100 * measured / everything
+        values["measured_share"] = 100 * (few.total + many.total) / sum(p.total for p in phases)
     return values

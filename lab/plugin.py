@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache as memoized
 from pathlib import Path
@@ -35,6 +35,11 @@ class Phase:
     def kernel_total(self) -> int:
         """All kernel instructions of the phase."""
         return sum(self.kernel.values())
+
+    @property
+    def total(self) -> int:
+        """All instructions of the phase."""
+        return self.user + self.kernel_total
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,23 @@ def phases(output: str) -> list[Phase]:
         else:
             found[-1][1][int(words[0], 16)] = int(words[1])
     return [Phase(user, kernel) for user, kernel in found]
+
+
+def run_phase(phases: Sequence[Phase], run: int, jobs: int) -> Phase:
+    """What the I/O of the run-th fio run cost, counted from 0, starting and ending fio left out.
+
+    The agent marks the start of fio; each job marks the start, then the end of its I/O; the agent
+    marks the end of fio. Between two runs there is one more phase. Raises LabError when marks are
+    missing.
+    """
+    first = 1 + run * (2 * jobs + 2) + 1
+    inside = phases[first : first + 2 * jobs - 1]
+    if len(phases) < first + 2 * jobs + 1:
+        raise LabError(f"the guest made {len(phases) - 1} marks, too few for {run + 1} runs of fio")
+    kernel: Counter[int] = Counter()
+    for phase in inside:
+        kernel.update(phase.kernel)
+    return Phase(sum(phase.user for phase in inside), kernel)
 
 
 def by_function(phase: Phase, names: Symbols) -> Counter[str]:

@@ -30,7 +30,7 @@ class Workload(Model):
     size_mib: int = Field(default=1024, ge=16, description="size of the disk")
     size_mib_per_client: int = Field(default=0, description="more disk for each dbench client")
     exact_ios: tuple[int, int] = Field(
-        default=(500, 2500), description="I/Os of each fio job in the two runs of the exact engine"
+        default=(1000, 11000), description="I/Os of all fio jobs in the exact engine's two runs"
     )
     filesystem: Literal["xfs"] | None = None
     parameters: dict[str, Value | tuple[Value, ...]] = {}
