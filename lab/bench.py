@@ -40,8 +40,8 @@ def repetitions(bench: Bench, count: int, say: Say) -> bool:
                 stack.enter_context(_load(folder.parent))
             sample = _boot(bench, exact.baseline(), folder)
         state = "cores loaded" if loaded else "alone"
-        digest = cache.key([cache.file_hash(folder / name) for name in exact.COMPARED])
-        say(f"  {number + 1:>2} {state:<12} {sample.values[_METRIC]:.6f} insns/I/O, files {digest}")
+        cost = f"{sample.values[_METRIC]:.6f} insns/I/O"
+        say(f"  {number + 1:>2} {state:<12} {cost}, profile and console {exact.digest(folder)}")
     differences = [exact.first_difference(folders[0], folder) for folder in folders[1:]]
     found = [difference for difference in differences if difference]
     say(f"  {count - len(found)} of {count} identical" + (f"; first: {found[0]}" if found else ""))

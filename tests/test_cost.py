@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab import cost, plugin
+from lab import cost, exact, plugin
 from lab.cost import Cost
 from lab.errors import LabError
 from lab.plugin import Phase, Symbols
@@ -86,3 +86,27 @@ def test_changes_sum_to_the_difference_of_the_totals(before: Cost, after: Cost) 
 def test_a_cost_survives_its_file_to_the_last_bit(found: Cost) -> None:
     assert cost.from_text(cost.to_text(found)) == found
     assert cost.changes(found, cost.from_text(cost.to_text(found))) == []
+
+
+def test_of_a_run_only_what_lies_between_its_jobs_marks_is_taken() -> None:
+    # Boot; then for each run of two jobs: start, three inside, end; and what lies between runs.
+    start, end, between = Phase(1, {0x300: 10**3}), Phase(1, {0x300: 10**6}), Phase(5, {})
+    inside = [Phase(10, {0x100: run}) for run in (1, 2, 3)]
+    phases = [Phase(9, {}), start, *inside, end, between, start, *inside, end, between]
+    for run in (0, 1):
+        assert plugin.run_phase(phases, run, jobs=2) == Phase(30, {0x100: 6})
+    with pytest.raises(LabError, match="too few for 3 runs"):
+        plugin.run_phase(phases, 2, jobs=2)
+
+
+def test_boots_are_compared_up_to_the_last_mark(tmp_path: Path) -> None:
+    for name, last in (("one", "7"), ("other", "8")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "console.log").write_text("[ 0.1] up\n")
+        (tmp_path / name / "insns").write_text(f"phase 0 1\n100 5\nphase 1 2\n100 {last}\nend\n")
+    one, other = tmp_path / "one", tmp_path / "other"
+    assert exact.first_difference(one, other) == ""
+    assert exact.digest(one) == exact.digest(other)
+    (other / "insns").write_text("phase 0 1\n100 6\nphase 1 2\nend\n")
+    assert exact.first_difference(one, other) == "insns, line 2: '100 5' against '100 6'"
+    assert exact.digest(one) != exact.digest(other)
