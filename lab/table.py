@@ -20,11 +20,10 @@ from lab.store import Stored
 
 _WIDTH = 80
 _NOTHING = "-"
-# What the exact engine gives beside a workload's own metric, the most telling first.
+# What the exact engine gives beside a workload's own metric, the more telling first.
 _EXACT = {
     "kernel_insns_per_io": "kernel instructions per I/O, lower is better",
-    "guest_ns_per_io": "guest nanoseconds per I/O (instructions and idle time), lower is better",
-    "user_insns_per_io": "user instructions per I/O",
+    "guest_ns_per_io": "guest nanoseconds per I/O, idle time included, lower is better",
 }
 
 
@@ -50,8 +49,8 @@ def matrix(outcomes: Sequence[Outcome]) -> str:
     for name in dict.fromkeys(outcome.cell.workload for outcome in outcomes):
         own = [outcome for outcome in outcomes if outcome.cell.workload == name]
         values = next((boot.values for outcome in own for boot in outcome.boots), {})
-        metrics = [m for m in _EXACT if own[0].cell.engine.sealed and m in values]
-        tables += [_workload_table(own, m) for m in (*metrics, workload.get(name).metric)]
+        metrics = dict.fromkeys((headline(own[0].cell, values), workload.get(name).metric))
+        tables += [_workload_table(own, metric) for metric in metrics]
     return "\n".join(tables)
 
 

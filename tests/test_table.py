@@ -194,7 +194,7 @@ def test_the_exact_engine_shows_costs_before_its_guests_own_numbers() -> None:
     cell = Cell("nullb_mq", "bfq", "randread_burst", (), Engine.ICOUNT, 1)
     values = {"kernel_insns_per_io": 3482.09, "user_insns_per_io": 2223.19, work.metric: 50000.0}
     text = table.matrix([Outcome(cell, (Stored("1", "ok", "", 9.0, values, FACTS),))])
-    shown = [text.index(number) for number in ("3,482", "2,223", "50,000")]
+    shown = [text.index(number) for number in ("3,482", "50,000")]
     assert shown == sorted(shown)
     assert table.headline(cell, values) == "kernel_insns_per_io"
 
