@@ -63,7 +63,7 @@ class Topology(Model):
             return str(text).format(hw_queues=self.hw_queues, size_mib=size_mib)
         except (KeyError, IndexError, ValueError, AttributeError) as exc:
             raise UsageError(
-                f"wrong placeholder in {text!r}: {exc}", hint="known: {hw_queues}, {size_mib}"
+                f"wrong braces in {text!r}: {exc}", hint="known: {hw_queues}, {size_mib}"
             ) from exc
 
     def setup_steps(self, size_mib: int) -> list[str]:

@@ -17,11 +17,11 @@ from lab.errors import LabError
 from lab.progress import Progress
 from lab.setup import Need
 
-Stub = Callable[[str, str], Path]
+Fake = Callable[[str, str], Path]
 
 
 @pytest.fixture
-def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stub:
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     """A function that puts a shell script of a name first in PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -37,16 +37,16 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stub:
 
 
 @pytest.fixture
-def machine(stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def machine(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's machine that lacks one program; apt-get installs it and writes what it was told.
 
     Returns that record of apt-get's arguments.
     """
     record = tmp_path / "apt-calls"
     program = tmp_path / "bin/missing-program"
-    stub("apt-get", f'echo "$DEBIAN_FRONTEND: $*" >> {record}\ncp /bin/true {program}')
-    stub("sudo", "exit 1")
-    stub("qemu-system-x86_64", "echo QEMU emulator version 8.2.0")
+    fake("apt-get", f'echo "$DEBIAN_FRONTEND: $*" >> {record}\ncp /bin/true {program}')
+    fake("sudo", "exit 1")
+    fake("qemu-system-x86_64", "echo QEMU emulator version 8.2.0")
     monkeypatch.setattr(setup, "NEEDS", (Need("its-package", program="missing-program"),))
     monkeypatch.setattr(setup, "_module_works", lambda name: True)
     monkeypatch.setattr(apt, "system_codename", lambda: None)
@@ -96,8 +96,8 @@ def test_the_virtual_environment_module_is_a_need_too(
         setup.system_packages(quiet)
 
 
-def test_sudo_that_asks_no_password_is_used(machine: Path, stub: Stub, quiet: Progress) -> None:
-    stub("sudo", 'while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"')
+def test_sudo_that_asks_no_password_is_used(machine: Path, fake: Fake, quiet: Progress) -> None:
+    fake("sudo", 'while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"')
     setup.system_packages(quiet)
     assert machine.read_text().splitlines() == [
         "noninteractive: update",
@@ -114,19 +114,19 @@ def test_root_installs_without_sudo(
 
 
 def test_a_failed_installation_shows_what_apt_said(
-    machine: Path, stub: Stub, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+    machine: Path, fake: Fake, quiet: Progress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    stub("apt-get", "echo E: Unable to locate package; exit 100")
+    fake("apt-get", "echo E: Unable to locate package; exit 100")
     with pytest.raises(LabError, match="E: Unable to locate package") as caught:
         setup.system_packages(quiet)
     assert "apt.log" in caught.value.where
 
 
 def test_nothing_is_installed_when_nothing_is_missing(
-    machine: Path, stub: Stub, quiet: Progress
+    machine: Path, fake: Fake, quiet: Progress
 ) -> None:
-    stub("missing-program", "true")
+    fake("missing-program", "true")
     setup.system_packages(quiet)
     assert not machine.exists()
 
@@ -150,24 +150,24 @@ def test_a_system_without_apt_is_told_what_to_install(
         ("something else", (0,)),
     ],
 )
-def test_the_version_of_qemu_is_read(stub: Stub, printed: str, version: tuple[int, ...]) -> None:
-    stub("qemu-system-x86_64", f"echo {shlex.quote(printed)}")
+def test_the_version_of_qemu_is_read(fake: Fake, printed: str, version: tuple[int, ...]) -> None:
+    fake("qemu-system-x86_64", f"echo {shlex.quote(printed)}")
     assert setup.qemu_version() == version
 
 
-def test_an_old_qemu_is_to_be_replaced(machine: Path, stub: Stub, quiet: Progress) -> None:
-    stub("missing-program", "true")
-    stub("qemu-system-x86_64", "echo QEMU emulator version 7.2.0")
+def test_an_old_qemu_is_to_be_replaced(machine: Path, fake: Fake, quiet: Progress) -> None:
+    fake("missing-program", "true")
+    fake("qemu-system-x86_64", "echo QEMU emulator version 7.2.0")
     with pytest.raises(LabError) as caught:
         setup.system_packages(quiet)
     assert caught.value.hint.endswith("--no-install-recommends qemu-system-x86 seabios")
 
 
 def test_a_qemu_that_stays_too_old_is_told_with_its_version(
-    machine: Path, stub: Stub, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+    machine: Path, fake: Fake, quiet: Progress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    stub("qemu-system-x86_64", "echo QEMU emulator version 7.2.0")
+    fake("qemu-system-x86_64", "echo QEMU emulator version 7.2.0")
     with pytest.raises(LabError, match=r"at least 8\.1 is needed, this system has 7\.2\.0"):
         setup.system_packages(quiet)
 
