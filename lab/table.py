@@ -55,7 +55,7 @@ def matrix(outcomes: Sequence[Outcome]) -> str:
 
 
 def hardware(outcomes: Sequence[Outcome]) -> str:
-    """What the guests really were, as they reported it."""
+    """What the guests really were, as they reported it; empty when none did."""
     table = _Table("Hardware as the guests reported it")
     for name in ("topology", "hw queues", "CPUs online", "CPUs possible", "rotating", "kernel"):
         table.column(name, right=name not in ("topology", "kernel"))
@@ -66,7 +66,7 @@ def hardware(outcomes: Sequence[Outcome]) -> str:
     for topology, facts in seen.items():
         names = ("hw_queues", "online_cpus", "possible_cpus", "queue/rotational", "release")
         table.row(topology, *(facts.get(name, _NOTHING) for name in names))
-    return table.text()
+    return table.text() if seen else ""
 
 
 def failures(outcomes: Sequence[Outcome]) -> str:
