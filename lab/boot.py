@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from lab import cache, console, madt, qemu
 from lab.channel import Reader, Record
@@ -18,8 +19,14 @@ from lab.command import Process, paste, supervised, tail_of_file
 from lab.errors import GuestError
 from lab.qemu import Machine
 
+# QEMU itself can fail: seen, once in some 200 boots under multi-threaded TCG, an assertion in
+# iotlb_to_section. That says nothing of the kernel, so such a guest is booted again.
+ATTEMPTS = 3
 _POLL_S = 0.05
 _EXIT_S = 30.0
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,17 @@ def run(
         (folder / "disk.raw").unlink(missing_ok=True)
     _judge(machine, watch, alive)
     return Boot(_facts(watch.outputs), watch.outputs, watch.phases_s, folder)
+
+
+def steadily(call: Callable[[], T]) -> T:
+    """Call what boots a guest; again, ATTEMPTS times in all, when QEMU ended by itself."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return call()
+        except GuestError as exc:
+            if exc.outcome != "died":
+                raise
+    return call()
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -148,7 +148,7 @@ def prove(
     orders = Orders(("phase proved",), {"boot": deadline, "agent": deadline, "proved": deadline})
     with progress.step(f"proving the engine {engine} (deadline {deadline:.0f} s)"):
         try:
-            done = boot.run(machine, orders)
+            done = boot.steadily(lambda: boot.run(machine, orders))
         except GuestError as exc:
             return EngineReport(engine, False, _failure(engine, machine, exc, deadline))
     if engine is Engine.KVM and "Hypervisor detected: KVM" not in machine.console.read_text():

@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Event
 
 from lab import cache, exact, guestroot, host, kernel, measure, plan, plugin, qemu, source, tree
+from lab.boot import ATTEMPTS
 from lab.cost import Cost, from_text
 from lab.errors import GuestError, LabError, UsageError
 from lab.guestroot import GuestRoot
@@ -26,9 +27,6 @@ from lab.profile import Profile
 from lab.progress import Progress, duration
 from lab.store import Provenance, Store
 from lab.table import Outcome, headline, number
-
-# QEMU itself can fail: seen, once in 130 multi-threaded boots, an assertion in iotlb_to_section.
-_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -193,11 +191,11 @@ class _Runner:
 
     def _boot(self, cell: Cell, key: str) -> None:
         """Boot a cell; once more when QEMU ended by itself, which says nothing of the kernel."""
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, ATTEMPTS + 1):
             error = self._attempt(cell, key)
             if error is None:
                 return
-            if error.outcome != "died" or attempt == _ATTEMPTS:
+            if error.outcome != "died" or attempt == ATTEMPTS:
                 self._failures[cell] = f"{error.what} ({error.where})"
                 return
             self._progress.say(f"    {cell}: {error.what}\n    trying again")

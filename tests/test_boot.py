@@ -245,3 +245,16 @@ def test_an_interrupt_ends_the_guest_and_removes_the_disk(guest: Guest) -> None:
     with pytest.raises(KeyboardInterrupt):
         guest(send("phase", "setup"), "sleep 100", observe=interrupt)
     assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(("outcome", "calls"), [("died", boot.ATTEMPTS), ("panic", 1), ("hang", 1)])
+def test_only_a_qemu_that_ended_by_itself_is_started_again(outcome: str, calls: int) -> None:
+    made = []
+
+    def call() -> None:
+        made.append(1)
+        raise GuestError(outcome, "it failed")
+
+    with pytest.raises(GuestError, match="it failed"):
+        boot.steadily(call)
+    assert len(made) == calls

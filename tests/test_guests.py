@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lab import boot, host, measure, pipeline, plan, profile, topology
-from lab.boot import Orders
+from lab.boot import Boot, Orders
 from lab.errors import GuestError
 from lab.pipeline import Bench
 from lab.plan import Cell, Selection
@@ -48,14 +48,14 @@ def test_a_guest_has_the_hardware_queues_of_its_topology(
     bench: Bench, machine: str, tmp_path: Path
 ) -> None:
     wanted = cell(machine, "mq-deadline", "randread_burst", Engine.TCG, seconds=1, ramp_seconds=0)
-    sample = measure.measure(wanted, bench.kernel, bench.guest, tmp_path)
+    sample = boot.steadily(lambda: measure.measure(wanted, bench.kernel, bench.guest, tmp_path))
     assert sample.facts["hw_queues"] == TOPOLOGIES[machine]
     assert sample.values["ios"] > 100
 
 
 def test_dbench_runs_on_xfs(bench: Bench, tmp_path: Path) -> None:
     wanted = cell("raid64", "bfq", "dbench_xfs", Engine.TCG, clients=2, seconds=8)
-    sample = measure.measure(wanted, bench.kernel, bench.guest, tmp_path)
+    sample = boot.steadily(lambda: measure.measure(wanted, bench.kernel, bench.guest, tmp_path))
     assert sample.values["passes"] >= 1
     assert sample.facts["device/queue_depth"] == "8"
     assert sample.facts["queue/rotational"] == "1"
@@ -78,6 +78,10 @@ def test_engines_are_proved_and_a_kvm_that_boots_nothing_is_refused(bench: Bench
     assert host.chosen(bench.host, None) is bench.host.best_wall_clock()
 
 
+def run_guest(machine: Machine, orders: Orders) -> Boot:
+    return boot.steadily(lambda: boot.run(machine, orders))
+
+
 def machine_of(bench: Bench, folder: Path, name: str = "megasas", *parameters: str) -> Machine:
     machine = topology.get(name)
     return Machine(bench.kernel, bench.guest, machine, Engine.TCG, folder, parameters=parameters)
@@ -88,7 +92,7 @@ def test_a_guest_that_panics_at_boot_is_reported_with_its_panic(
 ) -> None:
     machine = machine_of(bench, tmp_path, "megasas", "root=/dev/nowhere", "rootfstype=xfs")
     with pytest.raises(GuestError, match="Unable to mount root fs") as caught:
-        boot.run(machine, Orders(("phase setup",), {"boot": 60, "setup": 10}))
+        run_guest(machine, Orders(("phase setup",), {"boot": 60, "setup": 10}))
     assert caught.value.outcome == "panic"
     assert caught.value.where == str(tmp_path / "console.log")
 
@@ -98,14 +102,14 @@ def test_a_guest_that_panics_at_work_is_reported_with_its_panic(
 ) -> None:
     orders = Orders(("phase workload", "panic"), {"boot": 60, "agent": 10, "workload": 30})
     with pytest.raises(GuestError, match="sysrq triggered crash") as caught:
-        boot.run(machine_of(bench, tmp_path), orders)
+        run_guest(machine_of(bench, tmp_path), orders)
     assert caught.value.outcome == "panic"
 
 
 def test_a_guest_that_hangs_ends_at_the_deadline_of_its_phase(bench: Bench, tmp_path: Path) -> None:
     orders = Orders(("phase workload", "hang"), {"boot": 60, "agent": 10, "workload": 3})
     with pytest.raises(GuestError, match="did not get through phase workload") as caught:
-        boot.run(machine_of(bench, tmp_path), orders)
+        run_guest(machine_of(bench, tmp_path), orders)
     assert caught.value.outcome == "hang"
     assert not guests_using(tmp_path)
 
@@ -115,7 +119,7 @@ def test_a_guest_with_other_hardware_than_its_topology_is_refused(
 ) -> None:
     wanted = topology.get("megasas")
     steps = ("phase setup", *wanted.setup_steps(16), "scheduler none", "facts")
-    facts = boot.run(machine_of(bench, tmp_path), Orders(steps, {"boot": 60, "setup": 30})).facts
+    facts = run_guest(machine_of(bench, tmp_path), Orders(steps, {"boot": 60, "setup": 30})).facts
     topology.require_match("megasas", wanted, "none", facts)
     more = wanted.model_copy(update={"hw_queues": 64})
     with pytest.raises(GuestError, match="hw_queues: wanted 64, the guest has 1"):
@@ -126,7 +130,7 @@ def test_an_impossible_setting_names_the_step(bench: Bench, tmp_path: Path) -> N
     wanted = topology.get("megasas")
     steps = ("phase setup", *wanted.setup_steps(16), "scheduler cfq")
     with pytest.raises(GuestError, match="does not take the scheduler cfq") as caught:
-        boot.run(machine_of(bench, tmp_path), Orders(steps, {"boot": 60, "setup": 30}))
+        run_guest(machine_of(bench, tmp_path), Orders(steps, {"boot": 60, "setup": 30}))
     assert caught.value.outcome == "failed"
 
 
