@@ -225,11 +225,7 @@ def diff(
     Examples: lab diff --scheduler bfq --patch 0001-my.patch;
     lab diff --scheduler none --scheduler mq-deadline
     """
-    if (
-        len(schedulers) > 2
-        or (len(schedulers) == 2 and patches)
-        or len(schedulers) + bool(patches) < 2
-    ):
+    if len(schedulers) + bool(patches) != 2:
         raise UsageError(
             "nothing to compare, or too much",
             hint="give two --scheduler, or one --scheduler and at least one --patch",
