@@ -3,11 +3,12 @@
 
 PYTHON  ?= python3
 PROFILE ?= quick
+SERIES  ?=
 ENGINE  ?=
 LAB      = .venv/bin/lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab-run doctor test bench check format clean
+.PHONY: help setup lab-run matrix doctor test bench check format clean
 
 help: ## show this text
 	@echo 'A performance lab for the kernel block layer. Commands:'
@@ -20,8 +21,11 @@ setup: ## install what the lab needs (system packages, .venv)
 		echo 'Python 3.11 or newer is needed: apt-get install python3, or set PYTHON='; exit 2; }
 	@$(PYTHON) -m lab.setup
 
-lab-run: setup ## from a fresh clone to the table of results
-	@$(LAB) run --profile $(PROFILE) $(if $(ENGINE),--engine $(ENGINE))
+lab-run: setup ## from a fresh clone to the verdicts on all series (SERIES=)
+	@$(LAB) run --profile $(PROFILE) $(SERIES)
+
+matrix: setup ## schedulers x topologies x workloads on one kernel (ENGINE=)
+	@$(LAB) matrix --profile $(PROFILE) $(if $(ENGINE),--engine $(ENGINE))
 
 doctor: setup ## what this machine has and which engines work on it
 	@$(LAB) doctor

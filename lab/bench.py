@@ -15,9 +15,9 @@ from pathlib import Path
 from lab import cache, exact, measure
 from lab.command import supervised
 from lab.measure import Sample
-from lab.pipeline import Bench
 from lab.plan import Cell
 from lab.progress import duration
+from lab.runner import Bench
 
 NEAR_EXACT = ("nvme_mq", "megasas")
 _CONFIDENCE = 0.99

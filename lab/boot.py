@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from lab import cache, console, madt, qemu
+from lab import cache, console, contention, madt, qemu
 from lab.channel import Reader, Record
 from lab.command import Process, paste, supervised, tail_of_file
 from lab.errors import GuestError
@@ -22,7 +22,10 @@ from lab.qemu import Machine
 # QEMU itself can fail: seen, once in some 200 boots under multi-threaded TCG, an assertion in
 # iotlb_to_section. That says nothing of the kernel, so such a guest is booted again.
 ATTEMPTS = 3
+# The phase in which a guest is measured, and so the one in which the host must not disturb it.
+MEASURED = "workload"
 _POLL_S = 0.05
+_LISTEN_S = 0.5
 _EXIT_S = 30.0
 
 
@@ -58,20 +61,23 @@ class Boot:
     """A guest that did all its steps.
 
     facts are what it reported of itself, outputs its files by name, phases_s the host's seconds
-    from entering a phase to the next.
+    from entering a phase to the next, noise how the host disturbed the phase ``workload``.
     """
 
     facts: Mapping[str, str]
     outputs: Mapping[str, str]
     phases_s: Mapping[str, float]
     folder: Path
+    noise: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass
 class _Watch:
     """The state of a running guest, kept up to date by its records."""
 
+    read_noise: Callable[[], contention.Reading | None]
     phase: str = "boot"
+    readings: list[contention.Reading] = field(default_factory=list)
     since: float = field(default_factory=time.monotonic)
     phases_s: dict[str, float] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
@@ -88,6 +94,17 @@ class _Watch:
         elif record.kind == "end":
             self.enter("exit")
             self.ended = True
+
+    def listen(self) -> None:
+        """Read the host's noise now and then while the guest is measured.
+
+        The last reading counts: at the very end QEMU and its threads are gone.
+        """
+        if self.phase != MEASURED:
+            return
+        due = not self.readings or time.monotonic() - self.readings[-1].at > _LISTEN_S
+        if due and (found := self.read_noise()):
+            self.readings = [*self.readings[:1], found]
 
     def enter(self, phase: str) -> None:
         now = time.monotonic()
@@ -115,10 +132,10 @@ def run(
     folder = cache.make_folder(machine.folder)
     with cache.disk_space_matters(folder):
         _write_inputs(machine, orders)
-    watch = _Watch()
     argv, log = qemu.command(machine), folder / _log_name(machine)
     try:
         with supervised(argv, log=log, cwd=folder, env=_environment(folder)) as guest:
+            watch = _Watch(lambda: contention.reading(guest.members()))
             _follow(guest, machine, orders, watch, observe)
             if watch.done:
                 guest.wait(_EXIT_S)
@@ -126,7 +143,8 @@ def run(
     finally:
         (folder / "disk.raw").unlink(missing_ok=True)
     _judge(machine, watch, alive)
-    return Boot(_facts(watch.outputs), watch.outputs, watch.phases_s, folder)
+    noise = contention.signals(*watch.readings) if len(watch.readings) > 1 else {}
+    return Boot(_facts(watch.outputs), watch.outputs, watch.phases_s, folder, noise)
 
 
 def steadily(call: Callable[[], T]) -> T:
@@ -178,6 +196,7 @@ def _follow(
             alive = guest.poll() is None
             for record in reader.feed(stream.read()):
                 watch.take(record)
+            watch.listen()
             observe(watch.phase)
             if not alive:
                 return

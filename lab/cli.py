@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -13,11 +14,15 @@ from lab import (
     bench,
     cache,
     config,
+    counters,
     host,
+    judge,
     kconfig,
     pipeline,
     plan,
     profile,
+    scoreboard,
+    series,
     table,
     topology,
     workload,
@@ -27,6 +32,7 @@ from lab.plan import Selection
 from lab.progress import Progress
 from lab.qemu import Engine
 from lab.store import Store
+from lab.verdict import Judged, Verdict
 from lab.workload import Value
 
 _INTERRUPTED = 130
@@ -77,8 +83,8 @@ class _Group(click.Group):
 def lab() -> None:
     """Judge what a kernel patch claims about the block layer.
 
-    Exit codes: 0 done, 2 wrong usage or configuration, 3 the lab, a build or a guest failed,
-    130 interrupted.
+    Exit codes: 0 done or all claims hold, 1 a claim is refuted, 2 wrong usage or configuration,
+    3 the lab, a build or a guest failed, 4 inconclusive, 130 interrupted.
     """
 
 
@@ -116,6 +122,47 @@ def build(
 
 
 @lab.command()
+@click.argument("names", metavar="[SERIES]...", nargs=-1)
+@_profile
+@click.option("--claim", "claims", multiple=True, help="Only this claim; several times.")
+@click.option(
+    "--control",
+    default="",
+    type=click.Choice(["", *judge.CONTROLS]),
+    help="Judge what must not hold: the arms turned round, or without the patches.",
+)
+def run(names: tuple[str, ...], profile_name: str, claims: tuple[str, ...], control: str) -> int:
+    """Judge whether what patch series claim holds.
+
+    Without a name all series of kernel-patches are judged. What was measured before is not
+    measured again. Exit codes: 0 all claims hold, 1 one is refuted, 4 none is refuted but one is
+    inconclusive, 3 one could not be judged.
+
+    Example: lab run bfq_burst_merge --profile standard
+    """
+    progress, store, chosen = Progress(), Store(), profile.get(profile_name)
+    known = [title for name in names or series.known() for title in series.get(name).claims]
+    for title in claims:
+        if title not in known:
+            raise UsageError(f"no claim is called {title!r}", hint=nearest(title, known))
+    found = judge.judge(
+        names or series.known(), chosen, store, progress, claims=claims, control=control
+    )
+    report = scoreboard.text(found, chosen)
+    cache.write_atomically(store.folder / "last-verdicts.txt", report)
+    click.echo(f"\n{report}\nTime of each phase\n{progress.summary()}")
+    click.echo(f"Raw files: {store.folder / 'boots'}")
+    return _exit_code(found)
+
+
+def _exit_code(judged: Sequence[Judged]) -> int:
+    """The exit code for what was found, the worst first."""
+    verdicts = {one.verdict() for one in judged}
+    codes = {Verdict.ERROR: LabError.exit_code, Verdict.REFUTED: 1, Verdict.INCONCLUSIVE: 4}
+    return next((code for verdict, code in codes.items() if verdict in verdicts), 0)
+
+
+@lab.command("matrix")
 @_profile
 @_tree
 @_patches
@@ -141,7 +188,7 @@ def build(
     metavar="NAME=VALUE[,VALUE...]",
     help="Change a workload parameter; several values make several cells.",
 )
-def run(
+def matrix_command(
     profile_name: str,
     spec: str | None,
     patches: tuple[Path, ...],
@@ -157,7 +204,7 @@ def run(
 
     What was measured before on this kernel and this host is not measured again.
 
-    Example: lab run --topology nullb_mq --workload randwrite_uring --set seconds=10
+    Example: lab matrix --topology nullb_mq --workload randwrite_uring --set seconds=10
     """
     progress = Progress()
     chosen = profile.get(profile_name)
@@ -177,7 +224,7 @@ def run(
     click.echo(f"Time of each phase\n{progress.summary()}")
     click.echo(f"Raw files: {store.folder / 'boots'}")
     if failed := table.failures(outcomes):
-        raise LabError(f"{sum(bool(o.failure) for o in outcomes)} cell(s) failed:\n{failed}")
+        raise LabError(f"{sum(bool(o.error) for o in outcomes)} cell(s) failed:\n{failed}")
 
 
 @lab.command()
@@ -273,15 +320,19 @@ def bench_command(repeat: int, profile_name: str) -> None:
 
 @lab.command("list")
 def list_() -> None:
-    """List topologies, workloads, profiles and kernel fragments."""
+    """List series, topologies, workloads, counters, profiles and kernel fragments."""
+    click.echo("Series")
+    for name in series.known():
+        click.echo(f"  {name:<26} {series.get(name).title}")
     for title, folder, load in (
         ("Topologies", topology.FOLDER, topology.get),
         ("Workloads", workload.FOLDER, workload.get),
+        ("Counters", counters.FOLDER, counters.get),
         ("Profiles", profile.FOLDER, profile.get),
     ):
         click.echo(title)
         for name in config.names(folder):
-            click.echo(f"  {name:<18} {load(name).title}")
+            click.echo(f"  {name:<26} {load(name).title}")
     click.echo("Kernel fragments")
     for name in config.names(kconfig.FRAGMENTS, ".config"):
         click.echo(f"  {name}")

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import boot, cache, cost, dbench, fio, qemu, topology, workload
+from lab import boot, cache, contention, cost, counters, dbench, fio, qemu, topology, workload
 from lab.boot import Boot, Orders
 from lab.errors import GuestError, UsageError
 from lab.guestroot import GuestRoot
@@ -38,9 +38,14 @@ class Sample:
 
 
 def hardware(cell: Cell) -> Topology:
-    """The topology of a cell, with the cell's number of vCPUs."""
+    """The topology of a cell, with what the cell changes of it."""
     own = topology.get(cell.topology)
-    return own.model_copy(update={"cpus": cell.cpus}) if cell.cpus else own
+    changes = {
+        "cpus": cell.cpus or own.cpus,
+        "hw_queues": cell.hw_queues or own.hw_queues,
+        "kernel_parameters": (*own.kernel_parameters, *cell.boot),
+    }
+    return own.model_copy(update=changes)
 
 
 def orders(cell: Cell) -> Orders:
@@ -56,13 +61,18 @@ def orders(cell: Cell) -> Orders:
         steps += [f"mkfs {work.filesystem}", f"mount {work.filesystem}"]
     if work.tool == "fio":
         files = _fio_jobs(cell, work)
-        steps += ["phase workload", *(f"fio {name}" for name in _fio_runs(cell))]
+        runs = [f"fio {name}" for name in _fio_runs(cell)]
     else:
         load = dbench.load_file()
         files = {"loadfile": load.text, "tree": load.tree}
         if not seconds.is_integer():
             raise UsageError(f"dbench takes whole seconds, not {seconds:g}", hint="change seconds")
-        steps += [f"tree {clients}", "phase workload", f"dbench {clients} {seconds:.0f}"]
+        steps += [f"tree {clients}"]
+        runs = [f"dbench {clients} {seconds:.0f}"]
+    if cell.counters:
+        files["probes"] = counters.probes(cell.counters).text
+        runs = ["probes on", *runs, "probes off"]
+    steps += ["phase workload", *runs]
     factor = _SEALED_FACTOR if cell.engine.sealed else 2.0
     deadlines = {
         "boot": _BOOT_S,
@@ -85,15 +95,18 @@ def _number(cell: Cell, name: str) -> float:
 def _fio_runs(cell: Cell) -> tuple[str, ...]:
     """The fio runs of a cell by name: one, or for the exact engine a warm-up and the two points.
 
-    The warm-up takes what happens only once: first allocations, first page faults.
+    The warm-up takes what happens only once: first allocations, first page faults. What is
+    counted is a fixed amount of work under every engine.
     """
+    if cell.counters:
+        return ("many",)
     return ("few", "few", "many") if cell.engine.sealed else ("fio",)
 
 
 def _fio_jobs(cell: Cell, work: Workload) -> dict[str, str]:
     """The job files that the runs need."""
     parameters = dict(cell.parameters)
-    if not cell.engine.sealed:
+    if not cell.engine.sealed and not cell.counters:
         return {"fio.fio": workload.fio_job(cell.workload, parameters)}
     jobs = _jobs(cell)
     return {
@@ -112,7 +125,7 @@ def machine(
 ) -> Machine:
     """The guest that a cell needs; plugin counts instructions when the engine is sealed."""
     work = workload.get(cell.workload)
-    counted = plugin if cell.engine.sealed else None
+    counted = plugin if _costed(cell) else None
     return Machine(
         kernel,
         guest,
@@ -124,6 +137,11 @@ def machine(
         plugin=counted,
         marker=symbols(kernel.system_map).address(MARKER) if counted else 0,
     )
+
+
+def _costed(cell: Cell) -> bool:
+    """Whether the cell's instructions are counted."""
+    return cell.engine.sealed and not cell.counters
 
 
 def key(
@@ -143,7 +161,7 @@ def key(
     nowhere = machine(cell, kernel, guest, Path("/folder"), None)
     return cache.key(
         "cell",
-        2,
+        3,
         kernel.id,
         guest.id,
         emulator,
@@ -152,8 +170,22 @@ def key(
         qemu.clock(nowhere.engine),
         [cell.engine, nowhere.topology.cpus, nowhere.memory_mib, nowhere.backed],
         orders(cell).archive().hex(),
-        (plugin.parent.name if plugin else None) if cell.engine.sealed else host,
+        (plugin.parent.name if plugin else None) if _costed(cell) else None,
+        None if cell.engine.sealed else host,
     )
+
+
+def round_keys(alone: Sequence[str]) -> list[str]:
+    """The keys of boots in rounds of several arms, from the keys that these have alone.
+
+    Boots of one round are compared with each other only, so they are no repetitions of what was
+    measured in other company. Two equal arms are told apart by their places.
+    """
+    company = sorted(alone)
+    return [
+        cache.key("round", company, own, alone[:place].count(own))
+        for place, own in enumerate(alone)
+    ]
 
 
 def measure(
@@ -178,6 +210,12 @@ def measure(
         values, units = _fio_values(cell, guest_machine, done), {**fio.UNITS, **cost.UNITS}
     else:
         values, units = _dbench_values(cell, done), dbench.UNITS
+    if cell.counters:
+        set_up = counters.probes(cell.counters)
+        values |= counters.values(set_up, done.outputs)
+        units = {**units, **counters.units(set_up.counters)}
+    if not cell.engine.sealed:  # a sealed guest cannot notice
+        values, units = {**values, **done.noise}, {**units, **contention.UNITS}
     return Sample(values, units, done.facts, done.phases_s)
 
 
@@ -191,7 +229,7 @@ def _fio_values(cell: Cell, guest: Machine, done: Boot) -> dict[str, float]:
     """Fio's numbers of the last run and, from the exact engine, the cost of an I/O."""
     last = _fio_runs(cell)[-1]
     values = fio.metrics(done.outputs.get(f"{last}.json", ""))
-    if not cell.engine.sealed:
+    if not _costed(cell):
         return values
     fewer = fio.metrics(done.outputs.get("few.json", ""))
     ios = values["ios"] - fewer["ios"]

@@ -22,7 +22,9 @@ class Cell:
     """One thing to measure.
 
     parameters are the workload's, sorted by name, and swept names those that differ between the
-    cells of a plan; cpus is the number of vCPUs when it is not the topology's own.
+    cells of a plan; cpus and hw_queues count vCPUs and hardware queues when they are not the
+    topology's own, boot holds more kernel parameters. With counters, which only an instrumented
+    kernel has, the cell is counted, not timed.
     """
 
     topology: str
@@ -33,6 +35,9 @@ class Cell:
     cpus: int = 0
     swept: tuple[str, ...] = ()
     arm: str = "stock"
+    hw_queues: int = 0
+    boot: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         swept = f" {self.sweep}" if self.sweep else ""
@@ -56,19 +61,26 @@ class Selection:
 
     def check(self) -> None:
         """Raise UsageError for a name that does not exist."""
-        _check_names(self.topologies, self.schedulers, self.workloads)
+        require_known(self.topologies, self.schedulers, self.workloads)
 
 
-def _check_names(
-    topologies: Sequence[str], schedulers: Sequence[str], workloads: Sequence[str]
+def require_known(
+    topologies: Sequence[str],
+    schedulers: Sequence[str],
+    workloads: Sequence[str],
+    where: str = "",
 ) -> None:
-    for name in topologies:
-        topology.get(name)
-    for name in workloads:
-        workload.get(name)
-    for name in schedulers:
-        if name not in SCHEDULERS:
-            raise UsageError(f"no I/O scheduler is called {name!r}", hint=nearest(name, SCHEDULERS))
+    """Raise UsageError for a name that does not exist; where says in which file it stands."""
+    for what, names, known in (
+        ("topology", topologies, topology.known()),
+        ("workload", workloads, workload.known()),
+        ("I/O scheduler", schedulers, SCHEDULERS),
+    ):
+        for name in names:
+            if name not in known:
+                raise UsageError(
+                    f"no {what} is called {name!r}", where=where, hint=nearest(name, known)
+                )
 
 
 def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
@@ -83,7 +95,7 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
         workload.get(name).checked(parameters, f"parameters.{name} of the profile")
     found: dict[Cell, None] = {}
     for block in profile.matrix:
-        _check_names(block.topologies, block.schedulers, block.workloads)
+        require_known(block.topologies, block.schedulers, block.workloads)
         wanted = itertools.product(
             _chosen(block.workloads, selection.workloads),
             _chosen(block.topologies, selection.topologies),

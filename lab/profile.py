@@ -27,6 +27,9 @@ class Profile(Model):
     kernel: tuple[str, ...] = Field(description="configs/kernel fragments of the matrix's kernel")
     tree: str = Field(default="debian:6.12", description="kernel source of the matrix")
     boots: int = Field(default=1, ge=1, description="boots of each cell")
+    rounds: int = Field(default=6, ge=1, description="rounds of boots of a wall-clock comparison")
+    counted_boots: int = Field(default=2, ge=1, description="boots of what is counted, not exact")
+    alpha: float = Field(default=0.05, gt=0, lt=0.5, description="rate of wrong verdicts")
     matrix: tuple[Block, ...]
     parameters: dict[str, dict[str, Value | tuple[Value, ...]]] = Field(
         default={}, description="workload parameters that differ from the workload's own"

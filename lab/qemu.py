@@ -176,6 +176,7 @@ def _plugin(machine: Machine) -> list[str]:
 def _virtme(machine: Machine) -> list[str]:
     kvm = machine.engine is Engine.KVM
     options = devices(machine) + ([] if kvm else ["-cpu", _CPU])
+    options += ["-name", "lab,debug-threads=on"]  # vCPU threads that can be told from others
     return [
         str(Path(sys.executable).with_name("vng")),
         *("--run", str(machine.kernel.image), "--root", str(machine.guest.root)),

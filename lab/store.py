@@ -9,10 +9,11 @@ import shutil
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from lab import cache
 from lab.config import PROJECT
@@ -29,9 +30,10 @@ CREATE TABLE IF NOT EXISTS boots (
     host    TEXT NOT NULL,
     started REAL NOT NULL,      -- seconds since 1970
     seconds REAL NOT NULL,
-    outcome TEXT NOT NULL,      -- ok, or the kind of failure
+    outcome TEXT NOT NULL,      -- ok, disturbed (by the host), or the kind of failure
     reason  TEXT NOT NULL,
-    facts   TEXT NOT NULL       -- JSON: what the guest really was
+    facts   TEXT NOT NULL,      -- JSON: what the guest really was
+    turn    TEXT NOT NULL DEFAULT ''  -- equal for the boots of one round of several arms
 );
 CREATE INDEX IF NOT EXISTS boots_by_key ON boots (key);
 CREATE TABLE IF NOT EXISTS samples (
@@ -58,12 +60,13 @@ class Stored:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a boot ran on: measurement key, kernel id, QEMU version, host id."""
+    """What a boot ran on: measurement key, kernel id, QEMU version, host id; turn is its round."""
 
     key: str
     kernel: str
     qemu: str
     host: str
+    turn: str = ""
 
 
 class Store:
@@ -75,6 +78,9 @@ class Store:
         self._database = self.folder / "lab.sqlite"
         with self._connection() as connection:
             connection.executescript(_SCHEMA)
+            columns = {row[1] for row in connection.execute("PRAGMA table_info(boots)")}
+            if "turn" not in columns:  # a results folder from before there were rounds
+                connection.execute("ALTER TABLE boots ADD COLUMN turn TEXT NOT NULL DEFAULT ''")
 
     def boot_folder(self, identity: str) -> Path:
         """Where the raw files of a boot lie."""
@@ -86,18 +92,44 @@ class Store:
 
     def finished(self, key: str) -> list[Stored]:
         """The successful boots of a measurement, oldest first."""
+        return [boot for _, boot in self._finished(key)]
+
+    def in_rounds(self, key: str) -> dict[str, Stored]:
+        """The successful boots of an arm by the round they belong to, oldest first."""
+        return dict(self._finished(key))
+
+    def _finished(self, key: str) -> list[tuple[str, Stored]]:
         with self._connection() as connection:
             rows = connection.execute(
-                "SELECT id, outcome, reason, seconds, facts FROM boots"
+                "SELECT turn, id, outcome, reason, seconds, facts FROM boots"
                 " WHERE key = ? AND outcome = 'ok' ORDER BY started",
                 (key,),
             ).fetchall()
             return [
-                Stored(
-                    row[0], row[1], row[2], row[3], _values(connection, row[0]), json.loads(row[4])
+                (
+                    row[0],
+                    _stored(connection, row[1:]),
                 )
                 for row in rows
             ]
+
+    def reject(self, turn: str, why: str) -> None:
+        """Take a round out of the results: the host disturbed it. Its boots stay on record."""
+        with self._connection() as connection:
+            connection.execute(
+                "UPDATE boots SET outcome = 'disturbed', reason = ? WHERE turn = ?", (why, turn)
+            )
+
+    def rejected(self, keys: Sequence[str]) -> int:
+        """How many rounds of the arms with these keys were rejected."""
+        with self._connection() as connection:
+            marks = ", ".join("?" * len(keys))
+            (count,) = connection.execute(
+                "SELECT count(DISTINCT turn) FROM boots"
+                f" WHERE outcome = 'disturbed' AND key IN ({marks})",
+                list(keys),
+            ).fetchone()
+            return int(count)
 
     def usual_seconds(self) -> float | None:
         """The mean duration of the last successful boots; None before the first."""
@@ -123,11 +155,11 @@ class Store:
         facts = dict(sample.facts) if sample else {}
         with cache.disk_space_matters(self.folder), self._connection() as connection:
             connection.execute(
-                "INSERT INTO boots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO boots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     *(identity, origin.key, json.dumps(asdict(cell)), origin.kernel, origin.qemu),
                     *(origin.host, started, time.time() - started, outcome, reason),
-                    json.dumps(facts),
+                    *(json.dumps(facts), origin.turn),
                 ),
             )
             if sample:
@@ -148,6 +180,11 @@ class Store:
     def _connection(self) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(self._database, timeout=60)) as connection, connection:
             yield connection
+
+
+def _stored(connection: sqlite3.Connection, row: Sequence[Any]) -> Stored:
+    boot, outcome, reason, seconds, facts = row
+    return Stored(boot, outcome, reason, seconds, _values(connection, boot), json.loads(facts))
 
 
 def _values(connection: sqlite3.Connection, boot: str) -> dict[str, float]:

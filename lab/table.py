@@ -15,6 +15,7 @@ from rich.text import Text
 
 from lab import cost, workload
 from lab.cost import Cost
+from lab.errors import GuestError
 from lab.plan import Cell
 from lab.store import Stored
 
@@ -29,11 +30,11 @@ _EXACT = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """A cell and what came of it: its boots, or why there is none."""
+    """A cell and what came of it: its boots, or the error that there is instead."""
 
     cell: Cell
     boots: tuple[Stored, ...]
-    failure: str = ""
+    error: GuestError | None = None
 
     def value(self, metric: str) -> float | None:
         """The mean of a metric over the boots; None without any."""
@@ -56,7 +57,7 @@ def matrix(outcomes: Sequence[Outcome]) -> str:
 
 def hardware(outcomes: Sequence[Outcome]) -> str:
     """What the guests really were, as they reported it; empty when none did."""
-    table = _Table("Hardware as the guests reported it")
+    table = PlainTable("Hardware as the guests reported it")
     for name in ("topology", "hw queues", "CPUs online", "CPUs possible", "rotating", "kernel"):
         table.column(name, right=name not in ("topology", "kernel"))
     seen: dict[str, Mapping[str, str]] = {}
@@ -71,7 +72,7 @@ def hardware(outcomes: Sequence[Outcome]) -> str:
 
 def failures(outcomes: Sequence[Outcome]) -> str:
     """One line a cell that has no result."""
-    return "\n".join(f"  {o.cell}: {o.failure}" for o in outcomes if o.failure)
+    return "\n".join(f"  {o.cell}: {o.error.what} ({o.error.where})" for o in outcomes if o.error)
 
 
 def headline(cell: Cell, values: Mapping[str, float]) -> str:
@@ -84,7 +85,7 @@ def cost_difference(names: tuple[str, str], costs: tuple[Cost, Cost], rows: int)
     """Instructions per I/O of two measurements: totals, then what changed by function."""
     before, after = costs
     changed = cost.changes(before, after)
-    table = _Table(f"Kernel instructions per I/O by function: {names[0]} -> {names[1]}")
+    table = PlainTable(f"Kernel instructions per I/O by function: {names[0]} -> {names[1]}")
     table.column("function")
     for title in (*names, "difference"):
         table.column(title, right=True)
@@ -121,7 +122,7 @@ def _workload_table(outcomes: Sequence[Outcome], metric: str) -> str:
     work = workload.get(first.workload)
     boots = max(len(outcome.boots) for outcome in outcomes)
     meaning = _EXACT.get(metric, f"{work.unit}, {work.better} is better")
-    table = _Table(f"{work.title}\n{meaning}, {first.engine}, {boots} boot(s)")
+    table = PlainTable(f"{work.title}\n{meaning}, {first.engine}, {boots} boot(s)")
     schedulers = list(dict.fromkeys(outcome.cell.scheduler for outcome in outcomes))
     table.column("topology")
     for scheduler in schedulers:
@@ -129,14 +130,14 @@ def _workload_table(outcomes: Sequence[Outcome], metric: str) -> str:
     rows: dict[str, dict[str, str]] = {}
     for outcome in outcomes:
         label = f"{outcome.cell.topology} {outcome.cell.sweep}".strip()
-        shown = "failed" if outcome.failure else number(outcome.value(metric))
+        shown = "failed" if outcome.error else number(outcome.value(metric))
         rows.setdefault(label, {})[outcome.cell.scheduler] = shown
     for label, found in rows.items():
         table.row(label, *(found.get(scheduler, _NOTHING) for scheduler in schedulers))
     return table.text()
 
 
-class _Table:
+class PlainTable:
     """A rich table of plain cells, printed below a title that is as wide as it likes."""
 
     def __init__(self, title: str) -> None:
@@ -144,15 +145,19 @@ class _Table:
         self._table = Table(box=box.SIMPLE_HEAD)
 
     def column(self, name: str, *, right: bool = False) -> None:
+        """Add a column; right for numbers."""
         self._table.add_column(Text(name), justify="right" if right else "left")
 
     def row(self, *cells: str) -> None:
+        """Add a row with a cell for each column."""
         self._table.add_row(*map(Text, cells))
 
     def line(self) -> None:
+        """Draw a line below the rows so far."""
         self._table.add_section()
 
     def text(self) -> str:
+        """The table as lines without trailing blanks."""
         out = StringIO()
         Console(file=out, width=_WIDTH, color_system=None).print(Text(self._title), self._table)
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

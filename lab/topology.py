@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from lab.config import PROJECT, Model, load, named
+from lab.config import PROJECT, Model, load, named, names
 from lab.errors import GuestError, UsageError
 
 FOLDER = PROJECT / "configs/guest"
@@ -44,6 +44,11 @@ class Topology(Model):
         default=None, description="configfs attributes of a null_blk disk"
     )
     disk: Disk
+    dm: str = Field(
+        default="",
+        description="table of a device-mapper disk over the disk, without start and length; "
+        "DISK stands for the disk's path",
+    )
     queue: dict[str, int | str] = Field(
         default={}, description="queue/ attributes, written before the scheduler is chosen"
     )
@@ -73,6 +78,8 @@ class Topology(Model):
             pairs = [f"{name}={self.fill(v, size_mib)}" for name, v in self.null_blk.items()]
             steps.append(f"null_blk {self.disk.value} {' '.join(pairs)}")
         steps.append(f"disk {self.disk.by} {self.disk.value}")
+        if self.dm:
+            steps.append(f"dm {self.fill(self.dm, size_mib)}")
         for name, value in self.queue.items():
             steps.append(f"queue {name}={self.fill(value, size_mib)}")
         for name, value in self.device.items():
@@ -87,6 +94,11 @@ class Mismatch:
     fact: str
     wanted: str
     found: str
+
+
+def known() -> list[str]:
+    """The names of all topologies, sorted."""
+    return names(FOLDER)
 
 
 def get(name: str) -> Topology:

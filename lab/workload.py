@@ -12,7 +12,7 @@ from typing import Literal
 import jinja2
 from pydantic import Field
 
-from lab.config import PROJECT, Model, load, named
+from lab.config import PROJECT, Model, load, named, names
 from lab.errors import UsageError, nearest
 
 FOLDER = PROJECT / "workloads"
@@ -56,6 +56,11 @@ class Workload(Model):
                         f"the parameter {name} is a number, not {value!r}", where=where
                     )
         return {**self.parameters, **changes}
+
+
+def known() -> list[str]:
+    """The names of all workloads, sorted."""
+    return names(FOLDER)
 
 
 def get(name: str) -> Workload:

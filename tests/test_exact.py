@@ -10,8 +10,8 @@ import pytest
 
 from lab import cost, exact, measure, pipeline, profile
 from lab.cost import Cost
-from lab.pipeline import Bench
 from lab.progress import Progress
+from lab.runner import Bench
 from lab.source import git
 
 pytestmark = pytest.mark.vm

@@ -17,10 +17,10 @@ import pytest
 from lab import boot, host, measure, pipeline, plan, profile, topology
 from lab.boot import Boot, Orders
 from lab.errors import GuestError
-from lab.pipeline import Bench
 from lab.plan import Cell, Selection
 from lab.progress import Progress
 from lab.qemu import Engine, Machine
+from lab.runner import Bench
 
 pytestmark = pytest.mark.vm
 

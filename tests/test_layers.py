@@ -15,12 +15,15 @@ from lab.config import PROJECT
 
 # A module imports only modules that stand before it here.
 ROWS = {
-    "base": "errors command progress config cache apt setup",
-    "inputs": "kconfig topology workload profile",
-    "stages": "source tree kernel guestroot madt plugin qemu console channel boot fio dbench cost",
-    "judging": "plan host measure exact",
-    "outputs": "store table",
-    "top": "pipeline bench cli",
+    "base": "errors command progress config cache apt setup stats",
+    "inputs": "kconfig topology workload profile counters series",
+    "stages": (
+        "source tree kernel guestroot madt plugin qemu console channel contention boot fio dbench"
+        " cost"
+    ),
+    "judging": "plan host measure exact question verdict",
+    "outputs": "store table scoreboard",
+    "top": "runner pipeline judge bench cli",
 }
 ORDER = " ".join(ROWS.values()).split()
 MAX_LINES = 400

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From patch series to verdicts: kernels, questions, boots, findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from lab import pipeline, question, series, verdict
+from lab.errors import LabError
+from lab.kernel import Kernel
+from lab.plan import Cell
+from lab.profile import Profile
+from lab.progress import Progress
+from lab.question import Question
+from lab.runner import Bench, Rounds, Runner, Task
+from lab.series import Series
+from lab.store import Store
+from lab.table import Outcome
+from lab.verdict import Evidence, Failure, Judged
+
+INSTRUMENT = "instrument"
+# Controls: what holds of a series must not hold of these.
+CONTROLS = {"turned-round": series.turned_round, "emptied": series.emptied}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A series with all that is needed to measure it: its questions and a task for each cell."""
+
+    name: str
+    series: Series
+    bench: Bench
+    questions: tuple[Question, ...]
+    tasks: dict[Cell, Task]
+
+    def same(self, asked: Question) -> bool:
+        """Whether a question compares an arm with itself, under another name."""
+        sides = {replace(self.tasks[cell], cell=replace(cell, arm="")) for cell in asked.cells}
+        return bool(asked.expectation.change) and len(sides) == 1
+
+    def running(self, *, timed: bool) -> list[Question]:
+        """The questions that need boots: with rounds, or without."""
+        return [
+            asked
+            for asked in self.questions
+            if asked.runs and not self.same(asked) and asked.timed == timed
+        ]
+
+
+def judge(
+    names: Sequence[str],
+    profile: Profile,
+    store: Store,
+    progress: Progress,
+    *,
+    claims: Sequence[str] = (),
+    control: str = "",
+) -> list[Judged]:
+    """Judge series by name, all their claims or some, and return what was found of each.
+
+    What the store already has is not measured again. A series that cannot be prepared (its patches
+    do not apply, a kernel does not build) is reported as such; the others are judged.
+    """
+    cases: list[Case] = []
+    judged: dict[str, Judged] = {}
+    for name in names:
+        progress.say(f"{name}:")
+        own = series.get(name)
+        own = CONTROLS[control](own) if control else own
+        try:
+            cases.append(prepare(name, own, profile, progress, claims))
+        except LabError as exc:
+            progress.say(f"lab: {exc}")
+            judged[name] = Judged(name, own, (), str(exc))
+    if cases:
+        evidence = measure(cases, profile, store, progress)
+        asked = [(asked, evidence[asked]) for case in cases for asked in case.questions]
+        arms = [case.series.all_arms for case in cases for _ in case.questions]
+        found = verdict.judge(asked, arms, profile.alpha)
+        for case in cases:
+            own_findings = tuple(f for f in found if f.question.series == case.name)
+            judged[case.name] = Judged(case.name, case.series, own_findings)
+    return [judged[name] for name in names]
+
+
+def prepare(
+    name: str, own: Series, profile: Profile, progress: Progress, claims: Sequence[str] = ()
+) -> Case:
+    """The questions of a series, and all kernels that they need, built.
+
+    Raises UsageError for a series that is not well formed, BuildError for patches that do not
+    apply or build.
+    """
+    question.check(name, own)
+    bench = pipeline.prepare(own.tree, (), own.kernel, progress)
+    asked = question.questions(name, own, profile, bench.host)
+    asked = [found for found in asked if not claims or found.claim in claims]
+    kernels: dict[tuple[str, bool], Kernel] = {}
+    tasks = {}
+    for cell in (cell for found in asked if found.runs for cell in found.cells):
+        level, counted = own.all_arms[cell.arm].patches, bool(cell.counters)
+        if (level, counted) not in kernels:
+            fragments = (*own.kernel, INSTRUMENT) if counted else own.kernel
+            patches = series.patches(name, level)
+            kernels[level, counted] = pipeline.prepare_kernel(
+                own.tree, patches, fragments, progress
+            )
+        tasks[cell] = Task(cell, kernels[level, counted])
+    return Case(name, own, bench, tuple(asked), tasks)
+
+
+def measure(
+    cases: Sequence[Case], profile: Profile, store: Store, progress: Progress
+) -> dict[Question, Evidence]:
+    """Measure what the questions of several series need: exact cells first, then rounds."""
+    bench = cases[0].bench
+    single = {case.name: case.running(timed=False) for case in cases}
+    tasks = [
+        case.tasks[cell] for case in cases for asked in single[case.name] for cell in asked.cells
+    ]
+    sealed = list(dict.fromkeys(task for task in tasks if task.cell.engine.sealed))
+    counted = list(dict.fromkeys(task for task in tasks if not task.cell.engine.sealed))
+    timed = any(case.running(timed=True) for case in cases)
+    with pipeline.measuring(
+        bench, store, progress, sealed=bool(sealed), timed=timed or bool(counted)
+    ):
+        runner = Runner(bench, store, progress)
+        outcomes = dict(zip(sealed, runner.all(sealed, 1, sealed=True), strict=True))
+        again = runner.all(counted, profile.counted_boots, sealed=False)
+        outcomes |= dict(zip(counted, again, strict=True))
+        found: dict[Question, Evidence] = {}
+        for case in cases:
+            for asked in case.questions:
+                found[asked] = Evidence(same=asked.runs and case.same(asked))
+            for asked in single[case.name]:
+                found[asked] = _evidence(asked, [outcomes[case.tasks[c]] for c in asked.cells])
+            found |= _rounds(case, profile, runner)
+    return found
+
+
+def _rounds(case: Case, profile: Profile, runner: Runner) -> dict[Question, Evidence]:
+    """Run the rounds of a case's wall-clock questions."""
+    timed = case.running(timed=True)
+    found = {}
+    for cells in question.trials(timed):
+        rounds = runner.rounds([case.tasks[cell] for cell in cells], profile.rounds)
+        for asked in timed:
+            if set(map(_machine, asked.cells)) <= set(map(_machine, cells)):
+                found[asked] = _paired_evidence(asked, rounds)
+    return found
+
+
+def _machine(cell: Cell) -> Cell:
+    """A cell without what only names it."""
+    return replace(cell, swept=())
+
+
+def _paired_evidence(asked: Question, rounds: Rounds) -> Evidence:
+    metric = asked.expectation.metric
+    arms = [cell.arm for cell in asked.cells]
+    failure = None
+    if rounds.error:
+        error = rounds.error
+        failure = Failure(rounds.failed_arm, error.outcome, error.what, error.where)
+    values = tuple(tuple(boot.values[metric] for boot in rounds.boots[arm]) for arm in arms)
+    return Evidence(values, rounds.rejected, failure)
+
+
+def _evidence(asked: Question, outcomes: Iterable[Outcome]) -> Evidence:
+    """What the boots of a question without rounds say; a failure of a base arm comes first."""
+    values, failures = [], []
+    for outcome in outcomes:
+        if outcome.error:
+            error, arm = outcome.error, outcome.cell.arm
+            failures.append(Failure(arm, error.outcome, error.what, error.where))
+        values.append(tuple(b.values[asked.expectation.metric] for b in outcome.boots))
+    return Evidence(tuple(values), failure=failures[0] if failures else None)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Runs boots and writes every one down: what is missing of a list, or rounds of several arms."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+from lab import contention, host, measure
+from lab.boot import ATTEMPTS
+from lab.errors import GuestError
+from lab.guestroot import GuestRoot
+from lab.host import Report
+from lab.kernel import Kernel
+from lab.measure import Sample
+from lab.plan import Cell
+from lab.progress import Progress, duration
+from lab.store import Provenance, Store, Stored
+from lab.table import Outcome, headline, number
+
+# A round that the host disturbed is run again so many times before the host is called too noisy.
+_ROUND_ATTEMPTS = 4
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Everything that measuring needs once: a kernel, the guest root, and what the host can do.
+
+    proof is the kernel that the engines were proved with: the one to be measured may be broken.
+    """
+
+    kernel: Kernel
+    proof: Kernel
+    guest: GuestRoot
+    host: Report
+    plugin: Path | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A cell and the kernel it is measured on."""
+
+    cell: Cell
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Boots of several arms in turn: complete rounds in order of time, by arm.
+
+    rejected counts the rounds that were run again because the host disturbed them; error is of
+    the arm whose guest failed, and then there are no more rounds.
+    """
+
+    boots: Mapping[str, tuple[Stored, ...]]
+    rejected: int = 0
+    failed_arm: str = ""
+    error: GuestError | None = None
+
+    @property
+    def complete(self) -> int:
+        """How many rounds have a boot of every arm."""
+        return min(len(boots) for boots in self.boots.values())
+
+
+class Runner:
+    """Runs the boots that are still missing."""
+
+    def __init__(self, bench: Bench, store: Store, progress: Progress) -> None:
+        self._bench = bench
+        self._store = store
+        self._progress = progress
+        self._emulator = bench.host.facts.emulator
+        self._host = host.identity()
+        self._stop = Event()
+        self._errors: dict[str, GuestError] = {}
+        self._done = 0
+        self._total = 0
+        self._workers = 1
+        self._spent: list[float] = []
+
+    def all(self, tasks: Sequence[Task], boots: int, *, sealed: bool) -> list[Outcome]:
+        """The outcome of every task, with at least that many boots; sealed ones run side by side.
+
+        All tasks are booted once, then all twice, so that drift is spread evenly.
+        """
+        if not tasks:
+            return []
+        keys = {task: self._key(task) for task in tasks}
+        first = {key: task for task, key in reversed(keys.items())}  # equal tasks are run once
+        lacking = {key: boots - len(self._store.finished(key)) for key in first}
+        missing = [
+            (first[key], key)
+            for repetition in range(boots)
+            for key, lack in lacking.items()
+            if repetition < lack
+        ]
+        self._workers = (os.cpu_count() or 1) if sealed else 1
+        self._expect(len(missing), f"{len(first)} cells x {boots} boot(s)", len(first) * boots)
+        with ThreadPoolExecutor(self._workers) as pool:
+            jobs = [pool.submit(self._boot, task, key) for task, key in missing]
+            try:
+                for job in jobs:
+                    job.result()
+            except BaseException:
+                self._stop.set()  # the running guests end at their next look at it
+                pool.shutdown(cancel_futures=True)
+                raise
+        return [
+            Outcome(task.cell, tuple(self._store.finished(key)), self._errors.get(key))
+            for task, key in keys.items()
+        ]
+
+    def rounds(self, tasks: Sequence[Task], wanted: int) -> Rounds:
+        """Boot tasks of different arms in turn (A B, B A, A B, ...) until wanted rounds are there.
+
+        A round is kept whole or not at all. One in which the host disturbed a guest counts for
+        nothing; after several of these in a row there are fewer rounds than wanted.
+        """
+        arms = [task.cell.arm for task in tasks]
+        own = measure.round_keys([self._key(task) for task in tasks])
+        keys = dict(zip(arms, own, strict=True))
+        found = self._rounds(keys)
+        self._workers = 1
+        missing = max(0, wanted - found.complete)
+        title = f"{tasks[0].cell}: {wanted} rounds of {', '.join(keys)}"
+        self._expect(missing * len(tasks), title, wanted * len(tasks))
+        disturbed = 0
+        while found.complete < wanted and disturbed < _ROUND_ATTEMPTS:
+            order = list(tasks) if found.complete % 2 == 0 else list(reversed(tasks))
+            identity = self._store.new_boot()
+            noise = ""
+            for task in order:
+                done = self._boot(task, keys[task.cell.arm], identity)
+                if isinstance(done, GuestError):
+                    return Rounds(found.boots, found.rejected, task.cell.arm, done)
+                if noise := contention.disturbance(done.values):
+                    break
+            if noise:
+                self._store.reject(identity, noise)
+                self._progress.say(f"    the host disturbed this round: {noise}; once more")
+            disturbed = disturbed + 1 if noise else 0
+            found = self._rounds(keys)
+        return found
+
+    def _rounds(self, keys: Mapping[str, str]) -> Rounds:
+        """The complete rounds that the store has."""
+        by_arm = {arm: self._store.in_rounds(key) for arm, key in keys.items()}
+        whole = sorted(set.intersection(*(set(boots) for boots in by_arm.values())))
+        boots = {arm: tuple(found[name] for name in whole) for arm, found in by_arm.items()}
+        return Rounds(boots, self._store.rejected(list(keys.values())))
+
+    def _expect(self, missing: int, title: str, wanted: int) -> None:
+        self._done, self._total = 0, missing
+        self._progress.say(
+            f"{title}: {wanted - missing} boots are there, {missing} to run"
+            f"{self._forecast(missing)}"
+        )
+
+    def _key(self, task: Task) -> str:
+        bench = self._bench
+        return measure.key(
+            task.cell, task.kernel, bench.guest, self._emulator, self._host, bench.plugin
+        )
+
+    def _boot(self, task: Task, key: str, turn: str = "") -> Sample | GuestError:
+        """Boot a task; once more when QEMU ended by itself, which says nothing of the kernel."""
+        for _ in range(ATTEMPTS - 1):
+            done = self._attempt(task, key, turn)
+            if isinstance(done, Sample) or done.outcome != "died":
+                break
+            self._progress.say(f"    {task.cell}: {done.what}\n    trying again")
+        else:
+            done = self._attempt(task, key, turn)
+        if isinstance(done, GuestError):
+            self._errors[key] = done
+        return done
+
+    def _attempt(self, task: Task, key: str, turn: str) -> Sample | GuestError:
+        """One boot, written down however it ends; the error when it failed."""
+        bench, cell, identity = self._bench, task.cell, self._store.new_boot()
+        folder = self._store.boot_folder(identity)
+        origin = Provenance(key, task.kernel.id, self._emulator, self._host, turn)
+        started = time.time()
+        phase = "boot"
+
+        def observe(current: str) -> None:
+            nonlocal phase
+            phase = current
+            if self._stop.is_set():
+                raise CancelledError
+
+        try:
+            with self._progress.live(str(cell), lambda: phase):
+                sample = measure.measure(
+                    cell, task.kernel, bench.guest, folder, observe, bench.plugin
+                )
+        except GuestError as exc:
+            why = (exc.outcome, str(exc))
+            self._store.add(identity, cell, origin, started, None, outcome=why[0], reason=why[1])
+            self._report(cell, f"FAILED: {exc.outcome}", time.time() - started, done=False)
+            return exc
+        self._store.add(identity, cell, origin, started, sample)
+        self._report(cell, _shown(cell, sample), time.time() - started, done=True)
+        return sample
+
+    def _report(self, cell: Cell, shown: str, seconds: float, *, done: bool) -> None:
+        self._done += done
+        self._spent.append(seconds)
+        left = max(0, self._total - self._done)
+        arm = "" if cell.arm == "stock" else f"{cell.arm}: "
+        self._progress.say(
+            f"[{self._done:>{len(str(self._total))}}/{self._total}] {arm + str(cell):<44} "
+            f"{shown:>14}  {seconds:3.0f} s{self._forecast(left)}"
+        )
+
+    def _forecast(self, left: int) -> str:
+        known = self._spent[-20:]
+        usual = sum(known) / len(known) if known else self._store.usual_seconds()
+        return f", {duration(left * usual / self._workers)} left" if left and usual else ""
+
+
+def _shown(cell: Cell, sample: Sample) -> str:
+    if cell.counters:
+        return f"{len(cell.counters)} counters"
+    metric = headline(cell, sample.values)
+    return f"{number(sample.values[metric])} {sample.units[metric]}"

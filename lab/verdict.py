@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Verdicts: what measured values say about expectations, and expectations about claims.
+
+A wall-clock expectation HOLDS when the confidence interval of the change lies within its bound
+and chance alone would hardly show that, and is REFUTED when the same is true of the outside; the
+rest is INCONCLUSIVE. "Hardly" takes into account how many expectations were judged together. What
+is exact needs no chance: the value lies within the bound or not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from lab.question import Question
+from lab.series import Arm, Series
+from lab.stats import Interval, Paired, adjusted, paired
+
+
+class Verdict(StrEnum):
+    """What is known of a claim; ERROR is none: the lab or the base kernel failed."""
+
+    HOLDS = "HOLDS"
+    REFUTED = "REFUTED"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    LEFT_OUT = "left out"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A guest that failed: of which arm, in which way, and what it said."""
+
+    arm: str
+    outcome: str
+    what: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was measured for a question: values by arm in its order, one a boot.
+
+    The boots of a wall-clock question are pairs: equal places belong together. same tells that
+    both arms run the same kernel on the same machine.
+    """
+
+    values: tuple[tuple[float, ...], ...] = ()
+    rejected: int = 0
+    failure: Failure | None = None
+    same: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to a question.
+
+    measured is the mean value of each arm; change (a fraction) and interval belong to an
+    expectation about a change. For wall clock, p is the chance of what was seen if the verdict
+    were wrong, after correction for the number of expectations; detectable is the smallest change
+    that these boots would show.
+    """
+
+    question: Question
+    evidence: Evidence
+    verdict: Verdict
+    reason: str
+    measured: tuple[float, ...] = ()
+    change: float | None = None
+    interval: Interval | None = None
+    p: float | None = None
+    detectable: float | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A series and what was found of it; error says why it could not be judged at all."""
+
+    name: str
+    series: Series
+    findings: tuple[Finding, ...]
+    error: str = ""
+
+    def claims(self) -> dict[str, tuple[Finding, ...]]:
+        """The findings by claim."""
+        names = dict.fromkeys(found.question.claim for found in self.findings)
+        return {n: tuple(f for f in self.findings if f.question.claim == n) for n in names}
+
+    def verdict(self) -> Verdict:
+        """The verdict on the series: that of all its claims together."""
+        return Verdict.ERROR if self.error else of_claim(self.findings)
+
+
+# What a guest does when its kernel is broken; every other failure is the lab's.
+_KERNEL_FAILURES = ("panic", "hang", "failed")
+
+
+def judge(
+    asked: Sequence[tuple[Question, Evidence]], arms: Sequence[Mapping[str, Arm]], alpha: float
+) -> list[Finding]:
+    """The findings for questions that are judged together.
+
+    arms are those of each question's series. Among wall-clock expectations the share of verdicts
+    HOLDS that are wrong is held at alpha, and so is that of verdicts REFUTED.
+    """
+    findings = [
+        _exact(question, evidence, own)
+        for (question, evidence), own in zip(asked, arms, strict=True)
+    ]
+    timed = [i for i, found in enumerate(findings) if _has_pairs(found)]
+    pairs = [paired(*findings[i].evidence.values) for i in timed]
+    bounds = [findings[i].question.expectation.bound for i in timed]
+    for_it = adjusted([p.p_outside(b) for p, b in zip(pairs, bounds, strict=True)])
+    against = adjusted([p.p_inside(b) for p, b in zip(pairs, bounds, strict=True)])
+    for place, i in enumerate(timed):
+        findings[i] = _timed(findings[i], pairs[place], for_it[place], against[place], alpha)
+    return [_with_lacking(found) for found in findings]
+
+
+def of_claim(findings: Sequence[Finding]) -> Verdict:
+    """The verdict on a claim from those on its expectations.
+
+    One refuted expectation refutes the claim; it holds when all that were measured hold.
+    """
+    verdicts = {found.verdict for found in findings} - {Verdict.LEFT_OUT}
+    for strongest in (Verdict.ERROR, Verdict.REFUTED, Verdict.INCONCLUSIVE):
+        if strongest in verdicts:
+            return strongest
+    return Verdict.HOLDS if verdicts else Verdict.LEFT_OUT
+
+
+def _has_pairs(found: Finding) -> bool:
+    """Whether the finding waits for the statistics of paired boots."""
+    return found.verdict is Verdict.INCONCLUSIVE and found.reason == ""
+
+
+def _exact(question: Question, evidence: Evidence, arms: Mapping[str, Arm]) -> Finding:
+    """The finding where no chance is involved; with an empty reason where statistics decide."""
+    if question.left_out:
+        return Finding(question, evidence, Verdict.LEFT_OUT, question.left_out)
+    if not question.runs:
+        return Finding(question, evidence, Verdict.INCONCLUSIVE, question.lacking)
+    if evidence.failure:
+        return _failed(question, evidence, evidence.failure, arms)
+    if question.expectation.change and evidence.same:
+        reason = "both arms are the same kernel with the same settings: nothing was changed"
+        return Finding(question, evidence, Verdict.REFUTED, reason, change=0.0)
+    if not evidence.values or not all(evidence.values):
+        return Finding(
+            *(question, evidence, Verdict.INCONCLUSIVE),
+            f"the host disturbed every round ({evidence.rejected} rejected)",
+        )
+    found = Finding(
+        *(question, evidence, Verdict.INCONCLUSIVE, ""),
+        measured=tuple(math.fsum(values) / len(values) for values in evidence.values),
+    )
+    if question.expectation.value:
+        interval = Interval(min(evidence.values[0]), max(evidence.values[0]))
+        return _bounded(replace(found, interval=interval), "value")
+    before, after = evidence.values
+    if min(before) <= 0 or (question.timed and min(after) <= 0):
+        return replace(found, reason="the first arm's value is 0: there is no ratio to judge")
+    if question.timed:
+        return found
+    interval = Interval(min(after) / max(before) - 1, max(after) / min(before) - 1)
+    change = found.measured[1] / found.measured[0] - 1
+    return _bounded(replace(found, change=change, interval=interval), "change")
+
+
+def _bounded(found: Finding, what: str) -> Finding:
+    """The verdict on everything that was seen: all within the bound, none, or some."""
+    bound, seen = found.question.expectation.bound, found.interval
+    assert seen is not None
+    if seen.within(bound):
+        return replace(found, verdict=Verdict.HOLDS, reason=f"the {what} is as expected")
+    if seen.apart(bound):
+        return replace(found, verdict=Verdict.REFUTED, reason=f"the {what} is not as expected")
+    reason = f"some boots give a {what} as expected, some do not"
+    return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)
+
+
+def _failed(
+    question: Question, evidence: Evidence, failure: Failure, arms: Mapping[str, Arm]
+) -> Finding:
+    """A patched kernel that breaks is refuted; a base kernel that does is an error of the lab."""
+    patched = arms[failure.arm].patches == "series"
+    if patched and failure.outcome in _KERNEL_FAILURES:
+        reason = f"the patched kernel breaks in arm {failure.arm}: {failure.what}"
+        return Finding(question, evidence, Verdict.REFUTED, f"{reason} ({failure.where})")
+    reason = f"arm {failure.arm} failed: {failure.what} ({failure.where})"
+    return Finding(question, evidence, Verdict.ERROR, reason)
+
+
+def _timed(found: Finding, pairs: Paired, for_it: float, against: float, alpha: float) -> Finding:
+    """The verdict of paired boots; for_it and against are adjusted p-values."""
+    bound = found.question.expectation.bound
+    interval, detectable = pairs.interval(alpha), pairs.detectable(alpha)
+    known = replace(found, change=pairs.change, interval=interval, detectable=detectable)
+    if interval.within(bound) and for_it <= alpha:
+        reason = "the whole interval is as expected"
+        return replace(known, verdict=Verdict.HOLDS, reason=reason, p=for_it)
+    if interval.apart(bound) and against <= alpha:
+        reason = "the whole interval is outside of what is expected"
+        return replace(known, verdict=Verdict.REFUTED, reason=reason, p=against)
+    reason = f"the boots do not decide it: they would show a change of {100 * detectable:.0f} %"
+    return replace(known, verdict=Verdict.INCONCLUSIVE, reason=reason, p=min(for_it, against))
+
+
+def _with_lacking(found: Finding) -> Finding:
+    """What the host lacks makes a finding inconclusive, however the measurement came out."""
+    lacking = found.question.lacking
+    if lacking and found.verdict in (Verdict.HOLDS, Verdict.REFUTED):
+        return replace(found, verdict=Verdict.INCONCLUSIVE, reason=lacking)
+    return found
