@@ -8,11 +8,11 @@ ENGINE  ?=
 LAB      = .venv/bin/lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab-run matrix doctor test bench check format clean
+.PHONY: help setup lab-run matrix check-series doctor test bench check format clean
 
 help: ## show this text
 	@echo 'A performance lab for the kernel block layer. Commands:'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo 'Variables: PROFILE=quick|standard|paper  ENGINE=tcg|kvm|icount  PYTHON=python3'
 	@echo 'The lab itself: .venv/bin/lab --help'
 
@@ -27,11 +27,14 @@ lab-run: setup ## from a fresh clone to the verdicts on all series (SERIES=)
 matrix: setup ## schedulers x topologies x workloads on one kernel (ENGINE=)
 	@$(LAB) matrix --profile $(PROFILE) $(if $(ENGINE),--engine $(ENGINE))
 
+check-series: setup ## every patch of every series: checkpatch, build, boot (SERIES=)
+	@$(LAB) check-series $(SERIES)
+
 doctor: setup ## what this machine has and which engines work on it
 	@$(LAB) doctor
 
 test: setup ## all tests, real guests included
-	@.venv/bin/pytest
+	@.venv/bin/pytest -m 'not claim'
 
 bench: setup ## measure the exact engine itself: exactness, speed, tolerance
 	@$(LAB) bench
@@ -40,7 +43,7 @@ check: setup ## format, lint, types and the tests that need no guest
 	@.venv/bin/ruff format --check --quiet . || { echo 'run: make format'; exit 1; }
 	@.venv/bin/ruff check --quiet .
 	@.venv/bin/mypy
-	@.venv/bin/pytest -q -m 'not vm'
+	@.venv/bin/pytest -q -m 'not vm and not claim'
 
 format: setup ## format the Python code
 	@.venv/bin/ruff format --quiet .

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -13,15 +12,15 @@ from lab import (
     __version__,
     bench,
     cache,
+    cli_series,
     config,
     counters,
     host,
-    judge,
     kconfig,
+    options,
     pipeline,
     plan,
     profile,
-    scoreboard,
     series,
     table,
     topology,
@@ -32,35 +31,9 @@ from lab.plan import Selection
 from lab.progress import Progress
 from lab.qemu import Engine
 from lab.store import Store
-from lab.verdict import Judged, Verdict
 from lab.workload import Value
 
 _INTERRUPTED = 130
-
-_tree = click.option(
-    "--tree", "spec", metavar="SOURCE", help="debian:VERSION, git:PATH@REV or tar:PATH."
-)
-_patches = click.option(
-    "--patch",
-    "patches",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A patch to apply first; may be given several times, in order.",
-)
-_fragments = click.option(
-    "--kernel",
-    "fragments",
-    multiple=True,
-    metavar="FRAGMENT",
-    help="A file of configs/kernel, without its suffix; may be given several times.",
-)
-_profile = click.option(
-    "--profile",
-    "profile_name",
-    default="quick",
-    show_default=True,
-    help="A file of configs/profile.",
-)
 
 
 class _Group(click.Group):
@@ -103,10 +76,10 @@ def doctor(fresh: bool) -> None:
 
 
 @lab.command()
-@_tree
-@_patches
-@_fragments
-@_profile
+@options.tree
+@options.patches
+@options.fragments
+@options.profile
 def build(
     spec: str | None, patches: tuple[Path, ...], fragments: tuple[str, ...], profile_name: str
 ) -> None:
@@ -121,52 +94,11 @@ def build(
     click.echo(f"Linux {built.release}\nkernel id {built.id}\n{built.image}")
 
 
-@lab.command()
-@click.argument("names", metavar="[SERIES]...", nargs=-1)
-@_profile
-@click.option("--claim", "claims", multiple=True, help="Only this claim; several times.")
-@click.option(
-    "--control",
-    default="",
-    type=click.Choice(["", *judge.CONTROLS]),
-    help="Judge what must not hold: the arms turned round, or without the patches.",
-)
-def run(names: tuple[str, ...], profile_name: str, claims: tuple[str, ...], control: str) -> int:
-    """Judge whether what patch series claim holds.
-
-    Without a name all series of kernel-patches are judged. What was measured before is not
-    measured again. Exit codes: 0 all claims hold, 1 one is refuted, 4 none is refuted but one is
-    inconclusive, 3 one could not be judged.
-
-    Example: lab run bfq_burst_merge --profile standard
-    """
-    progress, store, chosen = Progress(), Store(), profile.get(profile_name)
-    known = [title for name in names or series.known() for title in series.get(name).claims]
-    for title in claims:
-        if title not in known:
-            raise UsageError(f"no claim is called {title!r}", hint=nearest(title, known))
-    found = judge.judge(
-        names or series.known(), chosen, store, progress, claims=claims, control=control
-    )
-    report = scoreboard.text(found, chosen)
-    cache.write_atomically(store.folder / "last-verdicts.txt", report)
-    click.echo(f"\n{report}\nTime of each phase\n{progress.summary()}")
-    click.echo(f"Raw files: {store.folder / 'boots'}")
-    return _exit_code(found)
-
-
-def _exit_code(judged: Sequence[Judged]) -> int:
-    """The exit code for what was found, the worst first."""
-    verdicts = {one.verdict() for one in judged}
-    codes = {Verdict.ERROR: LabError.exit_code, Verdict.REFUTED: 1, Verdict.INCONCLUSIVE: 4}
-    return next((code for verdict, code in codes.items() if verdict in verdicts), 0)
-
-
 @lab.command("matrix")
-@_profile
-@_tree
-@_patches
-@_fragments
+@options.profile
+@options.tree
+@options.patches
+@options.fragments
 @click.option(
     "--engine",
     type=click.Choice([e.value for e in Engine]),
@@ -252,9 +184,9 @@ def matrix_command(
 )
 @click.option("--cpus", default=1, show_default=True, type=click.IntRange(1, 64), help="vCPUs.")
 @click.option("--rows", default=25, show_default=True, help="How many functions to show.")
-@_profile
-@_tree
-@_patches
+@options.profile
+@options.tree
+@options.patches
 def diff(
     topology_name: str,
     workload_name: str,
@@ -303,7 +235,7 @@ def diff(
     type=click.IntRange(2),
     help="How often the same cell is run.",
 )
-@_profile
+@options.profile
 def bench_command(repeat: int, profile_name: str) -> None:
     """Measure the exact engine itself: is it exact, how fast is it, how near is near-exact."""
     progress, chosen = Progress(), profile.get(profile_name)
@@ -377,6 +309,9 @@ def main() -> None:
         click.echo("\nlab: interrupted; finished results are kept, run it again to go on", err=True)
         sys.exit(_INTERRUPTED)
 
+
+lab.add_command(cli_series.run)
+lab.add_command(cli_series.check_series)
 
 if __name__ == "__main__":
     main()

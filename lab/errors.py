@@ -23,6 +23,11 @@ class LabError(Exception):
         self.where = where
         self.hint = hint
 
+    @property
+    def brief(self) -> str:
+        """What happened and where, without the hint."""
+        return f"{self.what} ({self.where})" if self.where else self.what
+
     def __str__(self) -> str:
         lines = [self.what]
         if self.where:

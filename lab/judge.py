@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lab import pipeline, question, series, verdict
@@ -54,10 +54,12 @@ def judge(
     store: Store,
     progress: Progress,
     *,
-    claims: Sequence[str] = (),
+    claims: Collection[tuple[str, str]] = (),
     control: str = "",
 ) -> list[Judged]:
-    """Judge series by name, all their claims or some, and return what was found of each.
+    """Judge series by name and return what was found of each.
+
+    claims are the pairs of series and claim that are wanted; none means all.
 
     What the store already has is not measured again. A series that cannot be prepared (its patches
     do not apply, a kernel does not build) is reported as such; the others are judged.
@@ -85,7 +87,11 @@ def judge(
 
 
 def prepare(
-    name: str, own: Series, profile: Profile, progress: Progress, claims: Sequence[str] = ()
+    name: str,
+    own: Series,
+    profile: Profile,
+    progress: Progress,
+    claims: Collection[tuple[str, str]] = (),
 ) -> Case:
     """The questions of a series, and all kernels that they need, built.
 
@@ -95,7 +101,7 @@ def prepare(
     question.check(name, own)
     bench = pipeline.prepare(own.tree, (), own.kernel, progress)
     asked = question.questions(name, own, profile, bench.host)
-    asked = [found for found in asked if not claims or found.claim in claims]
+    asked = [found for found in asked if not claims or (name, found.claim) in claims]
     kernels: dict[tuple[str, bool], Kernel] = {}
     tasks = {}
     for cell in (cell for found in asked if found.runs for cell in found.cells):
@@ -162,7 +168,7 @@ def _paired_evidence(asked: Question, rounds: Rounds) -> Evidence:
     failure = None
     if rounds.error:
         error = rounds.error
-        failure = Failure(rounds.failed_arm, error.outcome, error.what, error.where)
+        failure = Failure(rounds.failed_arm, error.outcome, error.brief)
     values = tuple(tuple(boot.values[metric] for boot in rounds.boots[arm]) for arm in arms)
     return Evidence(values, rounds.rejected, failure)
 
@@ -173,6 +179,6 @@ def _evidence(asked: Question, outcomes: Iterable[Outcome]) -> Evidence:
     for outcome in outcomes:
         if outcome.error:
             error, arm = outcome.error, outcome.cell.arm
-            failures.append(Failure(arm, error.outcome, error.what, error.where))
+            failures.append(Failure(arm, error.outcome, error.brief))
         values.append(tuple(b.values[asked.expectation.metric] for b in outcome.boots))
     return Evidence(tuple(values), failure=failures[0] if failures else None)

@@ -72,7 +72,7 @@ def hardware(outcomes: Sequence[Outcome]) -> str:
 
 def failures(outcomes: Sequence[Outcome]) -> str:
     """One line a cell that has no result."""
-    return "\n".join(f"  {o.cell}: {o.error.what} ({o.error.where})" for o in outcomes if o.error)
+    return "\n".join(f"  {o.cell}: {o.error.brief}" for o in outcomes if o.error)
 
 
 def headline(cell: Cell, values: Mapping[str, float]) -> str:

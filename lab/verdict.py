@@ -36,7 +36,6 @@ class Failure:
     arm: str
     outcome: str
     what: str
-    where: str
 
 
 @dataclass(frozen=True)
@@ -188,8 +187,8 @@ def _failed(
     patched = arms[failure.arm].patches == "series"
     if patched and failure.outcome in _KERNEL_FAILURES:
         reason = f"the patched kernel breaks in arm {failure.arm}: {failure.what}"
-        return Finding(question, evidence, Verdict.REFUTED, f"{reason} ({failure.where})")
-    reason = f"arm {failure.arm} failed: {failure.what} ({failure.where})"
+        return Finding(question, evidence, Verdict.REFUTED, reason)
+    reason = f"arm {failure.arm} failed: {failure.what}"
     return Finding(question, evidence, Verdict.ERROR, reason)
 
 

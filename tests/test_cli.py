@@ -53,15 +53,15 @@ class Lab:
 @pytest.mark.parametrize(
     ("args", "named", "nearest"),
     [
-        (["run", "--scheduler", "bqf"], "bqf", "bfq"),
-        (["run", "--topology", "nvme_qm"], "nvme_qm", "nvme_mq"),
-        (["run", "--workload", "dbench_xsf"], "dbench_xsf", "dbench_xfs"),
-        (["run", "--profile", "qick"], "qick", "quick"),
+        (["matrix", "--scheduler", "bqf"], "bqf", "bfq"),
+        (["matrix", "--topology", "nvme_qm"], "nvme_qm", "nvme_mq"),
+        (["matrix", "--workload", "dbench_xsf"], "dbench_xsf", "dbench_xfs"),
+        (["matrix", "--profile", "qick"], "qick", "quick"),
         (["build", "--profile", "standart"], "standart", "standard"),
-        (["run", "--shceduler", "bfq"], "--shceduler", "--scheduler"),
-        (["run", "--engine", "icuont"], "icuont", "icount"),
-        (["run", "--set", "second=3"], "second", "seconds"),
-        (["run", "--workload", "dbench_xfs", "--set", "client=3"], "client", "clients"),
+        (["matrix", "--shceduler", "bfq"], "--shceduler", "--scheduler"),
+        (["matrix", "--engine", "icuont"], "icuont", "icount"),
+        (["matrix", "--set", "second=3"], "second", "seconds"),
+        (["matrix", "--workload", "dbench_xfs", "--set", "client=3"], "client", "clients"),
         (["diff", "--scheduler", "bqf", "--scheduler", "none"], "bqf", "bfq"),
         (
             ["diff", "--scheduler", "none", "--scheduler", "bfq", "--topology", "nb"],
@@ -89,14 +89,14 @@ def test_a_mistake_names_itself_and_what_was_meant(
     ["seconds", "=3", "seconds=", "seconds=1,,2", "seconds=soon", "numjobs=many"],
 )
 def test_a_setting_that_makes_no_sense_is_refused(lab: Lab, setting: str) -> None:
-    status, out, err = lab("run", "--workload", "randread_burst", "--set", setting)
+    status, out, err = lab("matrix", "--workload", "randread_burst", "--set", setting)
     assert status == 2
     assert setting.partition("=")[0] in err
     assert out == ""
 
 
 def test_a_selection_that_leaves_nothing_is_refused(lab: Lab) -> None:
-    status, _, err = lab("run", "--topology", "megasas", "--workload", "dbench_xfs")
+    status, _, err = lab("matrix", "--topology", "megasas", "--workload", "dbench_xfs")
     assert status == 2
     assert "no cell" in err
 
@@ -168,7 +168,7 @@ def test_what_goes_wrong_later_has_the_promised_exit_code(
 
 
 @pytest.mark.parametrize(
-    ("args", "status"), [(["list"], 0), (["run", "--scheduler", "bqf"], 2), (["--nonsense"], 2)]
+    ("args", "status"), [(["list"], 0), (["matrix", "--scheduler", "bqf"], 2), (["--nonsense"], 2)]
 )
 def test_the_installed_command_shows_no_traceback(args: list[str], status: int) -> None:
     command = Path(sys.executable).with_name("lab")

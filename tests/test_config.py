@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import kconfig, profile, topology, workload
+from lab import counters, kconfig, profile, topology, workload
 from lab.config import PROJECT, Model, load, named, names
 from lab.errors import UsageError
 
@@ -141,6 +141,7 @@ def _scalars(parameters: workload.Workload) -> dict[str, workload.Value]:
 
 
 LOADERS: dict[tuple[str, str], Callable[[str], object]] = {
+    ("configs/counter", ".toml"): counters.get,
     ("configs/guest", ".toml"): topology.get,
     ("configs/profile", ".toml"): profile.get,
     ("configs/kernel", ".config"): lambda name: kconfig.merge([name]),

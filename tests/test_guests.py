@@ -173,7 +173,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def lab_run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [LAB, "run", "--workload", "randread_burst", *SHORT, *arguments],
+        [LAB, "matrix", "--workload", "randread_burst", *SHORT, *arguments],
         capture_output=True,
         text=True,
         timeout=900,
@@ -183,7 +183,7 @@ def lab_run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def start_lab(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [LAB, "run", "--workload", "randread_burst", *SHORT, *arguments],
+        [LAB, "matrix", "--workload", "randread_burst", *SHORT, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lab import table, workload
 from lab.cost import Cost
+from lab.errors import GuestError
 from lab.plan import SCHEDULERS, Cell
 from lab.qemu import Engine
 from lab.store import Stored
@@ -31,7 +32,7 @@ def outcome(
     topology: str = "raid64",
     scheduler: str = "bfq",
     work: str = "randread_burst",
-    failure: str = "",
+    failure: GuestError | None = None,
     facts: dict[str, str] = FACTS,
     **parameters: Value,
 ) -> Outcome:
@@ -97,7 +98,10 @@ def test_swept_values_have_rows_of_their_own() -> None:
 
 
 def test_a_failed_cell_shows_as_failed_and_is_listed() -> None:
-    found = [outcome(10, scheduler="none"), outcome(failure="the guest's kernel died: BUG")]
+    found = [
+        outcome(10, scheduler="none"),
+        outcome(failure=GuestError("panic", "the guest's kernel died: BUG")),
+    ]
     assert row(table.matrix(found), "raid64") == ["raid64", "10.0", "failed"]
     listed = table.failures(found)
     assert listed.strip() == "raid64 bfq randread_burst: the guest's kernel died: BUG"
@@ -109,7 +113,7 @@ def test_without_failures_nothing_is_listed() -> None:
 
 def test_the_hardware_is_what_guests_reported() -> None:
     found = [
-        outcome(failure="died"),
+        outcome(failure=GuestError("died", "died")),
         outcome(10),
         outcome(10, topology="megasas", facts={**FACTS, "hw_queues": "1", "queue/rotational": "0"}),
         outcome(10, topology="nvme_mq", facts={}),

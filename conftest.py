@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Makes claims pytest items; see lab/pytest_plugin.py."""
+
+pytest_plugins = ["lab.pytest_plugin"]
