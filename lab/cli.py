@@ -312,6 +312,7 @@ def main() -> None:
 
 lab.add_command(cli_series.run)
 lab.add_command(cli_series.check_series)
+lab.add_command(cli_series.aa_control)
 
 if __name__ == "__main__":
     main()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from lab import cache, commits, judge, options, profile, scoreboard, series
+from lab import cache, commits, control, judge, options, pipeline, profile, scoreboard, series
 from lab.errors import LabError, UsageError, nearest
 from lab.progress import Progress
 from lab.store import Store
@@ -20,11 +20,12 @@ from lab.verdict import Judged, Verdict
 @click.option("--claim", "claims", multiple=True, help="Only this claim; several times.")
 @click.option(
     "--control",
+    "instead",
     default="",
     type=click.Choice(["", *judge.CONTROLS]),
     help="Judge what must not hold: the arms turned round, or without the patches.",
 )
-def run(names: tuple[str, ...], profile_name: str, claims: tuple[str, ...], control: str) -> int:
+def run(names: tuple[str, ...], profile_name: str, claims: tuple[str, ...], instead: str) -> int:
     """Judge whether what patch series claim holds.
 
     Without a name all series of kernel-patches are judged. What was measured before is not
@@ -47,7 +48,7 @@ def run(names: tuple[str, ...], profile_name: str, claims: tuple[str, ...], cont
         store,
         progress,
         claims=chosen_claims,
-        control=control,
+        control=instead,
     )
     report = scoreboard.text(found, chosen)
     cache.write_atomically(store.folder / "last-verdicts.txt", report)
@@ -73,3 +74,20 @@ def _exit_code(judged: Sequence[Judged]) -> int:
     verdicts = {one.verdict() for one in judged}
     codes = {Verdict.ERROR: LabError.exit_code, Verdict.REFUTED: 1, Verdict.INCONCLUSIVE: 4}
     return next((code for verdict, code in codes.items() if verdict in verdicts), 0)
+
+
+@click.command("control")
+@options.profile
+@click.option("--cells", "count", default=7, show_default=True, help="How many cells.")
+@click.option("--arms", default=4, show_default=True, type=click.IntRange(2), help="Names a cell.")
+def aa_control(profile_name: str, count: int, arms: int) -> None:
+    """Compare a kernel with itself: how often is a change called where there is none.
+
+    Each cell is booted under several names in turn, and every name compared with every other.
+    """
+    progress, store, chosen = Progress(), Store(), profile.get(profile_name)
+    bench = pipeline.prepare(chosen.tree, (), chosen.kernel, progress)
+    engine = bench.host.best_wall_clock()
+    compared = control.wall_clock(bench, chosen, engine, count, arms, store, progress)
+    repeated = control.exact(bench, chosen, count, store, progress)
+    click.echo(control.report(compared, repeated, chosen.alpha))

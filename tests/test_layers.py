@@ -23,7 +23,7 @@ ROWS = {
     ),
     "judging": "plan host measure exact question verdict",
     "outputs": "store table scoreboard",
-    "top": "runner pipeline judge commits bench pytest_plugin options cli_series cli",
+    "top": "runner pipeline judge commits control bench pytest_plugin options cli_series cli",
 }
 ORDER = " ".join(ROWS.values()).split()
 MAX_LINES = 400
