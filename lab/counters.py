@@ -178,7 +178,8 @@ def _histograms(text: str) -> dict[str, dict[str, int]]:
     """Hits by key of every named histogram in the contents of hist files."""
     found = {}
     starts = [*_BLOCK.finditer(text)]
-    for start, end in zip(starts, [*(s.start() for s in starts[1:]), len(text)], strict=True):
+    ends = [*(start.start() for start in starts), len(text)][1:]
+    for start, end in zip(starts, ends, strict=True):
         block = text[start.end() : end]
         dropped = _DROPPED.search(block)
         if dropped and int(dropped[1]):

@@ -71,7 +71,7 @@ class WellFormed(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Where it stands."""
-        return self.path, None, self.name
+        return self.path, None, f"series.toml: {self.name}"
 
 
 class NotShownError(Exception):
@@ -115,7 +115,7 @@ class ClaimItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Where it stands."""
-        return self.path, None, self.name
+        return self.path, None, f"claim {self.name}"
 
 
 def _judged(session: pytest.Session) -> dict[str, Judged]:
@@ -131,7 +131,10 @@ def _judged(session: pytest.Session) -> dict[str, Judged]:
             progress = Progress()
             progress.say("")
             chosen = profile.get(config.getoption("lab_profile"))
-            found = judge.judge(names, chosen, Store(), progress, claims=wanted)
+            try:
+                found = judge.judge(names, chosen, Store(), progress, claims=wanted)
+            except LabError as exc:  # of all claims, not to be met again by each of them
+                found = [Judged(name, series.get(name), (), str(exc)) for name in names]
         config.stash[_JUDGED] = {judged.name: judged for judged in found}
     return config.stash[_JUDGED]
 

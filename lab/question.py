@@ -121,6 +121,12 @@ def check(name: str, judged: Series) -> None:
                     where=where,
                     hint=nearest(expectation.metric, metrics),
                 )
+            if expectation.metric in cost.UNITS and {*expectation.engine} - {Engine.ICOUNT}:
+                raise UsageError(
+                    f"only the engine {Engine.ICOUNT} gives {expectation.metric}",
+                    where=where,
+                    hint="leave out the key engine",
+                )
 
 
 def trials(asked: Sequence[Question]) -> list[tuple[Cell, ...]]:
@@ -128,13 +134,18 @@ def trials(asked: Sequence[Question]) -> list[tuple[Cell, ...]]:
 
     They are booted in turn, so that what is compared was measured in the same minutes.
     """
-    together: dict[tuple[str, Cell], dict[str, Cell]] = {}
+    together: dict[tuple[str, str, Cell], dict[str, Cell]] = {}
     for question in asked:
+        arms = together.setdefault(conditions(question), {})
         for cell in question.cells:
-            shared = replace(cell, arm="", topology="", hw_queues=0, boot=(), swept=())
-            arms = together.setdefault((question.topology, shared), {})
             arms.setdefault(cell.arm, cell)
     return [tuple(arms.values()) for arms in together.values()]
+
+
+def conditions(asked: Question) -> tuple[str, str, Cell]:
+    """What the arms of a question have in common: equal for questions that share their rounds."""
+    cell = replace(asked.cells[0], arm="", topology="", hw_queues=0, boot=(), swept=())
+    return asked.series, asked.topology, cell
 
 
 def _arms(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
@@ -180,8 +191,12 @@ def _parameters(
             found[name] = given[name]
             if isinstance(value, tuple) and given[name] not in value:
                 left_out = f"the profile leaves out {name}={given[name]}"
+        elif isinstance(value, tuple):
+            raise UsageError(
+                f"the profile runs {claim.workload} for several values of {name}",
+                hint=f"choose one in the claim: parameters = {{ {name} = {value[0]} }}",
+            )
         else:
-            assert not isinstance(value, tuple), "check() has seen to it"
             found[name] = value
     return tuple(found.items()), left_out
 

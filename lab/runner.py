@@ -92,7 +92,9 @@ class Runner:
         if not tasks:
             return []
         keys = {task: self._key(task) for task in tasks}
-        first = {key: task for task, key in reversed(keys.items())}  # equal tasks are run once
+        first: dict[str, Task] = {}  # equal tasks are run once
+        for task, key in keys.items():
+            first.setdefault(key, task)
         lacking = {key: boots - len(self._store.finished(key)) for key in first}
         missing = [
             (first[key], key)
@@ -134,7 +136,7 @@ class Runner:
         while found.complete < wanted and disturbed < _ROUND_ATTEMPTS:
             order = list(tasks) if found.complete % 2 == 0 else list(reversed(tasks))
             identity = self._store.new_boot()
-            noise = ""
+            noise, counted = "", self._done
             for task in order:
                 done = self._boot(task, keys[task.cell.arm], identity)
                 if isinstance(done, GuestError):
@@ -143,6 +145,7 @@ class Runner:
                     break
             if noise:
                 self._store.reject(identity, noise)
+                self._done = counted
                 self._progress.say(f"    the host disturbed this round: {noise}; once more")
             disturbed = disturbed + 1 if noise else 0
             found = self._rounds(keys)
@@ -151,7 +154,8 @@ class Runner:
     def _rounds(self, keys: Mapping[str, str]) -> Rounds:
         """The complete rounds that the store has."""
         by_arm = {arm: self._store.in_rounds(key) for arm, key in keys.items()}
-        whole = sorted(set.intersection(*(set(boots) for boots in by_arm.values())))
+        first = next(iter(by_arm.values()))
+        whole = [name for name in first if all(name in boots for boots in by_arm.values())]
         boots = {arm: tuple(found[name] for name in whole) for arm, found in by_arm.items()}
         return Rounds(boots, self._store.rejected(list(keys.values())))
 

@@ -7,8 +7,9 @@ import math
 import textwrap
 from collections.abc import Sequence
 
-from lab import counters, workload
+from lab import cost, counters, dbench, fio, workload
 from lab.profile import Profile
+from lab.question import conditions
 from lab.stats import Interval
 from lab.table import PlainTable, number
 from lab.verdict import Finding, Judged, Verdict, of_claim
@@ -53,7 +54,7 @@ def series(judged: Judged, profile: Profile) -> str:
     lines = [f"{judged.name}: {judged.verdict()}", *_wrapped(judged.series.title, "  ")]
     lines += _wrapped(judged.series.origin, "  ")
     if judged.error:
-        lines += ["", *(f"  {line}" for line in judged.error.splitlines())]
+        lines += ["", *(part for own in judged.error.splitlines() for part in _wrapped(own, "  "))]
     for title, found in judged.claims().items():
         lines += ["", *claim(judged, title, found)]
     return "\n".join(lines) + "\n"
@@ -111,8 +112,8 @@ def unit(found: Finding) -> str:
     metric = found.question.expectation.metric
     if metric in counters.known():
         return counters.get(metric).unit
-    own = workload.get(found.question.cells[0].workload)
-    return own.unit if metric == own.metric else ""
+    tool = workload.get(found.question.cells[0].workload).tool
+    return ({**fio.UNITS, **cost.UNITS} if tool == "fio" else dbench.UNITS)[metric]
 
 
 def percent(change: float) -> str:
@@ -128,7 +129,7 @@ def interval(found: Interval) -> str:
 
 
 def _rejections(findings: Sequence[Finding]) -> str:
-    rejected = {id(f.evidence): f.evidence.rejected for f in findings if f.question.timed}
+    rejected = {conditions(f.question): f.evidence.rejected for f in findings if f.question.timed}
     total = sum(rejected.values())
     return f"Rounds rejected because the host disturbed them: {total}."
 

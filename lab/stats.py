@@ -23,6 +23,8 @@ from scipy import stats
 # Up to this many pairs every subset is looked at, beyond it a fixed random choice of them.
 _ALL_SUBSETS = 16
 _CHOSEN_SUBSETS = 1 << _ALL_SUBSETS
+# The change of a larger log-ratio would soon be no floating-point number.
+_LARGEST = 700.0
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,7 @@ class Paired:
 
     def interval(self, alpha: float) -> Interval:
         """The confidence interval of the change at the level 1 - alpha; infinite for few pairs."""
-        means = self._subset_means
-        cut = int(alpha / 2 * (len(means) + 1))
+        means, cut = self._subset_means, self._cut(alpha)
         if cut == 0:
             return Interval(-1.0, math.inf)
         return Interval(math.expm1(means[cut - 1]), math.expm1(means[-cut]))
@@ -92,13 +93,19 @@ class Paired:
     def detectable(self, alpha: float, power: float = 0.8) -> float:
         """The smallest relative change that this many pairs with this spread would show.
 
-        (t(1 - alpha/2) + t(power)) * sd / sqrt(n), Student's t with n - 1 degrees of freedom.
+        (t(1 - alpha/2) + t(power)) * sd / sqrt(n), Student's t with n - 1 degrees of freedom;
+        infinite for too few pairs to give an interval.
         """
-        if self.pairs < 2:
+        if self._cut(alpha) == 0:
             return math.inf
         freedom = self.pairs - 1
         quantiles = stats.t.ppf(1 - alpha / 2, freedom) + stats.t.ppf(power, freedom)
-        return math.expm1(float(quantiles) * self.spread / math.sqrt(self.pairs))
+        log_ratio = float(quantiles) * self.spread / math.sqrt(self.pairs)
+        return math.expm1(log_ratio) if log_ratio < _LARGEST else math.inf
+
+    def _cut(self, alpha: float) -> int:
+        """How many subset means lie beyond each end of the interval, the end itself included."""
+        return int(alpha / 2 * (len(self._subset_means) + 1))
 
     def _p_below(self, change: float) -> float:
         """The p-value of the observation if the true change were at or below change."""

@@ -160,7 +160,8 @@ def _exact(question: Question, evidence: Evidence, arms: Mapping[str, Arm]) -> F
         return _bounded(replace(found, interval=interval), "value")
     before, after = evidence.values
     if min(before) <= 0 or (question.timed and min(after) <= 0):
-        return replace(found, reason="the first arm's value is 0: there is no ratio to judge")
+        which = "first" if min(before) <= 0 else "second"
+        return replace(found, reason=f"the {which} arm's value is 0: there is no ratio to judge")
     if question.timed:
         return found
     interval = Interval(min(after) / max(before) - 1, max(after) / min(before) - 1)
@@ -203,7 +204,9 @@ def _timed(found: Finding, pairs: Paired, for_it: float, against: float, alpha: 
     if interval.apart(bound) and against <= alpha:
         reason = "the whole interval is outside of what is expected"
         return replace(known, verdict=Verdict.REFUTED, reason=reason, p=against)
-    reason = f"the boots do not decide it: they would show a change of {100 * detectable:.0f} %"
+    shown = f"would show a change of {100 * detectable:.0f} %"
+    few = f"are too few for an interval at the level {100 * (1 - alpha):g} %"
+    reason = f"the boots do not decide it: they {shown if math.isfinite(detectable) else few}"
     return replace(known, verdict=Verdict.INCONCLUSIVE, reason=reason, p=min(for_it, against))
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sqlite3
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -139,3 +140,64 @@ def test_results_lie_where_the_environment_says(
     monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "elsewhere"))
     assert Store().folder == tmp_path / "elsewhere"
     assert (tmp_path / "elsewhere/lab.sqlite").exists()
+
+
+def add_to_round(store: Store, turn: str, key: str, outcome: str = "ok") -> str:
+    """Write down a boot of a round."""
+    identity = store.new_boot()
+    origin = Provenance(key, "kernel", "QEMU 10.0.2", "host", turn)
+    done = sample() if outcome == "ok" else None
+    store.add(identity, CELL, origin, time.time(), done, outcome=outcome)
+    return identity
+
+
+def test_boots_are_found_by_their_round_oldest_first(store: Store) -> None:
+    ids = [add_to_round(store, turn, "A") for turn in ("9", "1", "5")]
+    add_to_round(store, "9", "B")
+    add_to_round(store, "7", "A", outcome="panic")
+    found = store.in_rounds("A")
+    assert [(turn, boot.id) for turn, boot in found.items()] == list(
+        zip(("9", "1", "5"), ids, strict=True)
+    )
+    assert store.in_rounds("B").keys() == {"9"}
+
+
+def test_a_rejected_round_is_taken_out_of_all_arms_but_kept_on_record(store: Store) -> None:
+    for turn in ("1", "2"):
+        for key in ("A", "B"):
+            add_to_round(store, turn, key)
+    store.reject("1", "steal 2.0 %")
+    assert store.in_rounds("A").keys() == store.in_rounds("B").keys() == {"2"}
+    with sqlite3.connect(store.folder / "lab.sqlite") as connection:
+        rows = connection.execute("SELECT turn, outcome, reason FROM boots").fetchall()
+    assert rows == [("1", "disturbed", "steal 2.0 %")] * 2 + [("2", "ok", "")] * 2
+
+
+def test_rejecting_a_round_leaves_boots_without_a_round_alone(store: Store) -> None:
+    kept = add(store)
+    add_to_round(store, "1", "key")
+    store.reject("1", "noise")
+    assert [boot.id for boot in store.finished("key")] == [kept]
+
+
+def test_rejected_rounds_are_counted_once_and_only_those_of_the_arms(store: Store) -> None:
+    for turn, key in (("1", "A"), ("1", "B"), ("2", "A"), ("3", "C"), ("4", "A")):
+        add_to_round(store, turn, key)
+    assert store.rejected(["A", "B"]) == 0
+    for turn in ("1", "2", "3"):
+        store.reject(turn, "noise")
+    assert store.rejected(["A", "B"]) == 2
+    assert store.rejected(["B"]) == 1
+    assert store.rejected(["D"]) == 0
+
+
+def test_results_from_before_there_were_rounds_are_kept_and_usable(store: Store) -> None:
+    old = add(store, 7.5)
+    database = store.folder / "lab.sqlite"
+    with sqlite3.connect(database) as connection:
+        connection.execute("ALTER TABLE boots DROP COLUMN turn")
+    again = Store(store.folder)
+    assert [(boot.id, boot.values["iops"]) for boot in again.finished("key")] == [(old, 7.5)]
+    add_to_round(again, "1", "key")
+    assert again.in_rounds("key").keys() == {"", "1"}
+    assert len(Store(store.folder).finished("key")) == 2
