@@ -180,5 +180,6 @@ def _evidence(asked: Question, outcomes: Iterable[Outcome]) -> Evidence:
         if outcome.error:
             error, arm = outcome.error, outcome.cell.arm
             failures.append(Failure(arm, error.outcome, error.brief))
-        values.append(tuple(b.values[asked.expectation.metric] for b in outcome.boots))
+        known = [b.values for b in outcome.boots if asked.expectation.metric in b.values]
+        values.append(tuple(found[asked.expectation.metric] for found in known))
     return Evidence(tuple(values), failure=failures[0] if failures else None)

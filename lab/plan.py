@@ -102,7 +102,7 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
             _chosen(block.schedulers, selection.schedulers),
         )
         for work, machine, scheduler in wanted:
-            _require_possible(work, machine)
+            require_possible(work, machine, str(PROJECT / "configs/profile"))
             swept, sets = _parameter_sets(work, profile, selection)
             for values in sets:
                 found[Cell(machine, scheduler, work, values, engine, cpus, swept)] = None
@@ -118,12 +118,13 @@ def _chosen(offered: Sequence[str], selected: Sequence[str]) -> list[str]:
     return [name for name in offered if not selected or name in selected]
 
 
-def _require_possible(work: str, machine: str) -> None:
+def require_possible(work: str, machine: str, where: str) -> None:
+    """Raise UsageError when a workload with a file system meets a disk that holds no data."""
     if workload.get(work).filesystem and not topology.get(machine).holds_data:
         raise UsageError(
             f"{work} needs a disk that holds data, {machine} has none",
-            where=str(PROJECT / "configs/profile"),
-            hint="put the workload into a matrix block with other topologies",
+            where=where,
+            hint="choose a topology with holds_data = true",
         )
 
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from lab import cost, counters, dbench, fio, series, topology, workload
 from lab.errors import UsageError, nearest
 from lab.host import Report
-from lab.plan import Cell, require_known
+from lab.plan import Cell, require_known, require_possible
 from lab.profile import Profile
 from lab.qemu import Engine
 from lab.series import Arm, Claim, Expectation, Series
@@ -95,6 +95,7 @@ def check(name: str, judged: Series) -> None:
     for title, claim in judged.claims.items():
         where = f"{path}: claims.{title}"
         require_known((claim.topology,), (claim.scheduler,), (claim.workload,), where)
+        require_possible(claim.workload, claim.topology, where)
         work = workload.get(claim.workload)
         for number, expectation in enumerate(claim.expect):
             where = f"{path}: claims.{title}.expect.{number}"

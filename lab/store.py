@@ -117,7 +117,9 @@ class Store:
         """Take a round out of the results: the host disturbed it. Its boots stay on record."""
         with self._connection() as connection:
             connection.execute(
-                "UPDATE boots SET outcome = 'disturbed', reason = ? WHERE turn = ?", (why, turn)
+                "UPDATE boots SET outcome = 'disturbed', reason = ?"
+                " WHERE turn = ? AND outcome = 'ok'",
+                (why, turn),
             )
 
     def rejected(self, keys: Sequence[str]) -> int:

@@ -108,14 +108,22 @@ def judge(
         _exact(question, evidence, own)
         for (question, evidence), own in zip(asked, arms, strict=True)
     ]
-    timed = [i for i, found in enumerate(findings) if _has_pairs(found)]
+    # What the host cannot decide anyway must not make the others harder to decide.
+    waiting = [i for i, found in enumerate(findings) if _has_pairs(found)]
+    for lacking in (False, True):
+        timed = [i for i in waiting if bool(findings[i].question.lacking) == lacking]
+        _decide(findings, timed, alpha)
+    return [_with_lacking(found) for found in findings]
+
+
+def _decide(findings: list[Finding], timed: Sequence[int], alpha: float) -> None:
+    """Put the verdicts of paired boots in the places timed, judged as one family."""
     pairs = [paired(*findings[i].evidence.values) for i in timed]
     bounds = [findings[i].question.expectation.bound for i in timed]
     for_it = adjusted([p.p_outside(b) for p, b in zip(pairs, bounds, strict=True)])
     against = adjusted([p.p_inside(b) for p, b in zip(pairs, bounds, strict=True)])
     for place, i in enumerate(timed):
         findings[i] = _timed(findings[i], pairs[place], for_it[place], against[place], alpha)
-    return [_with_lacking(found) for found in findings]
 
 
 def of_claim(findings: Sequence[Finding]) -> Verdict:
@@ -147,10 +155,12 @@ def _exact(question: Question, evidence: Evidence, arms: Mapping[str, Arm]) -> F
         reason = "both arms are the same kernel with the same settings: nothing was changed"
         return Finding(question, evidence, Verdict.REFUTED, reason, change=0.0)
     if not evidence.values or not all(evidence.values):
-        return Finding(
-            *(question, evidence, Verdict.INCONCLUSIVE),
-            f"the host disturbed every round ({evidence.rejected} rejected)",
+        reason = (
+            f"the host disturbed every round ({evidence.rejected} rejected)"
+            if question.timed
+            else f"the guests gave no {question.expectation.metric}; `lab doctor` says why"
         )
+        return Finding(question, evidence, Verdict.INCONCLUSIVE, reason)
     found = Finding(
         *(question, evidence, Verdict.INCONCLUSIVE, ""),
         measured=tuple(math.fsum(values) / len(values) for values in evidence.values),
@@ -211,8 +221,11 @@ def _timed(found: Finding, pairs: Paired, for_it: float, against: float, alpha: 
 
 
 def _with_lacking(found: Finding) -> Finding:
-    """What the host lacks makes a finding inconclusive, however the measurement came out."""
+    """What the host lacks makes a finding inconclusive, however the measurement came out.
+
+    A kernel that breaks is refuted on any host.
+    """
     lacking = found.question.lacking
-    if lacking and found.verdict in (Verdict.HOLDS, Verdict.REFUTED):
+    if lacking and not found.evidence.failure and found.verdict in (Verdict.HOLDS, Verdict.REFUTED):
         return replace(found, verdict=Verdict.INCONCLUSIVE, reason=lacking)
     return found

@@ -39,10 +39,11 @@ def test_the_quick_profile_has_every_scheduler_on_every_topology() -> None:
     assert found == {(w, t, s) for w in FIO for t in TOPOLOGIES for s in SCHEDULERS}
 
 
-def test_the_quick_profile_sweeps_dbenchs_clients() -> None:
-    found = [c for c in quick() if c.workload == "dbench_xfs"]
+def test_a_profile_sweeps_dbenchs_clients() -> None:
+    every = cells(profile.get("standard"), Selection(), Engine.TCG)
+    found = [c for c in every if c.workload == "dbench_xfs"]
     assert {(c.scheduler, parameters(c)["clients"]) for c in found} == {
-        (scheduler, clients) for scheduler in SCHEDULERS for clients in (1, 2, 4, 8)
+        (scheduler, clients) for scheduler in SCHEDULERS for clients in (1, 2, 4, 8, 16, 32, 64)
     }
     assert {c.topology for c in found} == {"raid64"}
 
@@ -162,4 +163,4 @@ def test_a_setting_that_no_workload_knows_is_reported() -> None:
 
 def test_a_cell_names_what_it_is() -> None:
     found = quick(Selection(schedulers=("bfq",), workloads=("dbench_xfs",)))
-    assert str(found[0]) == "raid64 bfq dbench_xfs clients=1"
+    assert str(found[0]) == "raid64 bfq dbench_xfs clients=8"
