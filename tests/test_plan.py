@@ -40,7 +40,7 @@ def test_the_quick_profile_has_every_scheduler_on_every_topology() -> None:
 
 
 def test_a_profile_sweeps_dbenchs_clients() -> None:
-    every = cells(profile.get("standard"), Selection(), Engine.TCG)
+    every = plan.cells(profile.get("standard"), Selection(), Engine.TCG)
     found = [c for c in every if c.workload == "dbench_xfs"]
     assert {(c.scheduler, parameters(c)["clients"]) for c in found} == {
         (scheduler, clients) for scheduler in SCHEDULERS for clients in (1, 2, 4, 8, 16, 32, 64)
