@@ -141,7 +141,9 @@ class Runner:
                 done = self._boot(task, keys[task.cell.arm], identity)
                 if isinstance(done, GuestError):
                     return Rounds(found.boots, found.rejected, task.cell.arm, done)
-                if noise := contention.disturbance(done.values):
+                vcpus = measure.hardware(task.cell).cpus
+                cpus = self._bench.host.facts.cpus
+                if noise := contention.disturbance(done.values, vcpus, cpus):
                     break
             if noise:
                 self._store.reject(identity, noise)

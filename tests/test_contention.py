@@ -32,8 +32,8 @@ class Host:
         (folder / "comm").write_text(f"{name}\n")
         (folder / "schedstat").write_text(f"{9 * NS:.0f} {delay_s * NS:.0f} 77\n")
 
-    def cpus(self, stolen_s: float) -> None:
-        fields = [1, 2, 3, 4, 5, 6, 7, round(stolen_s * TICKS), 9, 10]
+    def cpus(self, stolen_s: float, busy_s: float = 0) -> None:
+        fields = [1 + round(busy_s * TICKS), 2, 3, 4, 5, 6, 7, round(stolen_s * TICKS), 9, 10]
         (self.top / "proc").mkdir(exist_ok=True)
         (self.top / "proc/stat").write_text(
             f"cpu  {' '.join(map(str, fields))}\ncpu0 {' '.join(['99999'] * 10)}\n"
@@ -81,7 +81,17 @@ def test_signals_are_shares_of_the_time_between_two_readings(fake_host: Host) ->
     fake_host.cpus(0.5 * (os.cpu_count() or 1))
     fake_host.pressure(0.05)
     found = signals(before, fake_host.read(), 10)
-    assert found == pytest.approx({"run_delay": 4.0, "steal": 5.0, "pressure": 0.5})
+    expected = {"run_delay": 4.0, "steal": 5.0, "pressure": 0.5, "others": 0.0}
+    assert found == pytest.approx(expected)
+
+
+def test_cpu_time_is_that_of_others_unless_the_guest_or_the_lab_used_it(fake_host: Host) -> None:
+    before = fake_host.read()
+    fake_host.cpus(0, busy_s=4.0 * (os.cpu_count() or 1))
+    assert signals(before, fake_host.read(), 10)["others"] == pytest.approx(40.0)
+    own = [0] * 11 + [round(3.0 * TICKS), round(1.0 * TICKS * (os.cpu_count() or 1) - 3.0 * TICKS)]
+    (fake_host.top / f"proc/{QEMU}/stat").write_text(f"7 (a) b) {' '.join(map(str, own))} 0\n")
+    assert signals(before, fake_host.read(), 10)["others"] == pytest.approx(30.0)
 
 
 def test_only_vcpu_threads_of_the_given_processes_count(fake_host: Host) -> None:
@@ -106,8 +116,8 @@ def test_without_the_guest_there_is_no_reading(fake_host: Host, processes: list[
 @pytest.mark.parametrize(
     ("path", "content", "left"),
     [
-        ("proc/pressure/cpu", None, {"run_delay", "steal"}),
-        ("proc/pressure/cpu", "", {"run_delay", "steal"}),
+        ("proc/pressure/cpu", None, {"run_delay", "steal", "others"}),
+        ("proc/pressure/cpu", "", {"run_delay", "steal", "others"}),
         ("proc/stat", None, {"run_delay", "pressure"}),
         ("proc/stat", "cpu 1 2 3 4\n", {"run_delay", "pressure"}),
     ],
@@ -131,16 +141,27 @@ def values(**signal: float) -> Mapping[str, float]:
     return {"iops": 1e9, **{f"{PREFIX}{name}": value for name, value in signal.items()}}
 
 
+ROOMY = (2, 8)  # vCPUs, host CPUs
+
+
+@pytest.mark.parametrize("host_cpus", [1, 2, 3])
+def test_a_guest_that_crowds_itself_is_disturbed_by_others_only(host_cpus: int) -> None:
+    crowded = values(run_delay=50, pressure=60, others=5)
+    assert contention.disturbance(crowded, 2, host_cpus) == ""
+    assert "others" in contention.disturbance(values(others=6), 2, host_cpus)
+    assert "steal" in contention.disturbance(values(steal=1), 2, host_cpus)
+
+
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_boot_is_disturbed_above_a_limit_not_at_it(name: str) -> None:
     limit = LIMITS[name]
-    assert contention.disturbance(values(**{name: limit})) == ""
-    said = contention.disturbance(values(**{name: limit + 0.1}))
+    assert contention.disturbance(values(**{name: limit}), *ROOMY) == ""
+    said = contention.disturbance(values(**{name: limit + 0.1}), *ROOMY)
     assert f"{name.replace('_', ' ')} {limit + 0.1:.1f} % (limit {limit:g} %)" == said
 
 
 def test_every_signal_above_its_limit_is_named() -> None:
-    said = contention.disturbance(values(run_delay=50, steal=0, pressure=60))
+    said = contention.disturbance(values(run_delay=50, steal=0, pressure=60), *ROOMY)
     assert ("run delay 50.0 %" in said, "steal" in said, "pressure 60.0 %" in said) == (
         True,
         False,
@@ -149,8 +170,8 @@ def test_every_signal_above_its_limit_is_named() -> None:
 
 
 def test_a_boot_without_signals_is_not_disturbed() -> None:
-    assert contention.disturbance({}) == ""
-    assert contention.disturbance(values()) == ""
+    assert contention.disturbance({}, *ROOMY) == ""
+    assert contention.disturbance(values(), *ROOMY) == ""
 
 
 def test_every_signal_has_a_unit_and_a_limit() -> None:
