@@ -65,7 +65,8 @@ def signals(before: Reading, after: Reading) -> dict[str, float]:
     threads = after.run_delay.keys() & before.run_delay.keys()
     if threads:
         found["run_delay"] = max(after.run_delay[t] - before.run_delay[t] for t in threads)
-    return {f"{PREFIX}{name}": 100 * seconds / window for name, seconds in sorted(found.items())}
+    # The totals are kept with different clocks, so a difference of two may fall below nothing.
+    return {f"{PREFIX}{n}": max(0.0, 100 * taken / window) for n, taken in sorted(found.items())}
 
 
 def disturbance(values: Mapping[str, float], vcpus: int, host_cpus: int) -> str:

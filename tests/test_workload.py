@@ -14,6 +14,7 @@ from lab.workload import Value
 
 NAMES = config.names(workload.FOLDER)
 FIO = [name for name in NAMES if workload.get(name).tool == "fio"]
+TIMED = [name for name in FIO if "ios" in workload.get(name).parameters]
 
 
 def defaults(name: str) -> dict[str, Value]:
@@ -47,14 +48,14 @@ def test_every_fio_workload_renders_with_its_own_parameters(name: str) -> None:
     assert {"rw", "bs", "ioengine"} <= shared.keys()
 
 
-@pytest.mark.parametrize("name", FIO)
+@pytest.mark.parametrize("name", TIMED)
 def test_a_job_runs_for_some_time_by_default(name: str) -> None:
     shared = job(name, seconds=7, ramp_seconds=3)["global"]
     assert (shared["time_based"], shared["runtime"], shared["ramp_time"]) == ("1", "7", "3")
     assert "number_ios" not in shared
 
 
-@pytest.mark.parametrize("name", FIO)
+@pytest.mark.parametrize("name", TIMED)
 def test_a_job_with_ios_does_fixed_work(name: str) -> None:
     shared = job(name, ios=1000)["global"]
     assert shared["number_ios"] == "1000"
