@@ -92,6 +92,10 @@ class Judged:
         return Verdict.ERROR if self.error else of_claim(self.findings)
 
 
+# The guest's own time is exact and one draw all the same: a change that has nothing to do with a
+# claim moves requests against each other. How far is in docs/verdicts.md.
+_GUEST_TIME = 0.05
+
 # What a guest does when its kernel is broken; every other failure is the lab's.
 _KERNEL_FAILURES = ("panic", "hang", "failed")
 
@@ -152,8 +156,10 @@ def _exact(question: Question, evidence: Evidence, arms: Mapping[str, Arm]) -> F
     if evidence.failure:
         return _failed(question, evidence, evidence.failure, arms)
     if question.expectation.change and evidence.same:
+        bound, nothing = question.expectation.bound, Interval(0.0, 0.0)
+        verdict = Verdict.HOLDS if bound.low < 0 < bound.high else Verdict.REFUTED
         reason = "both arms are the same kernel with the same settings: nothing was changed"
-        return Finding(question, evidence, Verdict.REFUTED, reason, change=0.0)
+        return Finding(question, evidence, verdict, reason, change=0.0, interval=nothing)
     if not evidence.values or not all(evidence.values):
         reason = (
             f"the host disturbed every round ({evidence.rejected} rejected)"
@@ -174,7 +180,9 @@ def _exact(question: Question, evidence: Evidence, arms: Mapping[str, Arm]) -> F
         return replace(found, reason=f"the {which} arm's value is 0: there is no ratio to judge")
     if question.timed:
         return found
-    interval = Interval(min(after) / max(before) - 1, max(after) / min(before) - 1)
+    margin = _GUEST_TIME if question.guest_time else 0.0
+    low, high = min(after) / max(before) - 1, max(after) / min(before) - 1
+    interval = Interval(low - margin, high + margin)
     change = found.measured[1] / found.measured[0] - 1
     return _bounded(replace(found, change=change, interval=interval), "change")
 
@@ -188,6 +196,8 @@ def _bounded(found: Finding, what: str) -> Finding:
     if seen.apart(bound):
         return replace(found, verdict=Verdict.REFUTED, reason=f"the {what} is not as expected")
     reason = f"some boots give a {what} as expected, some do not"
+    if found.question.guest_time:
+        reason = f"the {what} is nearer to the bound than {100 * _GUEST_TIME:g} %"
     return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 

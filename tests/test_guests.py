@@ -25,7 +25,14 @@ from lab.runner import Bench
 pytestmark = pytest.mark.vm
 
 LAB = Path(sys.executable).with_name("lab")
-TOPOLOGIES = {"nullb_mq": "128", "nvme_mq": "64", "raid64": "64", "megasas": "1"}
+TOPOLOGIES = {
+    "nullb_mq": "128",
+    "nvme_mq": "64",
+    "raid64": "64",
+    "megasas": "1",
+    "nullb": "1",
+    "dm_mpath": "2",
+}
 SHORT = ("--set", "seconds=1", "--set", "ramp_seconds=0")
 
 
@@ -39,7 +46,9 @@ def bench() -> Bench:
 def cell(machine: str, scheduler: str, work: str, engine: Engine, **parameters: int) -> Cell:
     settings = tuple((name, (value,)) for name, value in parameters.items())
     selection = Selection((machine,), (scheduler,), (work,), settings)
-    (found,) = plan.cells(profile.get("quick"), selection, engine)
+    block = profile.Block(topologies=(machine,), schedulers=(scheduler,), workloads=(work,))
+    own = profile.get("quick").model_copy(update={"matrix": (block,)})
+    (found,) = plan.cells(own, selection, engine)
     return found
 
 

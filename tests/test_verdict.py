@@ -31,12 +31,13 @@ def question(
     change: str = "",
     value: str = "",
     level: Level = Level.WALL,
+    metric: str = "iops",
     claim: str = "claim",
     lacking: str = "",
     left_out: str = "",
 ) -> Question:
-    """A question about iops: a change from before to after, or a value of after."""
-    expectation = Expectation(metric="iops", change=change, value=value, because="b")
+    """A question about a metric: a change from before to after, or a value of after."""
+    expectation = Expectation(metric=metric, change=change, value=value, because="b")
     engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
     cells = tuple(
         Cell("nullb", "bfq", "randread_burst", (), engine, arm=arm)
@@ -54,7 +55,7 @@ def judged(
 
 def exact(change: str, before: Sequence[float], after: Sequence[float]) -> Finding:
     """The finding on a change of something that is counted."""
-    asked = question(change=change, level=Level.COST)
+    asked = question(change=change, level=Level.COST, metric="kernel_insns_per_io")
     return judged(asked, Evidence((tuple(before), tuple(after))))
 
 
@@ -296,6 +297,18 @@ def test_the_same_kernel_under_two_names_changes_nothing() -> None:
     assert (found.verdict, found.change) == (REFUTED, 0)
     assert "same kernel" in found.reason
     assert judged(question(value="== 1"), Evidence(((1.0,),), same=True)).verdict is HOLDS
+    assert judged(question(change="-1% .. +1%"), Evidence(same=True)).verdict is HOLDS
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"), [(90, HOLDS), (99, INCONCLUSIVE), (101, INCONCLUSIVE), (110, REFUTED)]
+)
+def test_a_guests_own_time_needs_a_distance_to_its_bound(after: float, expected: Verdict) -> None:
+    asked = question(change="<= 0%", level=Level.COST, metric="amean_ms")
+    found = judged(asked, Evidence(((100.0,), (after,))))
+    assert found.verdict is expected
+    if expected is INCONCLUSIVE:
+        assert "nearer to the bound than 5 %" in found.reason
 
 
 @pytest.mark.parametrize("values", [(), ((), ())])

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Counters and verdicts on real kernels, by the exact engine: what chance cannot change."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab import boot, judge, measure, pipeline, plan, profile
+from lab.kernel import Kernel
+from lab.plan import Cell, Selection
+from lab.progress import Progress
+from lab.qemu import Engine
+from lab.runner import Bench
+
+pytestmark = pytest.mark.vm
+
+LAB = Path(sys.executable).with_name("lab")
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    quick = profile.get("quick")
+    return pipeline.prepare(quick.tree, (), quick.kernel, Progress())
+
+
+@pytest.fixture(scope="module")
+def instrumented() -> Kernel:
+    quick = profile.get("quick")
+    fragments = (*quick.kernel, judge.INSTRUMENT)
+    return pipeline.prepare_kernel(quick.tree, (), fragments, Progress())
+
+
+def counted(topology: str, scheduler: str, work: str, *counters: str) -> Cell:
+    wide = profile.get("quick").model_copy(
+        update={
+            "matrix": (
+                profile.Block(topologies=(topology,), schedulers=(scheduler,), workloads=(work,)),
+            )
+        }
+    )
+    (found,) = plan.cells(wide, Selection(), Engine.ICOUNT)
+    return replace(found, cpus=2, counters=counters)
+
+
+def test_ten_readers_make_nine_merges(bench: Bench, instrumented: Kernel, tmp_path: Path) -> None:
+    names = ("stable_merges", "lock_acquisitions", "inversions", "mean_batch")
+    cell = counted("nullb", "bfq", "randread_burst", *names)
+    values = boot.steadily(
+        lambda: measure.measure(cell, instrumented, bench.guest, tmp_path)
+    ).values
+    assert values["stable_merges"] == 9
+    assert values["requests"] == values["ios"]
+    assert values["lock_acquisitions"] > 1  # at least to insert and to dispatch
+    assert 0 <= values["inversions"] < 1
+    assert values["mean_batch"] == pytest.approx(1, abs=0.1)  # every reader waits for its read
+
+
+def test_dm_without_defects_switches_hardly_ever(
+    bench: Bench, instrumented: Kernel, tmp_path: Path
+) -> None:
+    cell = counted("dm_mpath", "none", "randread_aio", "switches", "issues_by_kworker")
+    sample = boot.steadily(lambda: measure.measure(cell, instrumented, bench.guest, tmp_path))
+    assert sample.facts["disk"].startswith("dm-")
+    assert sample.facts["hw_queues"] == "2"
+    assert sample.values["switches"] < 0.5
+    assert sample.values["issues_by_kworker"] == 0
+
+
+@pytest.mark.parametrize(
+    ("claim", "control", "status"),
+    [
+        ("other_schedulers", (), 0),
+        ("randread_throughput", ("--control", "emptied"), 1),  # the same kernels: no rounds
+    ],
+)
+def test_an_exact_claim_is_judged(
+    claim: str,
+    control: tuple[str, ...],
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
+    done = subprocess.run(
+        [LAB, "run", "bfq_burst_merge", "--claim", claim, *control],
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    assert ("HOLDS" if status == 0 else "REFUTED") in done.stdout
