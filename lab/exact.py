@@ -7,7 +7,7 @@ import json
 from itertools import zip_longest
 from pathlib import Path
 
-from lab import cache, measure
+from lab import cache, measure, workload
 from lab.errors import LabError
 from lab.guestroot import GuestRoot
 from lab.kernel import Kernel
@@ -22,8 +22,10 @@ COMPARED = ("console.log", "results", "insns")
 
 def baseline(scheduler: str = "mq-deadline", topology: str = "nullb_mq", cpus: int = 1) -> Cell:
     """A cell that touches nothing outside the guest."""
-    parameters = (("ios", 0), ("numjobs", 1), ("ramp_seconds", 0), ("seconds", 0))
-    return Cell(topology, scheduler, "randread_burst", parameters, Engine.ICOUNT, cpus)
+    usual = {**workload.get("randread_burst").parameters, "numjobs": 1}
+    parameters = {name: value for name, value in usual.items() if not isinstance(value, tuple)}
+    settings = tuple(sorted(parameters.items()))
+    return Cell(topology, scheduler, "randread_burst", settings, Engine.ICOUNT, cpus)
 
 
 def require_sound(

@@ -67,6 +67,8 @@ def metrics(output: str) -> dict[str, float]:
 
 def _latencies(side: Mapping[str, Any]) -> dict[str, float]:
     completion = side["clat_ns"] if side["clat_ns"].get("N") else side["lat_ns"]
+    if not completion.get("N"):  # gtod_reduce: fio did not look
+        return {}
     found = {"lat_mean_ms": completion["mean"] * _MS, "lat_max_ms": completion["max"] * _MS}
     for percentile, name in _PERCENTILES.items():
         value = completion.get("percentile", {}).get(percentile)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -148,13 +149,21 @@ def measure(
 def _rounds(case: Case, profile: Profile, runner: Runner) -> dict[Question, Evidence]:
     """Run the rounds of a case's wall-clock questions."""
     timed = case.running(timed=True)
-    found = {}
+    found: dict[Question, Evidence] = {}
     for cells in question.trials(timed):
-        rounds = runner.rounds([case.tasks[cell] for cell in cells], profile.rounds)
-        for asked in timed:
-            if set(map(_machine, asked.cells)) <= set(map(_machine, cells)):
-                found[asked] = _paired_evidence(asked, rounds)
+        own = set(map(_machine, cells))
+        answered = [asked for asked in timed if set(map(_machine, asked.cells)) <= own]
+        wanted = max(_wanted(asked, case.series, profile) for asked in answered)
+        rounds = runner.rounds([case.tasks[cell] for cell in cells], wanted)
+        found |= {asked: _paired_evidence(asked, rounds) for asked in answered}
     return found
+
+
+def _wanted(asked: Question, own: Series, profile: Profile) -> int:
+    """How many rounds a question gets: half where this host cannot give the answer anyway."""
+    if asked.lacking:
+        return math.ceil(profile.rounds / 2)
+    return max(profile.rounds, own.claims[asked.claim].rounds)
 
 
 def _machine(cell: Cell) -> Cell:

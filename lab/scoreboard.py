@@ -39,7 +39,7 @@ def summary(judged: Sequence[Judged], profile: Profile) -> str:
     if any(found.p is not None for found in findings):
         percents = (100 * (1 - profile.alpha), 100 * profile.alpha)
         lines += _wrapped(
-            f"Wall clock: {profile.rounds} rounds of boots in turn, {percents[0]:g} % intervals; "
+            f"Wall clock: rounds of boots in turn, {percents[0]:g} % intervals; "
             "p is that of the sign-flip test at the bound, corrected for the number of "
             f"expectations (Benjamini-Hochberg, {percents[1]:g} %). {_rejections(findings)}",
             "",

@@ -107,6 +107,7 @@ class Claim(Model):
     compare: tuple[str, str] = ("before", "after")
     cpus: int = Field(default=0, ge=0, le=64, description="vCPUs, when not the topology's")
     parameters: dict[str, Value] = {}
+    rounds: int = Field(default=0, ge=0, description="at least so many rounds of timed boots")
     expect: tuple[Expectation, ...] = Field(min_length=1)
 
 
@@ -137,10 +138,16 @@ def get(name: str) -> Series:
 def turned_round(judged: Series) -> Series:
     """The series with its patches where they were not and gone where they were: a control.
 
-    What holds of the series must be refuted of this one.
+    What holds of the series must be refuted of this one. An arm on other hardware is a yardstick,
+    not a side of the patches: it stays.
     """
     turned = {"base": "series", "series": "base"}
-    return _with_patches(judged, lambda arm: turned[arm.patches])
+
+    def level(arm: Arm) -> str:
+        yardstick = arm.topology or arm.hw_queues
+        return arm.patches if yardstick else turned[arm.patches]
+
+    return _with_patches(judged, level)
 
 
 def emptied(judged: Series) -> Series:
