@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -11,20 +12,18 @@ import click
 from lab import (
     __version__,
     bench,
-    cache,
+    cli_gate,
+    cli_report,
     cli_series,
-    config,
-    counters,
+    cli_try,
     host,
-    kconfig,
     options,
     pipeline,
     plan,
     profile,
-    series,
+    record,
+    recorder,
     table,
-    topology,
-    workload,
 )
 from lab.errors import LabError, UsageError, nearest
 from lab.plan import Selection
@@ -68,6 +67,8 @@ def doctor(fresh: bool) -> None:
 
     Each engine is proved by booting a guest with a deadline; the answer is kept until this
     machine is rebooted. The first time this builds the kernel that `lab run` uses.
+
+    Example: lab doctor --fresh
     """
     progress = Progress()
     chosen = profile.get("quick")
@@ -138,7 +139,7 @@ def matrix_command(
 
     Example: lab matrix --topology nullb_mq --workload randwrite_uring --set seconds=10
     """
-    progress = Progress()
+    progress, started = Progress(), time.time()
     chosen = profile.get(profile_name)
     changes = tuple(map(_setting, settings))
     selection = Selection(topologies, schedulers, workloads, changes, cpus)
@@ -148,13 +149,14 @@ def matrix_command(
     prepared = pipeline.prepare(spec or chosen.tree, patches, fragments or chosen.kernel, progress)
     outcomes = pipeline.matrix(prepared, chosen, selection, engine, store, progress)
     report = table.matrix(outcomes) + "\n" + table.hardware(outcomes)
-    click.echo(f"\nLinux {prepared.kernel.release}, profile {profile_name}: {chosen.title}")
-    if chosen.leaves_out:
-        click.echo(f"Left out: {chosen.leaves_out}")
-    click.echo(report)
-    cache.write_atomically(store.folder / "last-table.txt", report)
-    click.echo(f"Time of each phase\n{progress.summary()}")
-    click.echo(f"Raw files: {store.folder / 'boots'}")
+    title = f"Linux {prepared.kernel.release}, profile {profile_name}: {chosen.title}"
+    left_out = f"Left out: {chosen.leaves_out}\n" if chosen.leaves_out else ""
+    summary = f"{title}\n{left_out}{report}"
+    made = recorder.Recorder(store, chosen, prepared.host, title).measured(outcomes, started)
+    folder = record.save(made, store.folder, summary)
+    page = cli_report.write_html(made, store)
+    click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}")
+    click.echo(f"Report: {page}\nRecord: {folder}\nRaw files: {store.folder / 'boots'}")
     if failed := table.failures(outcomes):
         raise LabError(f"{sum(bool(o.error) for o in outcomes)} cell(s) failed:\n{failed}")
 
@@ -237,7 +239,10 @@ def diff(
 )
 @options.profile
 def bench_command(repeat: int, profile_name: str) -> None:
-    """Measure the exact engine itself: is it exact, how fast is it, how near is near-exact."""
+    """Measure the exact engine itself: is it exact, how fast is it, how near is near-exact.
+
+    Example: lab bench --repeat 5
+    """
     progress, chosen = Progress(), profile.get(profile_name)
     prepared = pipeline.prepare(chosen.tree, (), chosen.kernel, progress)
     if prepared.plugin is None:
@@ -248,26 +253,6 @@ def bench_command(repeat: int, profile_name: str) -> None:
     bench.speed(prepared, click.echo)
     if not sound:
         raise LabError("the exact engine is not exact on this host")
-
-
-@lab.command("list")
-def list_() -> None:
-    """List series, topologies, workloads, counters, profiles and kernel fragments."""
-    click.echo("Series")
-    for name in series.known():
-        click.echo(f"  {name:<26} {series.get(name).title}")
-    for title, folder, load in (
-        ("Topologies", topology.FOLDER, topology.get),
-        ("Workloads", workload.FOLDER, workload.get),
-        ("Counters", counters.FOLDER, counters.get),
-        ("Profiles", profile.FOLDER, profile.get),
-    ):
-        click.echo(title)
-        for name in config.names(folder):
-            click.echo(f"  {name:<26} {load(name).title}")
-    click.echo("Kernel fragments")
-    for name in config.names(kconfig.FRAGMENTS, ".config"):
-        click.echo(f"  {name}")
 
 
 def _engine(name: str | None) -> Engine | None:
@@ -310,9 +295,13 @@ def main() -> None:
         sys.exit(_INTERRUPTED)
 
 
-lab.add_command(cli_series.run)
-lab.add_command(cli_series.check_series)
-lab.add_command(cli_series.aa_control)
+for _command in (
+    *(cli_series.run_command, cli_series.check_series, cli_series.aa_control),
+    *(cli_report.list_, cli_report.show, cli_report.report_command, cli_report.compare_command),
+    *(cli_report.schema_command, cli_report.completion, cli_try.try_, cli_try.bisect_command),
+    cli_gate.gate_command,
+):
+    lab.add_command(_command)
 
 if __name__ == "__main__":
     main()

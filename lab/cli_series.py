@@ -3,18 +3,32 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import click
 
-from lab import cache, commits, control, judge, options, pipeline, profile, scoreboard, series
+from lab import (
+    cli_report,
+    commits,
+    control,
+    judge,
+    options,
+    pipeline,
+    profile,
+    record,
+    recorder,
+    scoreboard,
+    series,
+)
 from lab.errors import LabError, UsageError, nearest
+from lab.profile import Profile
 from lab.progress import Progress
 from lab.store import Store
 from lab.verdict import Judged, Verdict
 
 
-@click.command()
+@click.command("run")
 @click.argument("names", metavar="[SERIES]...", nargs=-1)
 @options.profile
 @click.option("--claim", "claims", multiple=True, help="Only this claim; several times.")
@@ -25,7 +39,9 @@ from lab.verdict import Judged, Verdict
     type=click.Choice(["", *judge.CONTROLS]),
     help="Judge what must not hold: the arms turned round, or without the patches.",
 )
-def run(names: tuple[str, ...], profile_name: str, claims: tuple[str, ...], instead: str) -> int:
+def run_command(
+    names: tuple[str, ...], profile_name: str, claims: tuple[str, ...], instead: str
+) -> int:
     """Judge whether what patch series claim holds.
 
     Without a name all series of kernel-patches are judged. What was measured before is not
@@ -34,7 +50,20 @@ def run(names: tuple[str, ...], profile_name: str, claims: tuple[str, ...], inst
 
     Example: lab run bfq_burst_merge --profile standard
     """
-    progress, store, chosen = Progress(), Store(), profile.get(profile_name)
+    return judged(names, profile.get(profile_name), Progress(), claims=claims, control=instead)
+
+
+def judged(
+    names: Sequence[str],
+    chosen: Profile,
+    progress: Progress,
+    *,
+    claims: Sequence[str] = (),
+    control: str = "",
+    spec: str = "",
+) -> int:
+    """Judge series (all without a name), print and record what was found, return the exit code."""
+    store, started = Store(), time.time()
     wanted = names or tuple(series.known())
     all_claims = [(name, title) for name in wanted for title in series.get(name).claims]
     titles = {title for _, title in all_claims}
@@ -42,26 +71,31 @@ def run(names: tuple[str, ...], profile_name: str, claims: tuple[str, ...], inst
         if title not in titles:
             raise UsageError(f"no claim is called {title!r}", hint=nearest(title, titles))
     chosen_claims = [pair for pair in all_claims if not claims or pair[1] in claims]
+    asked = [name for name in wanted if any(name == own for own, _ in chosen_claims)]
     found = judge.judge(
-        [name for name in wanted if any(name == own for own, _ in chosen_claims)],
-        chosen,
-        store,
-        progress,
-        claims=chosen_claims,
-        control=instead,
+        asked, chosen, store, progress, claims=chosen_claims, control=control, spec=spec
     )
-    report = scoreboard.text(found, chosen)
-    cache.write_atomically(store.folder / "last-verdicts.txt", report)
-    click.echo(f"\n{report}\nTime of each phase\n{progress.summary()}")
+    summary = scoreboard.text(found.series, chosen)
+    click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}")
+    if found.host:
+        own = ", ".join(one.title for one in found.series)
+        title = f"Verdicts on {own}" if names else "Verdicts on all series"
+        made = recorder.Recorder(store, chosen, found.host, title)
+        run = made.judged(found.series, started, control)
+        record.save(run, store.folder, summary)
+        click.echo(f"Report: {cli_report.write_html(run, store)}")
     click.echo(f"Raw files: {store.folder / 'boots'}")
-    return _exit_code(found)
+    return _exit_code(found.series)
 
 
 @click.command("check-series")
 @click.argument("names", metavar="[SERIES]...", nargs=-1)
 @options.profile
 def check_series(names: tuple[str, ...], profile_name: str) -> None:
-    """Check every patch of series: checkpatch --strict, a build and a boot after each of them."""
+    """Check every patch of series: checkpatch --strict, a build and a boot after each of them.
+
+    Example: lab check-series bfq_burst_merge
+    """
     progress, store, chosen = Progress(), Store(), profile.get(profile_name)
     found = [c for n in names or series.known() for c in commits.check(n, chosen, store, progress)]
     click.echo(f"\n{commits.summary(found)}")
@@ -69,9 +103,9 @@ def check_series(names: tuple[str, ...], profile_name: str) -> None:
         raise LabError(f"{len(bad)} of {len(found)} patches are not as they should be")
 
 
-def _exit_code(judged: Sequence[Judged]) -> int:
+def _exit_code(found: Sequence[Judged]) -> int:
     """The exit code for what was found, the worst first."""
-    verdicts = {one.verdict() for one in judged}
+    verdicts = {one.verdict() for one in found}
     codes = {Verdict.ERROR: LabError.exit_code, Verdict.REFUTED: 1, Verdict.INCONCLUSIVE: 4}
     return next((code for verdict, code in codes.items() if verdict in verdicts), 0)
 
@@ -84,6 +118,8 @@ def aa_control(profile_name: str, count: int, arms: int) -> None:
     """Compare a kernel with itself: how often is a change called where there is none.
 
     Each cell is booted under several names in turn, and every name compared with every other.
+
+    Example: lab control --cells 4 --arms 5
     """
     progress, store, chosen = Progress(), Store(), profile.get(profile_name)
     bench = pipeline.prepare(chosen.tree, (), chosen.kernel, progress)

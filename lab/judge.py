@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from lab import pipeline, question, series, verdict
 from lab.errors import LabError
+from lab.host import Report
 from lab.kernel import Kernel
 from lab.plan import Cell
 from lab.profile import Profile
@@ -26,6 +27,14 @@ CONTROLS = {"turned-round": series.turned_round, "emptied": series.emptied}
 
 
 @dataclass(frozen=True)
+class Judgement:
+    """What was found of several series, and the machine; None when nothing could be measured."""
+
+    series: tuple[Judged, ...]
+    host: Report | None
+
+
+@dataclass(frozen=True)
 class Case:
     """A series with all that is needed to measure it: its questions and a task for each cell."""
 
@@ -39,6 +48,17 @@ class Case:
         """Whether a question compares an arm with itself, under another name."""
         sides = {replace(self.tasks[cell], cell=replace(cell, arm="")) for cell in asked.cells}
         return bool(asked.expectation.change) and len(sides) == 1
+
+    def draws(self, asked: Question, cell: Cell, profile: Profile) -> list[Task]:
+        """A cell's task as often as it is run: with the exact engine once for each draw.
+
+        Draws are for what is measured; what is counted asks whether the patch does what it says.
+        """
+        task = self.tasks[cell]
+        if not cell.engine.sealed or cell.counters:
+            return [task]
+        count = max(profile.draws, self.series.claims[asked.claim].draws)
+        return [replace(task, cell=replace(cell, draw=number)) for number in range(count)]
 
     def running(self, *, timed: bool) -> list[Question]:
         """The questions that need boots: with rounds, or without."""
@@ -57,10 +77,12 @@ def judge(
     *,
     claims: Collection[tuple[str, str]] = (),
     control: str = "",
-) -> list[Judged]:
-    """Judge series by name and return what was found of each.
+    spec: str = "",
+) -> Judgement:
+    """Judge series by name and return what was found of each, in that order.
 
-    claims are the pairs of series and claim that are wanted; none means all.
+    claims are the pairs of series and claim that are wanted; none means all. spec is a source to
+    judge them on in the place of their own.
 
     What the store already has is not measured again. A series that cannot be prepared (its patches
     do not apply, a kernel does not build) is reported as such; the others are judged.
@@ -70,6 +92,7 @@ def judge(
     for name in names:
         progress.say(f"{name}:")
         own = series.get(name)
+        own = own.model_copy(update={"tree": spec}) if spec else own
         own = CONTROLS[control](own) if control else own
         try:
             cases.append(prepare(name, own, profile, progress, claims))
@@ -84,7 +107,8 @@ def judge(
         for case in cases:
             own_findings = tuple(f for f in found if f.question.series == case.name)
             judged[case.name] = Judged(case.name, case.series, own_findings)
-    return [judged[name] for name in names]
+    host = cases[0].bench.host if cases else None
+    return Judgement(tuple(judged[name] for name in names), host)
 
 
 def prepare(
@@ -124,7 +148,11 @@ def measure(
     bench = cases[0].bench
     single = {case.name: case.running(timed=False) for case in cases}
     tasks = [
-        case.tasks[cell] for case in cases for asked in single[case.name] for cell in asked.cells
+        task
+        for case in cases
+        for asked in single[case.name]
+        for cell in asked.cells
+        for task in case.draws(asked, cell, profile)
     ]
     sealed = list(dict.fromkeys(task for task in tasks if task.cell.engine.sealed))
     counted = list(dict.fromkeys(task for task in tasks if not task.cell.engine.sealed))
@@ -141,7 +169,11 @@ def measure(
             for asked in case.questions:
                 found[asked] = Evidence(same=asked.runs and case.same(asked))
             for asked in single[case.name]:
-                found[asked] = _evidence(asked, [outcomes[case.tasks[c]] for c in asked.cells])
+                by_arm = [
+                    [outcomes[task] for task in case.draws(asked, cell, profile)]
+                    for cell in asked.cells
+                ]
+                found[asked] = _evidence(asked, by_arm)
             found |= _rounds(case, profile, runner)
     return found
 
@@ -160,9 +192,9 @@ def _rounds(case: Case, profile: Profile, runner: Runner) -> dict[Question, Evid
 
 
 def _wanted(asked: Question, own: Series, profile: Profile) -> int:
-    """How many rounds a question gets: half where this host cannot give the answer anyway."""
+    """How many rounds a question gets: a third where this host cannot give the answer anyway."""
     if asked.lacking:
-        return math.ceil(profile.rounds / 2)
+        return math.ceil(profile.rounds / 3)
     return max(profile.rounds, own.claims[asked.claim].rounds)
 
 
@@ -179,16 +211,21 @@ def _paired_evidence(asked: Question, rounds: Rounds) -> Evidence:
         error = rounds.error
         failure = Failure(rounds.failed_arm, error.outcome, error.brief)
     values = tuple(tuple(boot.values[metric] for boot in rounds.boots[arm]) for arm in arms)
-    return Evidence(values, rounds.rejected, failure)
+    boots = tuple(tuple(boot.id for boot in rounds.boots[arm]) for arm in arms)
+    return Evidence(values, rounds.rejected, failure, boots=boots)
 
 
-def _evidence(asked: Question, outcomes: Iterable[Outcome]) -> Evidence:
+def _evidence(asked: Question, by_arm: Sequence[Sequence[Outcome]]) -> Evidence:
     """What the boots of a question without rounds say; a failure of a base arm comes first."""
-    values, failures = [], []
-    for outcome in outcomes:
-        if outcome.error:
-            error, arm = outcome.error, outcome.cell.arm
-            failures.append(Failure(arm, error.outcome, error.brief))
-        known = [b.values for b in outcome.boots if asked.expectation.metric in b.values]
-        values.append(tuple(found[asked.expectation.metric] for found in known))
-    return Evidence(tuple(values), failure=failures[0] if failures else None)
+    values, boots, failures = [], [], []
+    for outcomes in by_arm:
+        for outcome in outcomes:
+            if outcome.error:
+                error, arm = outcome.error, outcome.cell.arm
+                failures.append(Failure(arm, error.outcome, error.brief))
+        boots_of_arm = [boot for outcome in outcomes for boot in outcome.boots]
+        known = [boot for boot in boots_of_arm if asked.expectation.metric in boot.values]
+        values.append(tuple(boot.values[asked.expectation.metric] for boot in known))
+        boots.append(tuple(boot.id for boot in known))
+    failure = failures[0] if failures else None
+    return Evidence(tuple(values), failure=failure, boots=tuple(boots))

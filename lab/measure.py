@@ -136,6 +136,7 @@ def machine(
         backed=work.filesystem is not None,
         plugin=counted,
         marker=symbols(kernel.system_map).address(MARKER) if counted else 0,
+        seed=1 + cell.draw,
     )
 
 
@@ -161,13 +162,13 @@ def key(
     nowhere = machine(cell, kernel, guest, Path("/folder"), None)
     return cache.key(
         "cell",
-        3,
+        4,
         kernel.id,
         guest.id,
         emulator,
         qemu.kernel_parameters(nowhere),
         qemu.devices(nowhere),
-        qemu.clock(nowhere.engine),
+        qemu.clock(nowhere),
         [cell.engine, nowhere.topology.cpus, nowhere.memory_mib, nowhere.backed],
         orders(cell).archive().hex(),
         (plugin.parent.name if plugin else None) if _costed(cell) else None,

@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
+
+from lab.plan import Selection
 
 tree = click.option(
     "--tree", "spec", metavar="SOURCE", help="debian:VERSION, git:PATH@REV or tar:PATH."
@@ -31,3 +36,22 @@ profile = click.option(
     show_default=True,
     help="A file of configs/profile.",
 )
+
+
+def selection(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that pick cells of a profile; the command gets them as ``selection``."""
+
+    @click.option("--topology", "topologies", multiple=True, help="Only this one; several times.")
+    @click.option("--scheduler", "schedulers", multiple=True, help="Only this one; several times.")
+    @click.option("--workload", "workloads", multiple=True, help="Only this one; several times.")
+    @functools.wraps(command)
+    def with_selection(
+        *args: Any,
+        topologies: tuple[str, ...],
+        schedulers: tuple[str, ...],
+        workloads: tuple[str, ...],
+        **kwargs: Any,
+    ) -> Any:
+        return command(*args, selection=Selection(topologies, schedulers, workloads), **kwargs)
+
+    return with_selection

@@ -24,7 +24,8 @@ class Cell:
     parameters are the workload's, sorted by name, and swept names those that differ between the
     cells of a plan; cpus and hw_queues count vCPUs and hardware queues when they are not the
     topology's own, boot holds more kernel parameters. With counters, which only an instrumented
-    kernel has, the cell is counted, not timed.
+    kernel has, the cell is counted, not timed. draw chooses the sealed guest's random numbers:
+    equal guests with another draw do the same work a little differently.
     """
 
     topology: str
@@ -38,6 +39,7 @@ class Cell:
     hw_queues: int = 0
     boot: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
+    draw: int = 0
 
     def __str__(self) -> str:
         swept = f" {self.sweep}" if self.sweep else ""
@@ -94,11 +96,12 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
     for name, parameters in profile.parameters.items():
         workload.get(name).checked(parameters, f"parameters.{name} of the profile")
     found: dict[Cell, None] = {}
-    for block in profile.matrix:
+    for number, block in enumerate(profile.matrix):
         require_known(block.topologies, block.schedulers, block.workloads)
+        extra = _unnamed(profile, selection) if number == 0 else Selection()
         wanted = itertools.product(
-            _chosen(block.workloads, selection.workloads),
-            _chosen(block.topologies, selection.topologies),
+            _chosen((*block.workloads, *extra.workloads), selection.workloads),
+            _chosen((*block.topologies, *extra.topologies), selection.topologies),
             _chosen(block.schedulers, selection.schedulers),
         )
         for work, machine, scheduler in wanted:
@@ -112,6 +115,16 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
             hint="look at configs/profile for what a profile holds",
         )
     return list(found)
+
+
+def _unnamed(profile: Profile, selection: Selection) -> Selection:
+    """What is selected but named by no block: it joins the first one."""
+    topologies = {name for block in profile.matrix for name in block.topologies}
+    workloads = {name for block in profile.matrix for name in block.workloads}
+    return Selection(
+        topologies=tuple(name for name in selection.topologies if name not in topologies),
+        workloads=tuple(name for name in selection.workloads if name not in workloads),
+    )
 
 
 def _chosen(offered: Sequence[str], selected: Sequence[str]) -> list[str]:

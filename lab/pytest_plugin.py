@@ -134,9 +134,9 @@ def _judged(session: pytest.Session) -> dict[str, Judged]:
             progress.say("")
             chosen = profile.get(config.getoption("lab_profile"))
             try:
-                found = judge.judge(names, chosen, Store(), progress, claims=wanted)
+                found = judge.judge(names, chosen, Store(), progress, claims=wanted).series
             except LabError as exc:  # of all claims, not to be met again by each of them
-                found = [Judged(name, series.get(name), (), str(exc)) for name in names]
+                found = tuple(Judged(name, series.get(name), (), str(exc)) for name in names)
         config.stash[_JUDGED] = {judged.name: judged for judged in found}
     return config.stash[_JUDGED]
 

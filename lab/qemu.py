@@ -44,7 +44,7 @@ _PARAMETERS = (
 )
 # One guest instruction is one nanosecond; time is the guest's own, so nothing needs calibration.
 _ICOUNT = ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
-_ICOUNT_CLOCK = ("-rtc", "base=2024-01-01,clock=vm", "-seed", "1")
+_ICOUNT_CLOCK = ("-rtc", "base=2024-01-01,clock=vm")
 _CPU = "qemu64,+x2apic"
 # A sealed guest needs entropy from somewhere, and collecting it from timing costs 0.2 G
 # instructions; RDRAND follows QEMU's -seed, so it is the same in every run.
@@ -57,7 +57,7 @@ class Machine:
 
     folder is where cell.tar and madt.aml lie and where results and console.log will; plugin
     counts a sealed guest's instructions and starts a new phase when the guest reaches the address
-    marker.
+    marker. seed determines the random numbers of a sealed guest.
     """
 
     kernel: Kernel
@@ -70,6 +70,7 @@ class Machine:
     parameters: tuple[str, ...] = ()
     plugin: Path | None = None
     marker: int = 0
+    seed: int = 1
 
     @property
     def counts(self) -> Path:
@@ -111,9 +112,11 @@ def kernel_parameters(machine: Machine) -> list[str]:
     return parameters + list(machine.parameters)
 
 
-def clock(engine: Engine) -> list[str]:
-    """How an engine executes and keeps time, the processor model included."""
-    return [*_ICOUNT, *_ICOUNT_CLOCK, _SEALED_CPU] if engine.sealed else [_CPU]
+def clock(machine: Machine) -> list[str]:
+    """How a machine executes and keeps time, the processor model included."""
+    if not machine.engine.sealed:
+        return ["-cpu", _CPU]
+    return [*_ICOUNT, *_ICOUNT_CLOCK, "-seed", str(machine.seed), "-cpu", _SEALED_CPU]
 
 
 def devices(machine: Machine) -> list[str]:
@@ -153,7 +156,7 @@ def _sealed(machine: Machine) -> list[str]:
     append = ["console=ttyS0", "no_timer_check", *kernel_parameters(machine)]
     return [
         BINARY,
-        *("-M", "q35", *_ICOUNT, *_ICOUNT_CLOCK, "-cpu", _SEALED_CPU),
+        *("-M", "q35", *clock(machine)),
         *("-smp", str(topology.cpus), "-m", f"{machine.memory_mib}M"),
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-serial", f"file:{machine.console}"),

@@ -73,6 +73,8 @@ def questions(name: str, judged: Series, profile: Profile, report: Report) -> li
             engine, lacking = _engine(expectation, level, report)
             if not lacking and expectation.needs_cpus > report.facts.cpus:
                 lacking = f"needs {expectation.needs_cpus} host CPUs, not {report.facts.cpus}"
+            if not lacking and expectation.needs:
+                lacking = f"needs {expectation.needs}"
             parameters, left_out = _parameters(claim, expectation, profile)
             cells = tuple(
                 _cell(judged.all_arms[arm], arm, claim, expectation, engine, parameters)

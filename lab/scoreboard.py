@@ -31,9 +31,9 @@ def summary(judged: Sequence[Judged], profile: Profile) -> str:
         table.column(title)
     for one in judged:
         if one.error:
-            table.row(one.name, "-", Verdict.ERROR)
+            table.row(one.title, "-", Verdict.ERROR)
         for title, found in one.claims().items():
-            table.row(one.name, title, of_claim(found))
+            table.row(one.title, title, of_claim(found))
     lines = [table.text()]
     findings = [found for one in judged for found in one.findings]
     if any(found.p is not None for found in findings):
@@ -51,7 +51,7 @@ def summary(judged: Sequence[Judged], profile: Profile) -> str:
 
 def series(judged: Judged, profile: Profile) -> str:
     """The claims of one series."""
-    lines = [f"{judged.name}: {judged.verdict()}", *_wrapped(judged.series.title, "  ")]
+    lines = [f"{judged.title}: {judged.verdict()}", *_wrapped(judged.series.title, "  ")]
     lines += _wrapped(judged.series.origin, "  ")
     if judged.error:
         lines += ["", *(part for own in judged.error.splitlines() for part in _wrapped(own, "  "))]

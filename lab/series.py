@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -80,6 +81,11 @@ class Expectation(Model):
     cpus: int = Field(default=0, ge=0, le=64, description="vCPUs, when not the claim's")
     parameters: dict[str, Value] = Field(default={}, description="of the workload")
     compare: tuple[str, str] | None = Field(default=None, description="when not the claim's")
+    needs: str = Field(
+        default="",
+        description="what it takes and no emulated machine has: the figures are shown, the verdict "
+        "is inconclusive",
+    )
     needs_cpus: int = Field(default=0, description="with fewer host CPUs it is inconclusive")
 
     @model_validator(mode="after")
@@ -108,6 +114,7 @@ class Claim(Model):
     cpus: int = Field(default=0, ge=0, le=64, description="vCPUs, when not the topology's")
     parameters: dict[str, Value] = {}
     rounds: int = Field(default=0, ge=0, description="at least so many rounds of timed boots")
+    draws: int = Field(default=0, ge=0, description="at least so many draws of the exact engine")
     expect: tuple[Expectation, ...] = Field(min_length=1)
 
 
@@ -164,8 +171,11 @@ def _with_patches(judged: Series, level: Callable[[Arm], str]) -> Series:
 
 
 def file(name: str) -> Path:
-    """Where the series.toml of a series lies; UsageError names the nearest series."""
-    path = FOLDER / name / "series.toml"
+    """Where the series.toml of a series lies: a name of kernel-patches, or the path of a folder.
+
+    Raises UsageError naming the nearest series.
+    """
+    path = (Path(name) if os.sep in name else FOLDER / name) / "series.toml"
     if not path.is_file():
         raise UsageError(
             f"no series is called {name!r}", where=str(FOLDER), hint=nearest(name, known())

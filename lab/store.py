@@ -59,6 +59,20 @@ class Stored:
 
 
 @dataclass(frozen=True)
+class Detail:
+    """All that is known of one boot; cell is as JSON gives it, started in seconds since 1970."""
+
+    id: str
+    cell: dict[str, Any]
+    kernel: str
+    turn: str
+    started: float
+    seconds: float
+    facts: dict[str, str]
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Provenance:
     """What a boot ran on: measurement key, kernel id, QEMU version, host id; turn is its round."""
 
@@ -112,6 +126,35 @@ class Store:
                 )
                 for row in rows
             ]
+
+    def details(self, identities: Sequence[str]) -> dict[str, Detail]:
+        """Boots by id, all that is known of each."""
+        found = {}
+        with self._connection() as connection:
+            for identity in identities:
+                row = connection.execute(
+                    "SELECT id, cell, kernel, turn, started, seconds, facts FROM boots"
+                    " WHERE id = ?",
+                    (identity,),
+                ).fetchone()
+                if row:
+                    known = (*row[2:6], json.loads(row[6]), _values(connection, identity))
+                    found[identity] = Detail(row[0], json.loads(row[1]), *known)
+        return found
+
+    def history(self, boot: str, metric: str) -> list[tuple[float, str, float]]:
+        """A metric of all boots of the same cell as a boot, whatever kernel, oldest first.
+
+        Each is the time (seconds since 1970), the kernel's id and the value.
+        """
+        with self._connection() as connection:
+            rows = connection.execute(
+                "SELECT started, kernel, value FROM boots JOIN samples ON boot = id"
+                " WHERE metric = ? AND outcome = 'ok'"
+                " AND cell = (SELECT cell FROM boots WHERE id = ?) ORDER BY started",
+                (metric, boot),
+            )
+            return [(float(when), str(kernel), float(value)) for when, kernel, value in rows]
 
     def reject(self, turn: str, why: str) -> None:
         """Take a round out of the results: the host disturbed it. Its boots stay on record."""

@@ -19,6 +19,16 @@ FOLDER = PROJECT / "workloads"
 Value = int | float | str
 
 
+class Noise(Model):
+    """How far two draws of equal guests are apart at the exact engine, as fractions.
+
+    The largest that was seen on six draws, rounded up; docs/verdicts.md has the figures.
+    """
+
+    insns: float = Field(default=0.01, ge=0, description="kernel instructions per I/O")
+    time: float = Field(default=0.2, ge=0, description="the guest's own time")
+
+
 class Workload(Model):
     """One workload. A parameter that is a list makes one cell for each of its values."""
 
@@ -30,8 +40,9 @@ class Workload(Model):
     size_mib: int = Field(default=1024, ge=16, description="size of the disk")
     size_mib_per_client: int = Field(default=0, description="more disk for each dbench client")
     exact_ios: tuple[int, int] = Field(
-        default=(1000, 11000), description="I/Os of all fio jobs in the exact engine's two runs"
+        default=(1000, 41000), description="I/Os of all fio jobs in the exact engine's two runs"
     )
+    noise: Noise = Noise()
     filesystem: Literal["xfs"] | None = None
     parameters: dict[str, Value | tuple[Value, ...]] = {}
 

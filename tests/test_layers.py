@@ -18,12 +18,17 @@ ROWS = {
     "base": "errors command progress config cache apt setup stats",
     "inputs": "kconfig topology workload profile counters series",
     "stages": (
-        "source tree kernel guestroot madt plugin qemu console channel contention boot fio dbench"
-        " cost"
+        "source tree mbox bisect kernel guestroot madt plugin qemu console channel contention boot"
+        " fio dbench cost"
     ),
     "judging": "plan host measure exact question verdict",
-    "outputs": "store table scoreboard",
-    "top": "runner pipeline judge commits control bench pytest_plugin options cli_series cli",
+    "outputs": (
+        "store ledger table scoreboard record recorder grid compare formats ci_formats plot report"
+    ),
+    "top": (
+        "runner pipeline judge commits control difference trial gate bench pytest_plugin options"
+        " cli_report cli_series cli_try cli_gate cli"
+    ),
 }
 ORDER = " ".join(ROWS.values()).split()
 MAX_LINES = 400

@@ -53,14 +53,15 @@ class Judge:
         progress: Progress,
         *,
         claims: Collection[tuple[str, str]] = (),
-    ) -> list[Judged]:
+    ) -> judge.Judgement:
         self.asked.append((list(names), profile.title, set(claims)))
         progress.say("a line of the judge")
         if self.broken:
             raise self.broken
-        return [
+        found = (
             self._series(name, {title for own, title in claims if own == name}) for name in names
-        ]
+        )
+        return judge.Judgement(tuple(found), None)
 
     def _series(self, name: str, titles: set[str]) -> Judged:
         own = series.get(name)

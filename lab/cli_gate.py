@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command of the nightly gate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from lab import cache, ci_formats, cli_report, formats, gate, pipeline, profile, record, recorder
+from lab.errors import LabError, UsageError
+from lab.gate import Result, Tools
+from lab.ledger import Ledger
+from lab.progress import Progress
+from lab.store import Store
+from lab.table import PlainTable
+from lab.verdict import Verdict
+
+_RED = 1
+# GitHub takes a job's summary up to 1 MiB.
+_SUMMARY_BYTES = 1_000_000
+
+
+@click.command("gate")
+@click.argument("config", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--accept", metavar="BRANCH", help="Make what the branch is now its baseline.")
+@click.option("--reason", default="", help="Why, for --accept.")
+def gate_command(config: Path, accept: str | None, reason: str) -> int:
+    """Judge branches against their baselines; red for a real regression and never for noise.
+
+    CONFIG is a TOML file (`lab schema gate`; docs/gate.md). Exact cells: more kernel instructions
+    per I/O than the threshold allows are red, at once. Cells of host time are red only when rounds
+    that were booted afterwards confirm it. Exit codes: 0 green, 1 red, 2 wrong configuration, 3
+    the lab failed for a branch.
+
+    Examples: lab gate nightly.toml;
+    lab gate nightly.toml --accept block-next --reason "the new accounting is worth it"
+    """
+    progress, store, started = Progress(), Store(), time.time()
+    own, ledger = gate.read(config), Ledger(store.folder)
+    if accept:
+        if not reason.strip():
+            raise UsageError("a baseline is changed for a reason", hint="give --reason TEXT")
+        state = gate.accept(own, accept, reason, ledger, progress)
+        click.echo(f"{accept}: {state} is the baseline now")
+        return 0
+    chosen = profile.get(own.profile)
+    bench = pipeline.prepare(chosen.tree, (), chosen.kernel, progress)
+    made = recorder.Recorder(store, chosen, bench.host, f"Gate {config.name}")
+    results = gate.judge(Tools(own, chosen, store, ledger, made, bench, progress))
+    run = made.run(started, tuple(one.series for one in results))
+    summary = _text(results)
+    folder = record.save(run, store.folder, summary)
+    cache.write_atomically(folder / "junit.xml", ci_formats.junit(run))
+    cache.write_atomically(folder / "summary.md", _short(formats.markdown(run), folder))
+    page = cli_report.write_html(run, store)
+    gate.remember(results, run.id, ledger)
+    click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}\nReport: {page}")
+    verdicts = {one.series.verdict for one in results}
+    if Verdict.REFUTED in verdicts:
+        return _RED
+    return LabError.exit_code if Verdict.ERROR in verdicts else 0
+
+
+def _text(results: Sequence[Result]) -> str:
+    """One line a branch, then what is red in it."""
+    table = PlainTable("Gate")
+    for title in ("branch", "state", "verdict", "cells"):
+        table.column(title)
+    lines = []
+    for one in results:
+        colour = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR"}.get(
+            Verdict(one.series.verdict), "green"
+        )
+        changed = sum(bool(change) for change in one.changes.values())
+        cells = f"{len(one.changes)}, {changed} differ" if one.changes else "-"
+        table.row(one.name, one.state.rpartition("@")[2] or "-", colour, cells)
+        if one.series.error:
+            lines.append(f"{one.name}: {one.series.error}")
+        for claim in one.series.claims:
+            (found,) = claim.findings
+            if found.verdict != Verdict.HOLDS or found.change:
+                shown = formats.change(found) or "-"
+                lines.append(f"  {one.name} {claim.name}: {shown} ({found.reason})")
+    return "\n".join([table.text(), *lines]) + "\n"
+
+
+def _short(text: str, folder: Path) -> str:
+    """Markdown that fits into a CI summary; the rest is in the page."""
+    content = text.encode()
+    if len(content) <= _SUMMARY_BYTES:
+        return text
+    kept = content[:_SUMMARY_BYTES].decode(errors="ignore").rpartition("\n")[0]
+    return f"{kept}\n\nThis is not all: {folder / 'report.html'}\n"

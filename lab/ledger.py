@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The gate's memory: which state of a branch was good, and how much good states differ."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS nights (
+    id     INTEGER PRIMARY KEY,
+    branch TEXT NOT NULL,
+    source TEXT NOT NULL,   -- git:PATH@COMMIT
+    run    TEXT NOT NULL,   -- id of the record; empty for a state accepted by hand
+    judged REAL NOT NULL,   -- seconds since 1970
+    good   INTEGER NOT NULL,
+    reason TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS night_changes (
+    night  INTEGER NOT NULL REFERENCES nights (id),
+    cell   TEXT NOT NULL,
+    change REAL NOT NULL    -- against the baseline, as a fraction
+);
+CREATE INDEX IF NOT EXISTS night_changes_by_cell ON night_changes (cell);
+"""
+
+
+@dataclass(frozen=True)
+class Night:
+    """A judgement of a branch: its state, the run, whether it was good, and why or why not."""
+
+    branch: str
+    source: str
+    run: str
+    judged: float
+    good: bool
+    reason: str
+
+
+class Ledger:
+    """Tables of the gate in the store's database; a night appears whole or not at all."""
+
+    def __init__(self, results: Path) -> None:
+        self._database = results / "lab.sqlite"
+        with self._connection() as connection:
+            connection.executescript(_SCHEMA)
+
+    def add(
+        self, branch: str, source: str, run: str, reason: str, changes: Mapping[str, float | None]
+    ) -> None:
+        """Write down a night; it was good when there is no reason against it.
+
+        changes are those of the exact cells against the baseline, None where a cell failed.
+        """
+        with self._connection() as connection:
+            night = self._insert(connection, branch, source, run, not reason, reason)
+            connection.executemany(
+                "INSERT INTO night_changes VALUES (?, ?, ?)",
+                [(night, cell, value) for cell, value in changes.items() if value is not None],
+            )
+
+    def accept(self, branch: str, source: str, reason: str) -> None:
+        """Make a state of a branch its baseline by hand."""
+        with self._connection() as connection:
+            self._insert(connection, branch, source, "", True, reason)
+
+    def last_good(self, branch: str) -> str | None:
+        """The newest good state of a branch; None before the first."""
+        with self._connection() as connection:
+            row = connection.execute(
+                "SELECT source FROM nights WHERE branch = ? AND good ORDER BY id DESC LIMIT 1",
+                (branch,),
+            ).fetchone()
+            return str(row[0]) if row else None
+
+    def good_changes(self, branch: str, cell: str) -> list[float]:
+        """By how much a cell changed from baseline to good state, where the two differ at all."""
+        with self._connection() as connection:
+            rows = connection.execute(
+                "SELECT change FROM night_changes JOIN nights ON nights.id = night"
+                " WHERE good AND branch = ? AND cell = ? AND change != 0 ORDER BY night",
+                (branch, cell),
+            )
+            return [float(change) for (change,) in rows]
+
+    def nights(self, branch: str) -> list[Night]:
+        """All judgements of a branch, oldest first."""
+        with self._connection() as connection:
+            rows = connection.execute(
+                "SELECT branch, source, run, judged, good, reason FROM nights WHERE branch = ?"
+                " ORDER BY id",
+                (branch,),
+            )
+            return [
+                Night(branch, source, run, judged, bool(good), reason)
+                for branch, source, run, judged, good, reason in rows
+            ]
+
+    def _insert(
+        self,
+        connection: sqlite3.Connection,
+        branch: str,
+        source: str,
+        run: str,
+        good: bool,
+        reason: str,
+    ) -> int:
+        cursor = connection.execute(
+            "INSERT INTO nights (branch, source, run, judged, good, reason)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (branch, source, run, time.time(), good, reason),
+        )
+        return cursor.lastrowid or 0
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self._database, timeout=60)) as connection, connection:
+            yield connection

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Makes the record of a run out of what was judged or measured."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from lab import __version__, cost, plan, record, scoreboard, table, workload
+from lab.command import run as run_command
+from lab.config import PROJECT
+from lab.errors import LabError
+from lab.host import Report
+from lab.profile import Profile
+from lab.stats import Interval
+from lab.store import Detail, Store
+from lab.table import Outcome
+from lab.verdict import Finding, Judged, of_claim
+
+# Of what an I/O costs by function the record keeps this many, those that changed most.
+_FUNCTIONS = 40
+
+
+class Recorder:
+    """Collects what one run measured; every cell has its place once, whoever asks for it."""
+
+    def __init__(self, store: Store, profile: Profile, report: Report, title: str) -> None:
+        self._store = store
+        self._profile = profile
+        self._report = report
+        self._title = title
+        self._cells: list[record.Cell] = []
+        self._places: dict[tuple[plan.Cell, tuple[str, ...]], int] = {}
+        self._costs: list[record.CostDifference] = []
+
+    def judged(self, found: Sequence[Judged], started: float, control: str = "") -> record.Run:
+        """The record of series that were judged."""
+        series = tuple(self._series(one) for one in found)
+        return self.run(started, series=series, control=control)
+
+    def measured(self, outcomes: Sequence[Outcome], started: float) -> record.Run:
+        """The record of a matrix that was measured without a claim."""
+        for outcome in outcomes:
+            error = outcome.error.brief if outcome.error else ""
+            self.place(outcome.cell, tuple(boot.id for boot in outcome.boots), error)
+        return self.run(started)
+
+    def run(
+        self, started: float, series: tuple[record.Series, ...] = (), control: str = ""
+    ) -> record.Run:
+        """The record of everything that got its place so far, and of these series."""
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
+        return record.Run(
+            id=f"{stamp}-{uuid.uuid4().hex[:4]}",
+            command=shlex.join(["lab", *sys.argv[1:]]),
+            title=self._title,
+            profile=self._profile.title,
+            leaves_out=self._profile.leaves_out,
+            control=control,
+            alpha=self._profile.alpha,
+            started=started,
+            finished=time.time(),
+            lab=f"{__version__} {_revision()}".strip(),
+            host=_host(self._report),
+            series=series,
+            cells=tuple(self._cells),
+            costs=tuple(self._costs),
+        )
+
+    def _series(self, one: Judged) -> record.Series:
+        own = one.series
+        claims = []
+        for title, found in one.claims().items():
+            claim = own.claims[title]
+            findings = tuple(self._finding(one.title, each) for each in found)
+            claims.append(
+                record.Claim(
+                    name=title,
+                    verdict=of_claim(found).value,
+                    published=claim.published,
+                    topology=claim.topology,
+                    scheduler=claim.scheduler,
+                    workload=claim.workload,
+                    findings=findings,
+                )
+            )
+        return record.Series(
+            name=one.title,
+            title=own.title,
+            origin=own.origin,
+            tree=own.tree,
+            verdict=one.verdict().value,
+            error=one.error,
+            claims=tuple(claims),
+        )
+
+    def _finding(self, series: str, found: Finding) -> record.Finding:
+        asked = found.question
+        expectation = asked.expectation
+        boots = found.evidence.boots or ((),) * len(asked.cells)
+        cells = tuple(
+            self.place(cell, own) for cell, own in zip(asked.cells, boots, strict=True) if own
+        )
+        if expectation.metric == "kernel_insns_per_io" and len(cells) == 2:
+            self.cost(f"{series}.{asked.claim}", (cells[0], cells[1]))
+        cpus = asked.cells[0].cpus
+        return record.Finding(
+            level=asked.level.value,
+            engine=asked.engine.value,
+            metric=expectation.metric,
+            unit=scoreboard.unit(found),
+            conditions={**expectation.parameters, **({"cpus": cpus} if cpus > 1 else {})},
+            published=expectation.published,
+            expected=expectation.change or expectation.value,
+            because=expectation.because,
+            verdict=found.verdict.value,
+            reason=found.reason,
+            arms=tuple(cell.arm for cell in asked.cells),
+            cells=cells,
+            values=found.evidence.values,
+            measured=found.measured,
+            change=found.change,
+            interval=_ends(found.interval) if found.change is not None else None,
+            p=found.p,
+            detectable=_finite(found.detectable),
+            rejected=found.evidence.rejected,
+        )
+
+    def place(self, cell: plan.Cell, boots: tuple[str, ...], error: str = "") -> int:
+        """Where a cell with these boots stands in the record."""
+        known = self._places.get((cell, boots))
+        if known is not None:
+            return known
+        details = self._store.details(boots)
+        found = [details[identity] for identity in boots if identity in details]
+        values = found[-1].values if found else {}
+        metric = table.headline(cell, values)
+        fields = {**asdict(cell), "parameters": dict(cell.parameters), "engine": cell.engine.value}
+        del fields["draw"]  # the boots of all draws stand together
+        self._cells.append(
+            record.Cell.model_validate(
+                {
+                    **fields,
+                    "metric": metric,
+                    "unit": cost.UNITS.get(metric) or workload.get(cell.workload).unit,
+                    "facts": found[-1].facts if found else {},
+                    "boots": tuple(map(_boot, found)),
+                    "error": error,
+                }
+            )
+        )
+        self._places[cell, boots] = len(self._cells) - 1
+        return len(self._cells) - 1
+
+    def cost(self, claim: str, places: tuple[int, int]) -> None:
+        """Note what an I/O costs by function in two cells, where that was counted."""
+        cells = [self._cells[place] for place in places]
+        files = [self._store.boot_folder(cell.boots[-1].id) / "cost.tsv" for cell in cells]
+        if not all(path.exists() for path in files):
+            return
+        before, after = (cost.from_text(path.read_text()) for path in files)
+        changed = cost.changes(before, after)[:_FUNCTIONS]
+        self._costs.append(
+            record.CostDifference(
+                claim=claim,
+                arms=(cells[0].arm, cells[1].arm),
+                cells=places,
+                functions=tuple((c.function, c.before, c.after) for c in changed),
+                totals=(before.kernel_total, after.kernel_total),
+            )
+        )
+
+
+def _boot(found: Detail) -> record.Boot:
+    return record.Boot(
+        id=found.id,
+        started=found.started,
+        seconds=found.seconds,
+        turn=found.turn,
+        kernel=found.kernel,
+        values=found.values,
+    )
+
+
+def _host(report: Report) -> record.Host:
+    facts = report.facts
+    return record.Host(
+        cpus=facts.cpus,
+        cpu_model=facts.cpu_model,
+        memory_gib=facts.memory_gib,
+        system=facts.system,
+        kernel=facts.host_kernel,
+        qemu=facts.qemu,
+        compiler=facts.compiler,
+        engines=tuple(
+            record.Engine(name=own.engine.value, works=own.works, reason=own.reason)
+            for own in report.engines
+        ),
+    )
+
+
+def _ends(found: Interval | None) -> tuple[float | None, float | None] | None:
+    return (_finite(found.low), _finite(found.high)) if found else None
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _revision(folder: Path = PROJECT) -> str:
+    """The lab's own commit, where it is a git checkout."""
+    try:
+        return run_command(["git", "describe", "--always", "--dirty"], cwd=folder).output.strip()
+    except LabError:
+        return ""

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Records of runs to try reports and formats on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lab import record
+
+BEFORE = (20_000.0, 22_000.0, 19_000.0, 21_000.0, 20_500.0, 21_500.0)
+AFTER = (28_000.0, 30_000.0, 27_500.0, 29_000.0, 28_500.0, 30_500.0)
+
+
+def cell(arm: str = "before", values: Sequence[float] = (100.0,), **changes: object) -> record.Cell:
+    """A cell whose boots have these values of its metric, in rounds t0, t1, ..."""
+    fields: dict[str, object] = {
+        "arm": arm,
+        "topology": "nullb",
+        "scheduler": "bfq",
+        "workload": "randread_burst",
+        "parameters": {"numjobs": 10},
+        "swept": (),
+        "engine": "tcg",
+        "cpus": 0,
+        "hw_queues": 0,
+        "boot": (),
+        "counters": (),
+        "metric": "iops",
+        "unit": "IOPS",
+        "facts": {"release": "6.12.1", "hw_queues": "1", "queue/scheduler": "[bfq] none"},
+        **changes,
+    }
+    boots = tuple(
+        record.Boot(
+            id=f"boot-{arm}-{changes.get('topology', 'nullb')}-{number}",
+            started=1_700_000_000.0 + number,
+            seconds=10.0,
+            turn=f"t{number}",
+            kernel=f"kernel-{arm}",
+            values={str(fields["metric"]): value, "lat_p50_ms": 0.1, "lat_p99_ms": 0.5},
+        )
+        for number, value in enumerate(values)
+    )
+    return record.Cell.model_validate({**fields, "boots": boots})
+
+
+def finding(
+    values: tuple[tuple[float, ...], ...] = (BEFORE, AFTER),
+    cells: tuple[int, ...] = (0, 1),
+    **changes: object,
+) -> record.Finding:
+    """An expectation about IOPS that holds."""
+    means = tuple(sum(own) / len(own) for own in values if own)
+    fields: dict[str, object] = {
+        "level": "wall clock",
+        "engine": "tcg",
+        "metric": "iops",
+        "unit": "IOPS",
+        "conditions": {},
+        "published": "+40 %",
+        "expected": ">= +20%",
+        "because": "half of it",
+        "verdict": "HOLDS",
+        "reason": "the whole interval is as expected",
+        "arms": ("before", "after"),
+        "cells": cells,
+        "values": values,
+        "measured": means,
+        "change": means[1] / means[0] - 1 if len(means) == 2 else None,
+        "interval": (0.35, 0.47),
+        "p": 0.016,
+        "detectable": 0.05,
+        **changes,
+    }
+    return record.Finding.model_validate(fields)
+
+
+def claim(*findings: record.Finding, name: str = "faster", verdict: str = "HOLDS") -> record.Claim:
+    """A claim with these findings."""
+    return record.Claim(
+        name=name,
+        verdict=verdict,
+        published="40 % faster",
+        topology="nullb",
+        scheduler="bfq",
+        workload="randread_burst",
+        findings=findings,
+    )
+
+
+def series(*claims: record.Claim, error: str = "", verdict: str = "HOLDS") -> record.Series:
+    """A series with these claims."""
+    return record.Series(
+        name="own",
+        title="make it fast",
+        origin='commit 1234567 ("make it fast")',
+        tree="debian:6.12",
+        verdict=verdict,
+        error=error,
+        claims=claims,
+    )
+
+
+def run(*judged: record.Series, cells: Sequence[record.Cell] = (), **changes: object) -> record.Run:
+    """A run of these series and cells; a series of one claim that holds when none is given."""
+    fields: dict[str, object] = {
+        "id": "20260101-120000-abcd",
+        "command": "lab run own",
+        "title": "Verdicts on own",
+        "profile": "every cell once",
+        "leaves_out": "much",
+        "alpha": 0.05,
+        "started": 1_767_268_800.0,
+        "finished": 1_767_270_000.0,
+        "lab": "0.1 abcdef0",
+        "host": record.Host(
+            cpus=2,
+            cpu_model="A CPU",
+            memory_gib=24.0,
+            system="Debian 12",
+            kernel="6.1",
+            qemu="QEMU 10.0.2",
+            compiler="gcc 12",
+            engines=(record.Engine(name="tcg", works=True, reason=""),),
+        ),
+        "series": judged,
+        "cells": tuple(cells),
+        **changes,
+    }
+    return record.Run.model_validate(fields)
+
+
+def paired_run() -> record.Run:
+    """A run with one claim that holds by wall clock."""
+    cells = (cell("before", BEFORE), cell("after", AFTER))
+    return run(series(claim(finding())), cells=cells)
+
+
+def swept_run() -> record.Run:
+    """dbench by clients, three arms, as the exact engine measures it."""
+    cells: list[record.Cell] = []
+    findings, single = [], []
+    for clients, (mq, sq, patched, told) in {
+        1: (40.0, 44.0, 36.0, "-7.74 %"),
+        8: (600.0, 360.0, 361.0, "-40.73 %"),
+        512: (10_000.0, 10_100.0, 10_150.0, "+1.61 %"),
+    }.items():
+        place = len(cells)
+        for arm, value in (("before", mq), ("sq", sq), ("after", patched)):
+            changes: dict[str, object] = {
+                "workload": "dbench_xfs",
+                "topology": "raid64",
+                "parameters": {"clients": clients, "seconds": 8},
+                "swept": ("clients",),
+                "engine": "icount",
+                "cpus": 8,
+                "metric": "amean_ms",
+                "unit": "ms",
+            }
+            cells.append(cell(arm, (value,), **changes))
+        known: dict[str, object] = {
+            "level": "cost",
+            "engine": "icount",
+            "metric": "amean_ms",
+            "unit": "ms",
+            "conditions": {"clients": clients, "cpus": 8},
+            "expected": "<= 0%",
+            "interval": None,
+            "p": None,
+            "detectable": None,
+        }
+        findings.append(finding(((mq,), (patched,)), (place, place + 2), **known, published=told))
+        single.append(
+            finding(
+                ((mq,), (sq,)),
+                (place, place + 1),
+                **known,
+                published="+10.67 %",
+                arms=("before", "sq"),
+            )
+        )
+    claims = (claim(*findings, name="dbench"), claim(*single, name="single_queue"))
+    on_raid = [
+        own.model_copy(update={"topology": "raid64", "workload": "dbench_xfs"}) for own in claims
+    ]
+    return run(series(*on_raid), cells=cells)
+
+
+def matrix_run(cells: int, boots: int = 3) -> record.Run:
+    """A matrix without a claim: so many cells under four schedulers."""
+    schedulers = ("none", "mq-deadline", "bfq", "kyber")
+    found = [
+        cell(
+            "stock",
+            tuple(1000.0 + 7 * number + 31 * boot for boot in range(boots)),
+            scheduler=schedulers[number % 4],
+            topology=f"disk{number // 40 % 25}",
+            workload=("randread_burst", "randwrite_uring")[number // 1000 % 2],
+            parameters={"numjobs": number // 4 % 10, "seconds": number // 2000},
+            swept=("numjobs", "seconds"),
+        )
+        for number in range(cells)
+    ]
+    return run(cells=found, title="a matrix", command="lab matrix")
