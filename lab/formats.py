@@ -104,7 +104,9 @@ def _shown(own: Grid, entry: Entry | None) -> str:
 
 
 def _precise(value: float) -> str:
-    """A mean as mmtests prints it: two digits, or whole when it is large."""
+    """A mean as mmtests prints it, with two digits; more when it is small, none when large."""
+    if 0 < abs(value) < 10:
+        return f"{value:.4g}"
     return f"{value:.2f}" if abs(value) < 100_000 else f"{value:.0f}"
 
 

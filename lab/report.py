@@ -72,6 +72,7 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
         run=run,
         raw=raw,
         arms=_arms,
+        decisive=_decisive,
         change=formats.change,
         finding_plots=lambda found: _finding_plots(run, found),
         grid_plots=lambda own: _grid_plots(run, own),
@@ -89,6 +90,23 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
 
 def _arms(found: Finding) -> str:
     return " → ".join(found.arms)
+
+
+def _decisive(claim: Claim) -> str:
+    """What decided a claim, in a line: the finding with its verdict, wall clock before cost."""
+    levels = ("wall clock", "cost", "mechanism")
+    own = [found for found in claim.findings if found.verdict == claim.verdict]
+    own.sort(key=lambda f: (f.measured == (), f.change is None, levels.index(f.level)))
+    if not own:
+        return ""
+    found = own[0]
+    values = " → ".join(number(value) for value in found.measured)
+    shown = f"{found.metric} {values} {found.unit}".strip()
+    changed = formats.change(found)
+    told = f"{shown}, {changed}" if changed else shown
+    if claim.verdict == "HOLDS":
+        return told
+    return f"{told}: {found.reason}" if found.measured else f"{found.metric}: {found.reason}"
 
 
 def _points(cell: Cell, top: float) -> Markup:

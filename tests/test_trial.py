@@ -37,7 +37,7 @@ def change(before: float | GuestError, after: float | GuestError, cell: Cell = C
         Outcome(cell, (), own) if isinstance(own, GuestError) else Outcome(cell, (boot(own),))
         for own in (before, after)
     ]
-    functions = ()
+    functions: tuple[Change, ...] = ()
     if isinstance(before, float) and isinstance(after, float) and before != after:
         functions = (Change("submit_bio", before, after),)
     return CellChange(cell, sides[0], sides[1], functions)
