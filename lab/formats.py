@@ -99,7 +99,7 @@ def _shown(own: Grid, entry: Entry | None) -> str:
     if entry is None or not entry.values:
         return "-"
     better = own.improvement(entry)
-    change = f" ({100 * better:+.2f}%){'*' if entry.real else ' '}" if better is not None else ""
+    change = f" ({100 * better:+z.2f}%){'*' if entry.real else ' '}" if better is not None else ""
     return f"{_precise(entry.mean)}{change}"
 
 
@@ -166,7 +166,7 @@ def change(finding: Finding) -> str:
     """The change of a finding in per cent, with its interval for host time."""
     if finding.change is None:
         return ""
-    text = f"{100 * finding.change:+.1f} %"
+    text = f"{100 * finding.change:+z.1f} %"
     if finding.timed and finding.interval and None not in finding.interval:
         low, high = finding.interval
         text += f" [{100 * (low or 0):+.1f}, {100 * (high or 0):+.1f}]"

@@ -109,7 +109,7 @@ def lines(
     parts = []
     for tick in _ticks(low, high):
         value = 10**tick if log else tick
-        shown = f"{100 * value:+.0f} %" if percent else _short(value)
+        shown = f"{100 * value:+z.0f} %".replace("+0 %", "0 %") if percent else _short(value)
         style = "zero" if tick == 0 and not log else "grid"
         parts.append(
             f'<line class="{style}" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y(value):.1f}"'
