@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import io
+import signal
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,10 @@ from pathlib import Path
 import pytest
 
 from lab.progress import Progress
+
+# A shell that starts something in the background makes it ignore interrupts; the tests that
+# interrupt the lab would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Words in a C file that make the fake kernel's build go wrong.
 #   SYNTAX_ERROR  a compiler error          HANG  half an object file, then nothing more
