@@ -255,6 +255,7 @@ def _with_lacking(found: Finding) -> Finding:
     A kernel that breaks is refuted on any host.
     """
     lacking = found.question.lacking
-    if lacking and not found.evidence.failure and found.verdict in (Verdict.HOLDS, Verdict.REFUTED):
+    judged = (Verdict.HOLDS, Verdict.REFUTED, Verdict.INCONCLUSIVE)
+    if lacking and not found.evidence.failure and found.verdict in judged:
         return replace(found, verdict=Verdict.INCONCLUSIVE, reason=lacking)
     return found
