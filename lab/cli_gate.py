@@ -28,7 +28,7 @@ _SUMMARY_BYTES = 1_000_000
 @click.option("--accept", metavar="BRANCH", help="Make what the branch is now its baseline.")
 @click.option("--reason", default="", help="Why, for --accept.")
 def gate_command(config: Path, accept: str | None, reason: str) -> int:
-    """Judge branches against their baselines; red for a real regression and never for noise.
+    """Judge branches against their baselines: red for a regression, else green.
 
     CONFIG is a TOML file (`lab schema gate`; docs/gate.md). Exact cells: more kernel instructions
     per I/O than the threshold allows are red, at once. Cells of host time are red only when rounds

@@ -36,9 +36,6 @@ from lab.trial import Subject
 
 _REFUTED = 1
 _SKIP = 125  # what `git bisect run` takes for "cannot be judged"
-# A function that moves in memory costs no instruction, but hash chains differ between builds: equal
-# source built twice is equal, and this is half of the least that a gate is asked to see.
-_THRESHOLD = 0.25
 
 
 @click.command("try")
@@ -112,7 +109,7 @@ def try_(
 )
 @click.option(
     "--threshold",
-    default=_THRESHOLD,
+    default=100 * gate.fraction(gate.USUAL_THRESHOLD),
     show_default=True,
     type=click.FloatRange(0),
     help="Per cent by which the ends must differ.",

@@ -17,10 +17,9 @@ from lab.qemu import Engine
 from lab.runner import Bench, Runner, Task
 from lab.store import Store
 from lab.table import Outcome, PlainTable, number
+from lab.verdict import KERNEL_FAILURES
 
 METRIC = "kernel_insns_per_io"
-# A guest that fails in these ways has a broken kernel; all else is the lab's failure.
-BROKEN = ("panic", "hang", "failed")
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def failures(found: Sequence[CellChange]) -> tuple[list[Outcome], list[Outcome]]
 def require_sound_base(found: Sequence[CellChange]) -> None:
     """Raise LabError when the kernel without the change fails, or the lab itself does."""
     before, after = failures(found)
-    foreign = [o for o in after if o.error and o.error.outcome not in BROKEN]
+    foreign = [o for o in after if o.error and o.error.outcome not in KERNEL_FAILURES]
     for outcome in (*before, *foreign):
         if outcome.error:
             raise LabError(
@@ -154,11 +153,8 @@ def _functions_text(one: CellChange, rows: int) -> str:
 def _functions(before: Outcome, after: Outcome, store: Store) -> tuple[Change, ...]:
     if not before.boots or not after.boots:
         return ()
-    files = [store.boot_folder(own.boots[-1].id) / "cost.tsv" for own in (before, after)]
-    if not all(path.exists() for path in files):
-        return ()
-    one, other = (cost.from_text(path.read_text()) for path in files)
-    return tuple(cost.changes(one, other))
+    one, other = (store.cost(own.boots[-1].id) for own in (before, after))
+    return tuple(cost.changes(one, other)) if one and other else ()
 
 
 def _size(one: CellChange) -> tuple[bool, float]:

@@ -8,10 +8,9 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from lab import cost, workload
 from lab.record import Cell, Claim, Finding, Run, Series
 from lab.stats import Interval, paired
-from lab.verdict import DRAWS
+from lab.verdict import DRAWS, draw_noise
 
 _HIGHER = ("iops", "bw_mib", "throughput_mb", "ios", "mean_batch", "stable_merges")
 _SIGNED = re.compile(r"([+-]\d+(?:\.\d+)?) ?%")
@@ -113,9 +112,8 @@ def real(cells: tuple[Cell, Cell], metric: str, alpha: float) -> bool:
     if not before or not after or min(*before, *after) <= 0:
         return False
     if cells[0].engine == "icount":
-        noise = workload.get(cells[0].workload).noise
-        margin = noise.insns if metric in cost.UNITS else noise.time
-        margin = 0.0 if min(len(before), len(after)) >= DRAWS else margin
+        few = min(len(before), len(after)) < DRAWS
+        margin = draw_noise(cells[0].workload, metric) if few else 0.0
         return min(after) > max(before) * (1 + margin) or max(after) < min(before) * (1 - margin)
     turns = [{boot.turn: boot.values.get(metric) for boot in cell.boots} for cell in cells]
     pairs = [(turns[0][turn], turns[1].get(turn)) for turn in turns[0] if turn]

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from lab import cache, exact, guestroot, host, kernel, plan, plugin, qemu, source, tree
-from lab.cost import Cost, from_text
+from lab.cost import Cost
 from lab.errors import LabError, UsageError
 from lab.kernel import Kernel
 from lab.plan import Cell, Selection
@@ -117,7 +117,7 @@ def cost_of(bench: Bench, cell: Cell, store: Store, progress: Progress) -> Cost:
     (outcome,) = measured(bench, [cell], 1, store, progress)
     if outcome.error:
         raise LabError(f"{cell} failed: {outcome.error.what}", where=outcome.error.where)
-    path = store.boot_folder(outcome.boots[-1].id) / "cost.tsv"
-    if not path.exists():
+    found = store.cost(outcome.boots[-1].id)
+    if found is None:
         raise UsageError(f"{cell.workload} has no cost per I/O", hint="choose an fio workload")
-    return from_text(path.read_text())
+    return found

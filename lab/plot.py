@@ -8,7 +8,7 @@ scale to a phone and follow the reader's colours. Pure: numbers in, text out.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from lab.stats import Interval
@@ -119,30 +119,36 @@ def lines(
     parts += [
         _text(x, bottom + 18, label, "middle") for x, label in zip(places, labels, strict=True)
     ]
-    colours = {
-        name.split(" (")[0]: n for n, name in enumerate(n for n in series if n not in dashed)
+    solid = [_stem(name) for name in series if name not in dashed]
+    styles = {
+        name: f"a{(solid.index(_stem(name)) if _stem(name) in solid else len(solid)) % 4}"
+        + (" dash" if name in dashed else "")
+        for name in series
     }
     for name, curve in series.items():
-        colour = f"a{colours.get(name.split(' (')[0], len(colours)) % 4}"
-        parts.append(_line(places, curve, y, f"{colour}{' dash' if name in dashed else ''}"))
+        parts.append(_line(places, curve, y, styles[name]))
         for x, known in zip(places, curve, strict=True):
             if known is not None and name not in dashed:
-                parts.append(f'<circle class="{colour}" cx="{x:.1f}" cy="{y(known):.1f}" r="4"/>')
+                parts.append(
+                    f'<circle class="{styles[name]}" cx="{x:.1f}" cy="{y(known):.1f}" r="4"/>'
+                )
     legend = "".join(
-        f'<span class="key a{colours.get(name.split(" (")[0], len(colours)) % 4}'
-        f'{" dash" if name in dashed else ""}">{escape(name)}</span>'
-        for name in series
+        f'<span class="key {style}">{escape(name)}</span>' for name, style in styles.items()
     )
     return f'<div class="legend">{legend}</div>{_svg(height, title, parts)}'
+
+
+def _stem(name: str) -> str:
+    """A series without its qualification: "mq" of "mq (published)"; both have one colour."""
+    return name.split(" (")[0]
 
 
 def _line(
     places: Sequence[float],
     values: Sequence[float | None],
-    y: object,
+    y: Callable[[float], float],
     style: str,
 ) -> str:
-    assert callable(y)
     path, pen = "", "M"
     for x, value in zip(places, values, strict=True):
         path += f"{pen}{x:.1f} {y(value):.1f}" if value is not None else ""
@@ -156,7 +162,8 @@ def _ticks(low: float, high: float) -> list[float]:
     size = 10 ** math.floor(math.log10(rough))
     step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
     first = math.ceil(low / step - 1e-9)
-    return [round(step * number, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
+    last = math.floor(high / step + 1e-9)
+    return [float(f"{step * number:.12g}") for number in range(first, last + 1)]
 
 
 def _strip_x(value: float, top: float) -> float:

@@ -54,11 +54,6 @@ class Question:
         """Whether the answer needs rounds of paired boots."""
         return self.level is Level.WALL
 
-    @property
-    def guest_time(self) -> bool:
-        """Whether the answer rests on the time of a sealed guest, not on what it executed."""
-        return self.level is Level.COST and self.expectation.metric not in cost.UNITS
-
 
 def questions(name: str, judged: Series, profile: Profile, report: Report) -> list[Question]:
     """Every expectation of the series called name as a question.

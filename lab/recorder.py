@@ -161,10 +161,9 @@ class Recorder:
     def cost(self, claim: str, places: tuple[int, int]) -> None:
         """Note what an I/O costs by function in two cells, where that was counted."""
         cells = [self._cells[place] for place in places]
-        files = [self._store.boot_folder(cell.boots[-1].id) / "cost.tsv" for cell in cells]
-        if not all(path.exists() for path in files):
+        before, after = (self._store.cost(cell.boots[-1].id) for cell in cells)
+        if before is None or after is None:
             return
-        before, after = (cost.from_text(path.read_text()) for path in files)
         changed = cost.changes(before, after)[:_FUNCTIONS]
         self._costs.append(
             record.CostDifference(

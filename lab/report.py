@@ -21,7 +21,7 @@ from lab.table import number
 
 _TEMPLATE = "report.html.j2"
 _PERCENTILES = ("p50", "p90", "p99", "p999")
-# Facts of a guest that tell at a glance what it was; the others are folded away.
+# Facts of a guest that tell at a glance what it was; all are in its boots' folders.
 _TELLING = (
     "release",
     "hw_queues",

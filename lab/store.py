@@ -17,6 +17,7 @@ from typing import Any
 
 from lab import cache
 from lab.config import PROJECT
+from lab.cost import Cost, from_text
 from lab.measure import Sample
 from lab.plan import Cell
 
@@ -60,10 +61,9 @@ class Stored:
 
 @dataclass(frozen=True)
 class Detail:
-    """All that is known of one boot; cell is as JSON gives it, started in seconds since 1970."""
+    """What a record keeps of one boot; started is in seconds since 1970."""
 
     id: str
-    cell: dict[str, Any]
     kernel: str
     turn: str
     started: float
@@ -100,6 +100,11 @@ class Store:
         """Where the raw files of a boot lie."""
         return self.folder / "boots" / identity
 
+    def cost(self, identity: str) -> Cost | None:
+        """What an I/O of a boot cost by function; None where that was not counted."""
+        path = self.boot_folder(identity) / "cost.tsv"
+        return from_text(path.read_text()) if path.exists() else None
+
     def new_boot(self) -> str:
         """An id for a boot that is about to start; ids sort by time."""
         return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:6]}"
@@ -128,18 +133,20 @@ class Store:
             ]
 
     def details(self, identities: Sequence[str]) -> dict[str, Detail]:
-        """Boots by id, all that is known of each."""
+        """Boots by id."""
         found = {}
         with self._connection() as connection:
             for identity in identities:
                 row = connection.execute(
-                    "SELECT id, cell, kernel, turn, started, seconds, facts FROM boots"
-                    " WHERE id = ?",
+                    "SELECT id, kernel, turn, started, seconds, facts FROM boots WHERE id = ?",
                     (identity,),
                 ).fetchone()
                 if row:
-                    known = (*row[2:6], json.loads(row[6]), _values(connection, identity))
-                    found[identity] = Detail(row[0], json.loads(row[1]), *known)
+                    _, kernel, turn, started, seconds, facts = row
+                    values = _values(connection, identity)
+                    found[identity] = Detail(
+                        identity, kernel, turn, started, seconds, json.loads(facts), values
+                    )
         return found
 
     def history(self, boot: str, metric: str) -> list[tuple[float, str, float]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from lab import workload
+from lab import cost, workload
 from lab.question import Level, Question
 from lab.series import Arm, Series
 from lab.stats import Interval, Paired, adjusted, paired
@@ -107,7 +107,7 @@ class Judged:
 DRAWS = 3
 
 # What a guest does when its kernel is broken; every other failure is the lab's.
-_KERNEL_FAILURES = ("panic", "hang", "failed")
+KERNEL_FAILURES = ("panic", "hang", "failed")
 
 
 def judge(
@@ -201,8 +201,13 @@ def one_draw(question: Question) -> float:
     """How far one draw may be from another, as a fraction: nothing for what is counted."""
     if question.level is not Level.COST:
         return 0.0
-    noise = workload.get(question.cells[0].workload).noise
-    return noise.time if question.guest_time else noise.insns
+    return draw_noise(question.cells[0].workload, question.expectation.metric)
+
+
+def draw_noise(work: str, metric: str) -> float:
+    """How far draws of one kernel differ in a workload: what it executes, or the guest's time."""
+    noise = workload.get(work).noise
+    return noise.insns if metric in cost.UNITS else noise.time
 
 
 def _bounded(found: Finding, what: str) -> Finding:
@@ -225,7 +230,7 @@ def _failed(
 ) -> Finding:
     """A patched kernel that breaks is refuted; a base kernel that does is an error of the lab."""
     patched = arms[failure.arm].patches == "series"
-    if patched and failure.outcome in _KERNEL_FAILURES:
+    if patched and failure.outcome in KERNEL_FAILURES:
         reason = f"the patched kernel breaks in arm {failure.arm}: {failure.what}"
         return Finding(question, evidence, Verdict.REFUTED, reason)
     reason = f"arm {failure.arm} failed: {failure.what}"
