@@ -42,8 +42,9 @@ bench: setup ## measure the exact engine itself: exactness, speed, tolerance
 check: setup ## format, lint, types and the tests that need no guest
 	@.venv/bin/ruff format --check --quiet . || { echo 'run: make format'; exit 1; }
 	@.venv/bin/ruff check --quiet .
-	@.venv/bin/mypy
-	@.venv/bin/pytest -q -m 'not vm and not claim'
+	@.venv/bin/mypy & types=$$!; \
+		.venv/bin/pytest -q -n auto -m 'not vm and not claim'; tests=$$?; \
+		wait $$types && exit $$tests
 
 format: setup ## format the Python code
 	@.venv/bin/ruff format --quiet .

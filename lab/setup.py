@@ -174,7 +174,8 @@ def python_environment(progress: Progress) -> None:
         shutil.rmtree(VENV, ignore_errors=True)
         try:
             run_logged([sys.executable, "-m", "venv", str(VENV)], log=log)
-            install = [str(VENV / "bin/python"), "-m", "pip", "install", "--quiet"]
+            # Compiling all of it takes longer than what is ever imported does.
+            install = [str(VENV / "bin/python"), "-m", "pip", "install", "--quiet", "--no-compile"]
             run_logged([*install, "--editable", f"{PROJECT}[dev]"], log=log)
         except CommandError as exc:
             raise LabError(
