@@ -18,6 +18,7 @@ from lab.channel import Reader, Record
 from lab.command import Process, paste, supervised, tail_of_file
 from lab.errors import GuestError
 from lab.qemu import Machine
+from lab.turns import Seat
 
 # QEMU itself can fail: seen, once in some 200 boots under multi-threaded TCG, an assertion in
 # iotlb_to_section. That says nothing of the kernel, so such a guest is booted again.
@@ -120,10 +121,12 @@ def run(
     machine: Machine,
     orders: Orders,
     observe: Callable[[str], None] = lambda phase: None,
+    seat: Seat | None = None,
 ) -> Boot:
     """Boot a machine, let it carry out orders, and return what it sent.
 
     observe is called with the current phase many times a second; what it raises ends the guest.
+    With a seat the guest is measured by turns with others, and its deadline is of its own time.
 
     Raises GuestError: ``panic`` when the kernel died, ``hang`` when a phase passed its deadline,
     ``failed`` when a step failed, ``died`` when QEMU ended by itself, ``garbled`` when the result
@@ -135,8 +138,8 @@ def run(
     argv, log = qemu.command(machine), folder / _log_name(machine)
     try:
         with supervised(argv, log=log, cwd=folder, env=_environment(folder)) as guest:
-            watch = _Watch(lambda: contention.reading(guest.members()))
-            _follow(guest, machine, orders, watch, observe)
+            watch = _Watch(lambda: _noise(guest, seat))
+            _follow(guest, machine, orders, watch, observe, seat)
             if watch.done:
                 guest.wait(_EXIT_S)
             alive = guest.poll() is None
@@ -156,6 +159,14 @@ def steadily(call: Callable[[], T]) -> T:
             if exc.outcome != "died":
                 raise
     return call()
+
+
+def _noise(guest: Process, seat: Seat | None) -> contention.Reading | None:
+    """The host's noise; None once one of the company has left: its time is no longer counted."""
+    if seat is None:
+        return contention.reading(guest.members())
+    found = contention.reading(guest.members(), seat.company())
+    return found if seat.together else None
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -188,6 +199,7 @@ def _follow(
     orders: Orders,
     watch: _Watch,
     observe: Callable[[str], None],
+    seat: Seat | None,
 ) -> None:
     """Read records until the guest is done, gone or late."""
     reader = Reader()
@@ -196,12 +208,16 @@ def _follow(
             alive = guest.poll() is None
             for record in reader.feed(stream.read()):
                 watch.take(record)
+            if seat:
+                measured = watch.phase == MEASURED and not watch.done
+                seat.follow(guest, machine.monitor, measured=measured)
             watch.listen()
             observe(watch.phase)
             if not alive:
                 return
             allowed = orders.deadlines_s.get(watch.phase, orders.deadlines_s["boot"])
-            if time.monotonic() - watch.since > allowed:
+            own = seat.ran_s if seat else None
+            if (time.monotonic() - watch.since if own is None else own) > allowed:
                 return
             time.sleep(_POLL_S)
 

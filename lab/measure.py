@@ -17,6 +17,7 @@ from lab.plugin import MARKER, run_phase, symbols
 from lab.plugin import phases as read_phases
 from lab.qemu import Machine
 from lab.topology import Topology
+from lab.turns import Seat
 from lab.workload import Workload
 
 _BOOT_S = 90.0
@@ -184,7 +185,7 @@ def round_keys(alone: Sequence[str]) -> list[str]:
     """
     company = sorted(alone)
     return [
-        cache.key("round", company, own, alone[:place].count(own))
+        cache.key("round", 2, company, own, alone[:place].count(own))
         for place, own in enumerate(alone)
     ]
 
@@ -196,14 +197,17 @@ def measure(
     folder: Path,
     observe: Callable[[str], None] = lambda phase: None,
     plugin: Path | None = None,
+    seat: Seat | None = None,
 ) -> Sample:
     """Boot a cell once in folder, where its raw outputs stay, and return its numbers.
+
+    With a seat it is measured by turns with other guests.
 
     Raises GuestError when the guest fails, is not what its topology says, or prints what cannot be
     understood.
     """
     guest_machine = machine(cell, kernel, guest, folder, plugin)
-    done = boot.run(guest_machine, orders(cell), observe)
+    done = boot.run(guest_machine, orders(cell), observe, seat)
     for name, content in done.outputs.items():
         (folder / name).write_text(content)
     topology.require_match(cell.topology, hardware(cell), cell.scheduler, done.facts)

@@ -28,6 +28,11 @@ class Engine(StrEnum):
         """Whether nothing of the host, not even its file system, reaches into the guest."""
         return self is Engine.ICOUNT
 
+    @property
+    def pausable(self) -> bool:
+        """Whether a guest that QEMU stops cannot notice: all its clocks are QEMU's own."""
+        return self is Engine.TCG
+
 
 # A built-in null_blk or scsi_debug would bring disks of its own; the topology asks for its disk.
 # The agent never powers a guest off, so a panic must end it, and a hung task must be a panic.
@@ -71,6 +76,11 @@ class Machine:
     plugin: Path | None = None
     marker: int = 0
     seed: int = 1
+
+    @property
+    def monitor(self) -> Path:
+        """The socket of QEMU's monitor; sealed guests have none."""
+        return self.folder / "qmp"
 
     @property
     def counts(self) -> Path:
@@ -180,6 +190,8 @@ def _virtme(machine: Machine) -> list[str]:
     kvm = machine.engine is Engine.KVM
     options = devices(machine) + ([] if kvm else ["-cpu", _CPU])
     options += ["-name", "lab,debug-threads=on"]  # vCPU threads that can be told from others
+    # By its name alone: QEMU runs in the folder, and a socket's address holds 108 bytes.
+    options += ["-qmp", f"unix:{machine.monitor.name},server=on,wait=off"]
     return [
         str(Path(sys.executable).with_name("vng")),
         *("--run", str(machine.kernel.image), "--root", str(machine.guest.root)),

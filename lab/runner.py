@@ -6,10 +6,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
+from typing import TypeVar
 
 from lab import contention, host, measure
 from lab.boot import ATTEMPTS
@@ -22,6 +24,9 @@ from lab.plan import Cell
 from lab.progress import Progress, duration
 from lab.store import Provenance, Store, Stored
 from lab.table import Outcome, headline, number
+from lab.turns import Seat, Turns
+
+T = TypeVar("T")
 
 # A round that the host disturbed is run again so many times before the host is called too noisy.
 _ROUND_ATTEMPTS = 4
@@ -105,30 +110,25 @@ class Runner:
         self._workers = (os.cpu_count() or 1) if sealed else 1
         self._expect(len(missing), f"{len(first)} cells x {boots} boot(s)", len(first) * boots)
         with ThreadPoolExecutor(self._workers) as pool:
-            jobs = [pool.submit(self._boot, task, key) for task, key in missing]
-            try:
-                for job in jobs:
-                    job.result()
-            except BaseException:
-                self._stop.set()  # the running guests end at their next look at it
-                pool.shutdown(cancel_futures=True)
-                raise
+            self._results(pool, [pool.submit(self._boot, task, key) for task, key in missing])
         return [
             Outcome(task.cell, tuple(self._store.finished(key)), self._errors.get(key))
             for task, key in keys.items()
         ]
 
     def rounds(self, tasks: Sequence[Task], wanted: int) -> Rounds:
-        """Boot tasks of different arms in turn (A B, B A, A B, ...) until wanted rounds are there.
+        """Boot tasks of different arms together until wanted rounds are there.
 
-        A round is kept whole or not at all. One in which the host disturbed a guest counts for
-        nothing; after several of these in a row there are fewer rounds than wanted.
+        In a round the guests take turns of a fraction of a second where their engine lets them,
+        else each runs to its end (A B, B A, A B, ...). A round is kept whole or not at all. One in
+        which the host disturbed a guest counts for nothing; after several of these in a row there
+        are fewer rounds than wanted.
         """
         arms = [task.cell.arm for task in tasks]
         own = measure.round_keys([self._key(task) for task in tasks])
         keys = dict(zip(arms, own, strict=True))
         found = self._rounds(keys)
-        self._workers = 1
+        self._workers = len(tasks) if tasks[0].cell.engine.pausable else 1
         missing = max(0, wanted - found.complete)
         title = f"{tasks[0].cell}: {wanted} rounds of {', '.join(keys)}"
         self._expect(missing * len(tasks), title, wanted * len(tasks))
@@ -136,22 +136,53 @@ class Runner:
         while found.complete < wanted and disturbed < _ROUND_ATTEMPTS:
             order = list(tasks) if found.complete % 2 == 0 else list(reversed(tasks))
             identity = self._store.new_boot()
-            noise, counted = "", self._done
-            for task in order:
-                done = self._boot(task, keys[task.cell.arm], identity)
-                if isinstance(done, GuestError):
-                    return Rounds(found.boots, found.rejected, task.cell.arm, done)
-                vcpus = measure.hardware(task.cell).cpus
-                cpus = self._bench.host.facts.cpus
-                if noise := contention.disturbance(done.values, vcpus, cpus):
-                    break
-            if noise:
+            counted = self._done
+            done = self._round(order, keys, identity)
+            failed = [
+                Rounds(found.boots, found.rejected, task.cell.arm, sample)
+                for task, sample in zip(order, done, strict=True)
+                if isinstance(sample, GuestError)
+                and (sample.outcome != "died" or disturbed + 1 == _ROUND_ATTEMPTS)
+            ]
+            if failed:
+                return failed[0]
+            if noise := next(filter(None, map(self._disturbance, order, done)), ""):
                 self._store.reject(identity, noise)
                 self._done = counted
                 self._progress.say(f"    the host disturbed this round: {noise}; once more")
             disturbed = disturbed + 1 if noise else 0
             found = self._rounds(keys)
         return found
+
+    def _round(
+        self, tasks: Sequence[Task], keys: Mapping[str, str], identity: str
+    ) -> list[Sample | GuestError]:
+        """One boot of every task, in one round."""
+        turns = Turns(len(tasks)) if self._workers > 1 else None
+        seats = turns.seats if turns else [None] * len(tasks)
+        with turns or nullcontext(), ThreadPoolExecutor(self._workers) as pool:
+            jobs = [
+                pool.submit(self._attempt, task, keys[task.cell.arm], identity, seat)
+                for task, seat in zip(tasks, seats, strict=True)
+            ]
+            return self._results(pool, jobs)
+
+    def _disturbance(self, task: Task, done: Sample | GuestError) -> str:
+        """Why a boot says nothing of its kernel: the host disturbed it, or QEMU ended by itself."""
+        if isinstance(done, GuestError):
+            return done.what
+        vcpus, cpus = measure.hardware(task.cell).cpus, self._bench.host.facts.cpus
+        shared = task.cell.engine.pausable
+        return contention.disturbance(done.values, vcpus, cpus, shared=shared)
+
+    def _results(self, pool: Executor, jobs: Sequence[Future[T]]) -> list[T]:
+        """What all jobs returned; when one raises, the running guests end at their next look."""
+        try:
+            return [job.result() for job in jobs]
+        except BaseException:
+            self._stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
 
     def _rounds(self, keys: Mapping[str, str]) -> Rounds:
         """The complete rounds that the store has."""
@@ -174,20 +205,22 @@ class Runner:
             task.cell, task.kernel, bench.guest, self._emulator, self._host, bench.plugin
         )
 
-    def _boot(self, task: Task, key: str, turn: str = "") -> Sample | GuestError:
+    def _boot(self, task: Task, key: str) -> Sample | GuestError:
         """Boot a task; once more when QEMU ended by itself, which says nothing of the kernel."""
         for _ in range(ATTEMPTS - 1):
-            done = self._attempt(task, key, turn)
+            done = self._attempt(task, key)
             if isinstance(done, Sample) or done.outcome != "died":
                 break
             self._progress.say(f"    {task.cell}: {done.what}\n    trying again")
         else:
-            done = self._attempt(task, key, turn)
+            done = self._attempt(task, key)
         if isinstance(done, GuestError):
             self._errors[key] = done
         return done
 
-    def _attempt(self, task: Task, key: str, turn: str) -> Sample | GuestError:
+    def _attempt(
+        self, task: Task, key: str, turn: str = "", seat: Seat | None = None
+    ) -> Sample | GuestError:
         """One boot, written down however it ends; the error when it failed."""
         bench, cell, identity = self._bench, task.cell, self._store.new_boot()
         folder = self._store.boot_folder(identity)
@@ -202,9 +235,9 @@ class Runner:
                 raise CancelledError
 
         try:
-            with self._progress.live(str(cell), lambda: phase):
+            with seat or nullcontext(), self._progress.live(str(cell), lambda: phase):
                 sample = measure.measure(
-                    cell, task.kernel, bench.guest, folder, observe, bench.plugin
+                    cell, task.kernel, bench.guest, folder, observe, bench.plugin, seat
                 )
         except GuestError as exc:
             why = (exc.outcome, str(exc))

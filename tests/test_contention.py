@@ -152,6 +152,12 @@ def test_a_guest_that_crowds_itself_is_disturbed_by_others_only(host_cpus: int) 
     assert "steal" in contention.disturbance(values(steal=1), 2, host_cpus)
 
 
+def test_guests_that_take_turns_share_what_is_stolen() -> None:
+    assert contention.disturbance(values(steal=2), 2, 2, shared=True) == ""
+    assert "steal" in contention.disturbance(values(steal=3), 2, 2, shared=True)
+    assert "others" in contention.disturbance(values(others=6), 2, 2, shared=True)
+
+
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_boot_is_disturbed_above_a_limit_not_at_it(name: str) -> None:
     limit = LIMITS[name]

@@ -193,7 +193,7 @@ def guest_sends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let the next boots return given outputs and facts."""
 
     def sends(outputs: dict[str, str], reported: dict[str, str]) -> None:
-        def run(machine: Machine, orders: Orders, watch: object) -> Boot:
+        def run(machine: Machine, orders: Orders, *_: object) -> Boot:
             return Boot(reported, outputs, {"workload": 3.0}, machine.folder)
 
         monkeypatch.setattr(boot, "run", run)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""QEMU's monitor protocol, as far as stopping and resuming a guest goes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from pathlib import Path
+
+_TIMEOUT_S = 20.0
+
+
+class Monitor:
+    """The monitor of a running guest. A guest that is gone is obeyed by nobody and is no error."""
+
+    def __init__(self, path: Path) -> None:
+        """Connect to the socket at path, however long the path is."""
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(_TIMEOUT_S)
+        self._stream = self._socket.makefile("rw")
+        with contextlib.suppress(OSError, ValueError):
+            self._connect(path)
+            self._stream.readline()  # the greeting
+            self._command("qmp_capabilities")
+
+    def stop(self) -> None:
+        """Stop the guest and its clock; returns when it stands."""
+        self._command("stop")
+
+    def resume(self) -> None:
+        """Let the guest run on."""
+        self._command("cont")
+
+    def close(self) -> None:
+        """Hang up; the guest stays as it is."""
+        with contextlib.suppress(OSError):
+            self._stream.close()
+        self._socket.close()
+
+    def _connect(self, path: Path) -> None:
+        # The address of a socket holds 108 bytes, the path of its folder may be longer.
+        folder = os.open(path.parent, os.O_PATH)
+        try:
+            self._socket.connect(f"/proc/self/fd/{folder}/{path.name}")
+        finally:
+            os.close(folder)
+
+    def _command(self, name: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(json.dumps({"execute": name}) + "\n")
+            self._stream.flush()
+            while line := self._stream.readline():
+                if not {"return", "error"}.isdisjoint(json.loads(line)):
+                    return
