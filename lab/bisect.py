@@ -58,12 +58,11 @@ def commits(repository: Path, good: str, bad: str) -> list[str]:
     return [ends[0], *listed]
 
 
-def search(line: Sequence[str], measure: Measure, threshold: float) -> Found:
+def search(line: Sequence[str], measure: Measure) -> Found:
     """Find the first of line's commits that costs more than its first does.
 
     A commit is bad when its value is nearer to that of the last commit than to that of the first.
-    threshold is the smallest relative difference of the ends that is worth a search. Raises
-    LabError when the ends cannot be measured or do not differ.
+    Raises LabError when the ends cannot be measured or the last is not dearer.
     """
     steps: list[Step] = []
 
@@ -76,11 +75,8 @@ def search(line: Sequence[str], measure: Measure, threshold: float) -> Found:
     if good is None or bad is None:
         end = "good" if good is None else "bad"
         raise LabError(f"the {end} end cannot be measured: it does not build or boot")
-    if bad - good <= threshold * good:
-        raise LabError(
-            f"nothing to find: {good:.2f} at the good end, {bad:.2f} at the bad one",
-            hint=f"they differ by less than {100 * threshold:g} %, or the other way round",
-        )
+    if bad <= good:
+        raise LabError(f"nothing to find: {good:.2f} at the good end, {bad:.2f} at the bad one")
     low, high = 0, len(line) - 1
     skipped: set[int] = set()
     while (place := _next(low, high, skipped)) is not None:

@@ -300,6 +300,7 @@ for _command in (
     *(cli_report.list_, cli_report.show, cli_report.report_command, cli_report.compare_command),
     *(cli_report.schema_command, cli_report.completion, cli_try.try_, cli_try.bisect_command),
     cli_gate.gate_command,
+    cli_gate.gc_command,
 ):
     lab.add_command(_command)
 

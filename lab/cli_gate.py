@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The command of the nightly gate."""
+"""The commands of the nightly gate: gate, gc."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from pathlib import Path
 
 import click
 
-from lab import cache, ci_formats, cli_report, formats, gate, pipeline, profile, record, recorder
+from lab import (
+    cache,
+    ci_formats,
+    cli_report,
+    formats,
+    gate,
+    gc,
+    pipeline,
+    profile,
+    record,
+    recorder,
+)
 from lab.errors import LabError, UsageError
 from lab.gate import Result, Tools
 from lab.ledger import Ledger
@@ -94,3 +105,32 @@ def _short(text: str, folder: Path) -> str:
         return text
     kept = content[:_SUMMARY_BYTES].decode(errors="ignore").rpartition("\n")[0]
     return f"{kept}\n\nThis is not all: {folder / 'report.html'}\n"
+
+
+@click.command("gc")
+@click.option(
+    "--days",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Keep what was used since so many days.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
+def gc_command(days: float, dry_run: bool) -> None:
+    """Delete what neither a baseline nor a report needs, and nothing used lately.
+
+    These are boots that no report names, and of the cache kernels, guest roots and source trees
+    with their objects. All of the cache can be made again.
+
+    Example: lab gc --days 7 --dry-run
+    """
+    store, progress = Store(), Progress()
+    with cache.lock(store.folder / "lock", progress, "using these results"):
+        found = gc.garbage(store, Ledger(store.folder), days)
+        if not dry_run:
+            gc.delete(found, store)
+    for kind in dict.fromkeys(one.kind for one in found):
+        sizes = [one.size for one in found if one.kind == kind]
+        click.echo(f"{len(sizes):>6} {kind}(s), {sum(sizes) / 2**20:,.0f} MiB")
+    total = sum(one.size for one in found) / 2**20
+    click.echo(f"{total:,.0f} MiB {'could be' if dry_run else 'were'} deleted")

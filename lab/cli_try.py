@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from functools import cached_property
@@ -25,7 +26,7 @@ from lab import (
     trial,
 )
 from lab.cli_series import judged
-from lab.errors import BuildError
+from lab.errors import BuildError, LabError
 from lab.kernel import Kernel
 from lab.plan import Cell, Selection
 from lab.progress import Progress, duration
@@ -143,14 +144,14 @@ def bisect_command(
     own = gate.parse_cell(cell, chosen, Engine.ICOUNT)
     line = bisect.commits(repo, good, bad)
     steps = _Steps(repo, own, fragments or chosen.kernel, store, progress)
-    if here:
-        ends = [steps.value(line[0]), steps.value(line[-1])]
-        value = steps.value("HEAD")
-        if value is None or ends[0] is None or ends[1] is None:
-            return _SKIP
-        return int(bisect.is_bad(ends[0], ends[1], value))
     started = time.monotonic()
-    found = bisect.search(line, steps.value, threshold / 100)
+    steps.compare(line[0], line[-1], threshold / 100)
+    if here:
+        low, high, value = (steps.value(commit) for commit in (line[0], line[-1], "HEAD"))
+        if low is None or high is None or value is None:
+            return _SKIP
+        return int(bisect.is_bad(low, high, value))
+    found = bisect.search(line, steps.value)
     click.echo(f"\n{_steps_text(found, line)}")
     click.echo(
         f"{len(found.steps)} commits looked at of {len(line)}, {steps.builds} kernels built, "
@@ -166,7 +167,11 @@ def bisect_command(
 
 
 class _Steps:
-    """Builds and measures the commits of a bisection, the engine proved by the first of them."""
+    """Builds and measures the commits of a bisection.
+
+    The value of a commit is what an I/O costs in those functions that tell the two ends apart: one
+    boot is enough, for the functions in which draws differ are not among them.
+    """
 
     def __init__(
         self,
@@ -181,6 +186,7 @@ class _Steps:
         self._fragments = fragments
         self._store = store
         self._progress = progress
+        self._functions: frozenset[str] = frozenset()
         self.builds = 0
 
     @cached_property
@@ -194,8 +200,26 @@ class _Steps:
         spec = f"git:{self._repository}@{commit}"
         return pipeline.prepare_kernel(spec, (), self._fragments, self._progress)
 
+    def compare(self, good: str, bad: str, threshold: float) -> None:
+        """Find the functions in which the bad end is dearer.
+
+        Raises LabError when an end fails, or they differ by less than threshold, a fraction.
+        """
+        pair = (self.kernel(good), self.kernel(bad))
+        ends = difference.measure(self.bench, pair, [self._cell], self._store, self._progress)
+        _, failed = difference.failures(ends)
+        difference.require_sound_base(ends)
+        change = ends[0].change
+        if failed or change is None or change <= threshold:
+            shown = "it fails" if change is None else f"{100 * change:+.3f} %"
+            raise LabError(
+                f"nothing to find: the bad end against the good one: {shown}",
+                hint=f"the bad end must be dearer by more than {100 * threshold:g} %",
+            )
+        self._functions = frozenset(one.function for one in ends[0].functions)
+
     def value(self, commit: str) -> float | None:
-        """Kernel instructions per I/O of a commit; None when it does not build or boot."""
+        """Instructions per I/O of a commit where the ends differ; None when it does not work."""
         self._progress.say(bisect.subject(self._repository, commit))
         try:
             kernel = self.kernel(commit)
@@ -206,8 +230,13 @@ class _Steps:
         found = difference.measure(
             self.bench, (kernel, kernel), [self._cell], self._store, self._progress
         )
-        value = found[0].values[1]
-        self._progress.say(f"    {value:,.2f} insns/I/O" if value else "    skipped: it fails")
+        boots = found[0].after.boots
+        known = self._store.cost(boots[0].id) if boots else None
+        if known is None:
+            self._progress.say("    skipped: it fails")
+            return None
+        value = math.fsum(known.kernel.get(name, 0.0) for name in self._functions)
+        self._progress.say(f"    {value:,.2f} insns/I/O in {len(self._functions)} functions")
         return value
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ from lab.qemu import Engine
 from lab.runner import Bench, Runner, Task
 from lab.store import Store
 from lab.table import Outcome, PlainTable, number
-from lab.verdict import KERNEL_FAILURES
+from lab.verdict import DRAWS, KERNEL_FAILURES
 
 METRIC = "kernel_insns_per_io"
 
@@ -26,7 +27,8 @@ METRIC = "kernel_insns_per_io"
 class CellChange:
     """A cell on two kernels: kernel instructions per I/O before and after, None where it failed.
 
-    functions are those whose cost differs, the largest difference first.
+    The boots of an outcome are its draws; functions are those that these tell apart, the largest
+    difference first.
     """
 
     cell: Cell
@@ -36,14 +38,16 @@ class CellChange:
 
     @property
     def values(self) -> tuple[float | None, float | None]:
-        """Kernel instructions per I/O before and after."""
+        """Kernel instructions per I/O before and after, the means of the draws."""
         return self.before.value(METRIC), self.after.value(METRIC)
 
     @property
     def change(self) -> float | None:
-        """The relative change; None when one side failed."""
+        """The relative change that the functions add up to; None when one side failed."""
         before, after = self.values
-        return after / before - 1 if before and after is not None else None
+        if not before or after is None:
+            return None
+        return math.fsum(change.difference for change in self.functions) / before
 
 
 def cells(profile: Profile, selection: Selection) -> list[Cell]:
@@ -75,21 +79,49 @@ def measure(
 ) -> list[CellChange]:
     """Measure cells on two kernels; the largest relative change first, failures before all.
 
-    What the store has of either kernel is not measured again.
+    A cell that is not equal to the last digit is measured with as many draws as it takes to tell
+    a change from chance. What the store has of either kernel is not measured again.
     """
-    arms = ("before", "after")
-    tasks = [
-        Task(replace(cell, arm=arm), kernel)
-        for cell in wanted
-        for arm, kernel in zip(arms, kernels, strict=True)
-    ]
     with pipeline.measuring(bench, store, progress, sealed=True, timed=False):
-        outcomes = Runner(bench, store, progress).all(tasks, 1, sealed=True)
-    found = [
-        CellChange(cell, before, after, _functions(before, after, store))
-        for cell, before, after in zip(wanted, outcomes[::2], outcomes[1::2], strict=True)
-    ]
+        runner = Runner(bench, store, progress)
+        found = _drawn(runner, kernels, wanted, (0,), store)
+        open_cells = [one.cell for one in found if one.change or one.values[0] != one.values[1]]
+        if open_cells and not any(map(any, failures(found))):
+            told = {
+                one.cell: one for one in _drawn(runner, kernels, open_cells, range(DRAWS), store)
+            }
+            found = [told.get(one.cell, one) for one in found]
     return sorted(found, key=_size)
+
+
+def _drawn(
+    runner: Runner,
+    kernels: tuple[Kernel, Kernel],
+    wanted: Sequence[Cell],
+    draws: Sequence[int],
+    store: Store,
+) -> list[CellChange]:
+    """Cells on two kernels with the given draws."""
+    tasks = [
+        Task(replace(cell, arm=arm, draw=draw), kernel)
+        for cell in wanted
+        for arm, kernel in zip(("before", "after"), kernels, strict=True)
+        for draw in draws
+    ]
+    outcomes = iter(runner.all(tasks, 1, sealed=True))
+    found = []
+    for cell in wanted:
+        before, after = (_together([next(outcomes) for _ in draws]) for _ in kernels)
+        found.append(CellChange(cell, before, after, _functions(before, after, store)))
+    return found
+
+
+def _together(draws: Sequence[Outcome]) -> Outcome:
+    """The draws of a cell on one kernel as one outcome; none when one of them failed."""
+    cell = replace(draws[0].cell, draw=0)
+    if error := next((one.error for one in draws if one.error), None):
+        return Outcome(cell, (), error)
+    return Outcome(cell, tuple(boot for one in draws for boot in one.boots))
 
 
 def failures(found: Sequence[CellChange]) -> tuple[list[Outcome], list[Outcome]]:
@@ -115,7 +147,9 @@ def text(found: Sequence[CellChange], rows: int = 12) -> str:
     same = len(found) - len(differing)
     parts = []
     if differing:
-        table = PlainTable("Kernel instructions per I/O, exact; the largest change first")
+        table = PlainTable(
+            "Kernel instructions per I/O; change: of the functions that all draws tell apart"
+        )
         table.column("cell")
         for title in ("before", "after", "change"):
             table.column(title, right=True)
@@ -153,8 +187,8 @@ def _functions_text(one: CellChange, rows: int) -> str:
 def _functions(before: Outcome, after: Outcome, store: Store) -> tuple[Change, ...]:
     if not before.boots or not after.boots:
         return ()
-    one, other = (store.cost(own.boots[-1].id) for own in (before, after))
-    return tuple(cost.changes(one, other)) if one and other else ()
+    costs = [[one for boot in own.boots if (one := store.cost(boot.id))] for own in (before, after)]
+    return tuple(cost.apart(*costs)) if all(costs) else ()
 
 
 def _size(one: CellChange) -> tuple[bool, float]:

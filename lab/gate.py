@@ -32,8 +32,8 @@ from lab.stats import Interval, Paired, paired
 from lab.store import Store, Stored
 from lab.verdict import Verdict
 
-# Less than draws of one kernel differ by (docs/verdicts.md): one draw of each state, as the gate
-# measures today, can be red for code that only moved.
+# Half of the regression that must not pass, and more than what chance leaves of equal code when
+# only functions count that all draws tell apart (docs/gate.md).
 USUAL_THRESHOLD = "0.25%"
 _LAST_GOOD = "last good"
 _MERGE_BASE = "merge-base:"
@@ -224,7 +224,11 @@ def _claim(branch: str, one: CellChange, tools: Tools) -> record.Claim:
         recorder.place(replace(one.cell, arm=arm), tuple(boot.id for boot in outcome.boots))
         for arm, outcome in zip(arms, outcomes, strict=True)
     )
-    values = tuple(value for value in one.values if value is not None)
+    values = tuple(
+        tuple(boot.values[METRIC] for boot in outcome.boots)
+        for outcome in outcomes
+        if outcome.boots
+    )
     if one.change is None:
         error = one.after.error
         verdict, reason = Verdict.REFUTED, f"the kernel breaks: {error.brief if error else ''}"
@@ -247,8 +251,8 @@ def _claim(branch: str, one: CellChange, tools: Tools) -> record.Claim:
         reason=reason,
         arms=arms,
         cells=places,
-        values=tuple((value,) for value in values),
-        measured=values,
+        values=values,
+        measured=tuple(map(statistics.fmean, values)),
         change=one.change,
     )
     return _as_claim(one.cell, finding)

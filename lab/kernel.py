@@ -129,7 +129,13 @@ def _make(objects: Path) -> list[str]:
     """A make that knows nothing of the user's environment: no flag of it may change a kernel."""
     compiler = "ccache gcc" if shutil.which("ccache") else "gcc"
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-    ccache = {"CCACHE_DIR": str(cache.root() / "ccache"), "CCACHE_MAXSIZE": "4G"}
+    # Equal trees give equal objects in every folder, so ccache may take those of another one.
+    ccache = {
+        "CCACHE_DIR": str(cache.root() / "ccache"),
+        "CCACHE_MAXSIZE": "4G",
+        "CCACHE_BASEDIR": str(objects.parent),
+        "CCACHE_NOHASHDIR": "1",
+    }
     environment = {**kept, **_REPRODUCIBLE, **ccache}
     settings = [f"{name}={value}" for name, value in environment.items()]
     # LOCALVERSION= keeps scripts/setlocalversion from adding a plus sign.

@@ -77,6 +77,16 @@ class Ledger:
             ).fetchone()
             return str(row[0]) if row else None
 
+    def baseline_runs(self) -> set[str]:
+        """The runs in which the states were judged that are baselines now."""
+        with self._connection() as connection:
+            rows = connection.execute(
+                "SELECT run FROM nights WHERE run != '' AND (branch, source) IN (SELECT branch,"
+                " source FROM nights WHERE id IN (SELECT max(id) FROM nights WHERE good GROUP BY"
+                " branch))"
+            )
+            return {str(row[0]) for row in rows}
+
     def good_changes(self, branch: str, cell: str) -> list[float]:
         """By how much a cell changed from baseline to good state, where the two differ at all."""
         with self._connection() as connection:

@@ -220,6 +220,25 @@ class Store:
                     [(identity, m, value, sample.units[m]) for m, value in sample.values.items()],
                 )
 
+    def started_before(self, horizon: float) -> list[str]:
+        """The ids of all boots that started before a time in seconds since 1970, however ended."""
+        with self._connection() as connection:
+            rows = connection.execute("SELECT id FROM boots WHERE started < ?", (horizon,))
+            return [str(row[0]) for row in rows]
+
+    def kernels_since(self, horizon: float) -> set[str]:
+        """The ids of the kernels that were booted since a time in seconds since 1970."""
+        with self._connection() as connection:
+            rows = connection.execute("SELECT kernel FROM boots WHERE started >= ?", (horizon,))
+            return {str(row[0]) for row in rows}
+
+    def forget(self, boots: Sequence[str]) -> None:
+        """Delete what is written down of boots, and their samples."""
+        with self._connection() as connection:
+            for boot in boots:
+                connection.execute("DELETE FROM samples WHERE boot = ?", (boot,))
+                connection.execute("DELETE FROM boots WHERE id = ?", (boot,))
+
     def forget_unfinished(self) -> None:
         """Delete the folders of boots that were cut off and so never written down."""
         folders = {path.name: path for path in (self.folder / "boots").glob("*")}

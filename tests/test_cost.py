@@ -110,3 +110,24 @@ def test_boots_are_compared_up_to_the_last_mark(tmp_path: Path) -> None:
     (other / "insns").write_text("phase 0 1\n100 6\nphase 1 2\nend\n")
     assert exact.first_difference(one, other) == "insns, line 2: '100 5' against '100 6'"
     assert exact.digest(one) != exact.digest(other)
+
+
+def test_functions_count_that_all_draws_tell_apart() -> None:
+    before = [Cost(0, {"submit": 166.0, "rb_insert": value}) for value in (16.0, 20.0, 18.0)]
+    after = [Cost(0, {"submit": 186.0, "rb_insert": value}) for value in (19.0, 23.0, 21.0)]
+    assert cost.apart(before, after) == [cost.Change("submit", 166.0, 186.0)]
+    assert cost.apart(after, before) == [cost.Change("submit", 186.0, 166.0)]
+    assert cost.apart(before, before) == []
+
+
+def test_a_function_that_is_new_in_all_draws_is_told() -> None:
+    before, after = [Cost(0, {})] * 3, [Cost(0, {"account": value}) for value in (1.0, 2.0, 3.0)]
+    assert cost.apart(before, after) == [cost.Change("account", 0.0, 2.0)]
+
+
+@given(st.lists(costs, min_size=1, max_size=4), st.lists(costs, min_size=1, max_size=4))
+def test_what_is_apart_is_apart_the_other_way_round(before: list[Cost], after: list[Cost]) -> None:
+    there, back = cost.apart(before, after), cost.apart(after, before)
+    assert {(c.function, c.before, c.after) for c in there} == {
+        (c.function, c.after, c.before) for c in back
+    }

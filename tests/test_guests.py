@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,12 @@ import pytest
 from lab import boot, host, measure, pipeline, plan, profile, topology
 from lab.boot import Boot, Orders
 from lab.errors import GuestError
+from lab.measure import Sample
 from lab.plan import Cell, Selection
 from lab.progress import Progress
 from lab.qemu import Engine, Machine
 from lab.runner import Bench
+from lab.turns import Seat, Turns
 
 pytestmark = pytest.mark.vm
 
@@ -68,6 +71,22 @@ def test_dbench_runs_on_xfs(bench: Bench, tmp_path: Path) -> None:
     assert sample.values["passes"] >= 1
     assert sample.facts["device/queue_depth"] == "8"
     assert sample.facts["queue/rotational"] == "1"
+
+
+def test_guests_that_take_turns_do_not_notice(bench: Bench, tmp_path: Path) -> None:
+    wanted = cell("nullb", "bfq", "randread_burst", Engine.TCG, seconds=3, ramp_seconds=0)
+
+    def measured(seat: Seat, name: str) -> Sample:
+        with seat:
+            return measure.measure(wanted, bench.kernel, bench.guest, tmp_path / name, seat=seat)
+
+    def both() -> list[Sample]:
+        with Turns(2) as turns, ThreadPoolExecutor(2) as pool:
+            return list(pool.map(measured, turns.seats, ("one", "other")))
+
+    for sample in boot.steadily(both):
+        assert sample.values["runtime_s"] == pytest.approx(3, rel=0.1)
+        assert sample.phases_s["workload"] > 2 * 3
 
 
 def test_equal_sealed_guests_are_equal_to_the_last_byte(bench: Bench, tmp_path: Path) -> None:
