@@ -85,12 +85,14 @@ def lines(
     title: str,
     *,
     dashed: Sequence[str] = (),
+    marks: Sequence[int] = (),
     log: bool = False,
     percent: bool = False,
 ) -> str:
     """Values over categories, a line for each series with a point at each value.
 
-    None leaves a gap; dashed series are drawn so. With log the scale is logarithmic.
+    None leaves a gap; dashed series are drawn so; marks are the numbers of categories at which a
+    vertical line stands. With log the scale is logarithmic.
     """
     values = [value for own in series.values() for value in own if value is not None]
     if not values or (log and min(values) <= 0):
@@ -119,6 +121,7 @@ def lines(
     parts += [
         _text(x, bottom + 18, label, "middle") for x, label in zip(places, labels, strict=True)
     ]
+    parts += [f'<path class="mean" d="M{places[mark]:.1f} 16V{bottom}"/>' for mark in marks]
     solid = [_stem(name) for name in series if name not in dashed]
     styles = {
         name: f"a{(solid.index(_stem(name)) if _stem(name) in solid else len(solid)) % 4}"

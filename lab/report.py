@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from lab import contention, formats, grid, plot, series
+from lab import contention, formats, grid, plot, series, verdict
 from lab.grid import Grid
 from lab.record import Cell, Claim, CostDifference, Finding, Run, Series
 from lab.stats import Interval, paired
@@ -170,7 +171,11 @@ def _latency(run: Run, claim: Claim) -> Markup:
 
 
 def _histories(run: Run, claim: Claim, history: History) -> Markup:
-    """The value of the claim's last arm over all kernels that were measured so far."""
+    """The value of the claim's last arm over all kernels that were measured so far.
+
+    A change point is marked at every kernel whose values all differ from all of the one before by
+    more than draws of one kernel do.
+    """
     drawn = []
     places = dict.fromkeys(found.cells[-1] for found in claim.findings if found.cells)
     for place in places:
@@ -179,12 +184,23 @@ def _histories(run: Run, claim: Claim, history: History) -> Markup:
         kernels = list(dict.fromkeys(kernel for _, kernel, _ in known))
         if len(kernels) < 2:
             continue
-        means = [_mean([value for _, own, value in known if own == kernel]) for kernel in kernels]
+        values = [[value for _, own, value in known if own == kernel] for kernel in kernels]
+        margin = verdict.draw_noise(cell.workload, cell.metric)
+        marks = [
+            number
+            for number, (old, new) in enumerate(itertools.pairwise(values), start=1)
+            if min(new) > (1 + margin) * max(old) or max(new) < (1 - margin) * min(old)
+        ]
         own = f"{cell.topology} {cell.scheduler} {cell.workload} {cell.sweep}".strip()
-        curve = plot.lines([kernel[:6] for kernel in kernels], {cell.arm: means}, "history")
+        curve = plot.lines(
+            [kernel[:6] for kernel in kernels],
+            {cell.arm: [_mean(one) for one in values]},
+            "history",
+            marks=marks,
+        )
         drawn.append(
             f"<figure><figcaption>{own} ({cell.engine}), {cell.metric} in {cell.unit}, by kernel in"
-            f" order of time</figcaption>{curve}</figure>"
+            f" order of time; change points: {len(marks)}</figcaption>{curve}</figure>"
         )
     return Markup("".join(drawn))
 

@@ -123,6 +123,14 @@ def test_history_is_drawn_when_there_are_several_kernels() -> None:
     )
 
 
+@pytest.mark.parametrize(("later", "count"), [(100.02, 0), (150.0, 1)])
+def test_change_points_are_marked_in_a_history(later: float, count: int) -> None:
+    known = [(float(n), f"kernel-{n}", 100.0 + n % 2 / 100) for n in range(6)]
+    known += [(10.0 + n, f"later-{n}", later) for n in range(3)]
+    text = page(examples.paired_run(), lambda boot, metric: known)
+    assert f"change points: {count}<" in text
+
+
 def test_many_cells_make_a_page_that_can_be_sent() -> None:
     small, large = examples.matrix_run(400), examples.matrix_run(4000)
     sizes = []
