@@ -162,11 +162,12 @@ def steadily(call: Callable[[], T]) -> T:
 
 
 def _noise(guest: Process, seat: Seat | None) -> contention.Reading | None:
-    """The host's noise; None once one of the company has left: its time is no longer counted."""
+    """The host's noise; None once one of the company is gone: its time is no longer counted."""
     if seat is None:
         return contention.reading(guest.members())
-    found = contention.reading(guest.members(), seat.company())
-    return found if seat.together else None
+    company = seat.company()
+    found = contention.reading(guest.members(), company) if company else None
+    return found if seat.company() == company else None
 
 
 def _environment(folder: Path) -> dict[str, str]:

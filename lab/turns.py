@@ -101,6 +101,7 @@ class Seat:
         self._turns = turns
         self._guest: Process | None = None
         self._monitor: Monitor | None = None
+        self._company: set[int] = set()
         self._taken = False
         self._left = False
         self._ran_s = 0.0
@@ -141,15 +142,15 @@ class Seat:
         since = self._since
         return self._ran_s + (time.monotonic() - since if since is not None else 0.0)
 
-    @property
-    def together(self) -> bool:
-        """Whether all guests that took turns still do."""
-        return not any(seat._taken and seat._left for seat in self._turns.seats)
-
-    def company(self) -> list[int]:
-        """The processes of all guests that take turns together."""
+    def company(self) -> set[int] | None:
+        """The processes of all guests that take turns together; None once one of them is gone."""
         guests = [seat._guest for seat in self._turns.seats if seat._guest]
-        return [process for guest in guests for process in guest.members()]
+        found = {process for guest in guests for process in guest.members()}
+        left = any(seat._taken and seat._left for seat in self._turns.seats)
+        if left or not self._company <= found:
+            return None
+        self._company = found
+        return found
 
     def resume(self) -> None:
         """Let the guest run."""

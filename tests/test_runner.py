@@ -127,6 +127,10 @@ def died() -> GuestError:
     return GuestError("died", "QEMU ended")
 
 
+def hang() -> GuestError:
+    return GuestError("hang", "the guest did not get through phase boot")
+
+
 def panic() -> GuestError:
     return GuestError("panic", "BUG: x")
 
@@ -208,7 +212,36 @@ def test_a_qemu_that_always_dies_is_an_error(runner: Runner, guests: Guests) -> 
     assert found.error.outcome == "died"
 
 
-@pytest.mark.parametrize("outcome", ["panic", "hang", "failed", "mismatch", "garbled"])
+def test_a_hang_is_the_kernels_when_it_comes_again(runner: Runner, guests: Guests) -> None:
+    guests.answers[0] = hang()
+    (once,) = runner.all([ONE], 1, sealed=False)
+    assert (len(guests.booted), len(once.boots), once.error) == (2, 1, None)
+    guests.answers = {2: hang(), 3: died(), 4: hang()}
+    (again,) = runner.all([OTHER], 1, sealed=False)
+    assert len(guests.booted) == 5
+    assert again.error
+    assert again.error.outcome == "hang"
+
+
+def test_a_sealed_guest_that_hung_would_hang_again(runner: Runner, guests: Guests) -> None:
+    guests.answers[0] = hang()
+    (found,) = runner.all([replace(ONE, cell=replace(CELL, engine=Engine.ICOUNT))], 1, sealed=True)
+    assert len(guests.booted) == 1
+    assert found.error
+
+
+def test_a_hang_in_a_round_is_the_kernels_when_it_comes_again(
+    runner: Runner, guests: Guests
+) -> None:
+    guests.answers[1] = hang()
+    assert runner.rounds([A, B], 1).error is None
+    guests.answers = {5: hang(), 6: hang()}
+    found = runner.rounds([A, B], 3)
+    assert found.error
+    assert found.error.outcome == "hang"
+
+
+@pytest.mark.parametrize("outcome", ["panic", "failed", "mismatch", "garbled"])
 def test_any_other_failure_is_final(runner: Runner, guests: Guests, outcome: str) -> None:
     guests.answers[0] = GuestError(outcome, "x")
     runner.all([ONE], 1, sealed=False)

@@ -131,7 +131,7 @@ def test_who_was_measured_runs_on_freely_and_the_others_without_it(
     for seat, qemu in zip(three.seats, qemus, strict=True):
         measured(seat, qemu)
     until(lambda: len(log) > 20)
-    assert three.seats[0].together
+    assert three.seats[1].company() == {1}
     measured(three.seats[0], qemus[0], yes=False)
     before = len(log)
     assert qemus[0].running
@@ -139,7 +139,7 @@ def test_who_was_measured_runs_on_freely_and_the_others_without_it(
     assert {name for name, _ in log[before + 2 :]} == {"B", "C"}
     assert qemus[0].running
     assert three.seats[0].ran_s is None
-    assert not three.seats[1].together
+    assert three.seats[1].company() is None
 
 
 def test_nobody_waits_for_a_guest_that_never_comes(
@@ -160,8 +160,13 @@ def test_a_guest_that_is_gone_does_no_harm(tmp_path: Path, qemus: list[Qemu]) ->
 
 
 def test_the_company_is_all_guests_that_take_turns(three: Turns, qemus: list[Qemu]) -> None:
-    measured(three.seats[0], qemus[0])
-    assert three.seats[1].company() == [1]
+    processes = [{1}, {2, 3}]
+    for seat, qemu, own in zip(three.seats, qemus, processes, strict=False):
+        guest = cast("Process", SimpleNamespace(members=lambda own=own: own))
+        seat.follow(guest, qemu.path, measured=True)
+    assert three.seats[0].company() == {1, 2, 3}
+    processes[1].remove(3)  # it ended, and nobody has noticed yet
+    assert three.seats[0].company() is None
 
 
 def test_a_monitor_is_found_however_long_its_path(tmp_path: Path) -> None:
