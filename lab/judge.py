@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -192,9 +191,9 @@ def _rounds(case: Case, profile: Profile, runner: Runner) -> dict[Question, Evid
 
 
 def _wanted(asked: Question, own: Series, profile: Profile) -> int:
-    """How many rounds a question gets: a third where this host cannot give the answer anyway."""
+    """How many rounds a question gets: one where this host cannot give the answer anyway."""
     if asked.lacking:
-        return math.ceil(profile.rounds / 3)
+        return 1
     return max(profile.rounds, own.claims[asked.claim].rounds)
 
 

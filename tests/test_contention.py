@@ -153,8 +153,8 @@ def test_a_guest_that_crowds_itself_is_disturbed_by_others_only(host_cpus: int) 
 
 
 def test_guests_that_take_turns_share_what_is_stolen() -> None:
-    assert contention.disturbance(values(steal=2), 2, 2, shared=True) == ""
-    assert "steal" in contention.disturbance(values(steal=3), 2, 2, shared=True)
+    assert contention.disturbance(values(steal=9), 2, 2, shared=True) == ""
+    assert "steal" in contention.disturbance(values(steal=11), 2, 2, shared=True)
     assert "others" in contention.disturbance(values(others=6), 2, 2, shared=True)
 
 
