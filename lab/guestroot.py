@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from lab import cache
 from lab.command import run
 from lab.config import PROJECT
 from lab.errors import LabError
+from lab.libraries import LOADER, called, loaded
 from lab.progress import Progress
 
 AGENT = PROJECT / "lab/guest/agent"
@@ -22,8 +22,6 @@ _FOLDERS = (
     *("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "lib/lab", "lib64", "etc", "root"),
     *("dev", "proc", "sys", "run", "tmp", "mnt", "var/log", "var/tmp", "var/lib", "lib/modules"),
 )
-_LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
-_LOADER = "ld-linux-x86-64.so.2"
 # virtme-ng mounts a file over /etc/fstab and looks the user up.
 _FILES = {
     "etc/fstab": "",
@@ -62,9 +60,11 @@ def build(progress: Progress) -> GuestRoot:
     """
     busybox = _busybox()
     programs = {name: _find(name) for name in _PROGRAMS}
-    libraries = _libraries([*programs.values()])
+    libraries: dict[str, Path] = {}
+    for name, path in programs.items():
+        libraries |= called(path) if name == "fio" else loaded(path)
     inputs = [AGENT, busybox, *programs.values(), *libraries.values()]
-    identity = cache.key("guest", 1, [(str(path), cache.file_hash(path)) for path in inputs])
+    identity = cache.key("guest", 2, [(str(path), cache.file_hash(path)) for path in inputs])
     guest = GuestRoot(identity)
     if not guest.folder.exists():
         with progress.step("making the guest's root"), cache.building(guest.folder) as folder:
@@ -92,17 +92,6 @@ def _find(program: str) -> Path:
     return Path(found)
 
 
-def _libraries(programs: list[Path]) -> dict[str, Path]:
-    """Every shared library that the programs load, by the name they load it by."""
-    found: dict[str, Path] = {}
-    for program in programs:
-        for line in run(["ldd", str(program)]).output.splitlines():
-            if match := _LIBRARY.search(line):
-                path = Path(match[1])
-                found[path.name] = path.resolve()
-    return found
-
-
 def _fill(root: Path, busybox: Path, programs: dict[str, Path], libraries: dict[str, Path]) -> None:
     for folder in _FOLDERS:
         (root / folder).mkdir(parents=True, exist_ok=True)
@@ -115,7 +104,7 @@ def _fill(root: Path, busybox: Path, programs: dict[str, Path], libraries: dict[
     for name, path in programs.items():
         shutil.copy(path.resolve(), root / "bin" / name)
     for name, path in libraries.items():
-        place = root / ("lib64" if name == _LOADER else "lib/lab") / name
+        place = root / ("lib64" if name == LOADER else "lib/lab") / name
         shutil.copy(path, place)
         place.chmod(0o755)
     (root / "bin/agent").symlink_to("../init")
