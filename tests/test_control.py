@@ -42,6 +42,11 @@ def test_the_cells_are_all_schedulers_on_disks_in_the_guest() -> None:
     assert {cell.topology for cell in found} <= {"nullb", "nullb_mq"}
 
 
+def test_the_hosts_noise_is_nothing_that_was_measured_of_a_guest() -> None:
+    values = {"kernel_insns_per_io": 4902.1, "iops": 7.0, "host_steal": 1.5, "host_others": 0.1}
+    assert control.measured(values) == {"kernel_insns_per_io": 4902.1, "iops": 7.0}
+
+
 def test_the_report_counts_what_was_called() -> None:
     same = comparison([1.0, 2.0] * 4, [1.0, 2.0] * 4)
     other = comparison([1.0] * 8, [1.1] * 8)
