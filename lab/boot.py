@@ -128,9 +128,10 @@ def run(
     observe is called with the current phase many times a second; what it raises ends the guest.
     With a seat the guest is measured by turns with others, and its deadline is of its own time.
 
-    Raises GuestError: ``panic`` when the kernel died, ``hang`` when a phase passed its deadline,
-    ``failed`` when a step failed, ``died`` when QEMU ended by itself, ``garbled`` when the result
-    channel holds no records. Console and command line stay in machine.folder in any case.
+    Raises GuestError: ``panic`` when the kernel died, ``hang`` when it is stuck or a phase passed
+    its deadline, ``failed`` when a step failed, ``died`` when QEMU ended by itself, ``garbled``
+    when the result channel holds no records. Console and command line stay in machine.folder in
+    any case.
     """
     folder = cache.make_folder(machine.folder)
     with cache.disk_space_matters(folder):
@@ -230,8 +231,9 @@ def _judge(machine: Machine, watch: _Watch, alive: bool) -> None:
     text = machine.console.read_text(errors="replace") if machine.console.exists() else ""
     where = str(machine.console)
     if cause := console.death(text):
+        outcome, fate = ("hang", "is stuck") if console.is_hang(cause) else ("panic", "died")
         raise GuestError(
-            "panic", f"the guest's kernel died in phase {watch.phase}: {cause}", where=where
+            outcome, f"the guest's kernel {fate} in phase {watch.phase}: {cause}", where=where
         )
     if watch.failure:
         log = watch.outputs.get(f"{watch.failure.name}.log", "").strip()

@@ -17,6 +17,8 @@ _DEATHS = (
     re.compile(r"INFO: rcu_\w+ (?:self-)?detected stall.*"),
     re.compile(r"Kernel panic - not syncing: .+"),
 )
+# The kernel lives, but something of it makes no progress.
+_STUCK = re.compile(r"soft lockup|INFO: task .+ blocked for more than|detected stall")
 
 
 def death(console: str) -> str | None:
@@ -27,6 +29,11 @@ def death(console: str) -> str | None:
             if found := pattern.search(line):
                 return found[0]
     return None
+
+
+def is_hang(cause: str) -> bool:
+    """Whether what death() found is a kernel that is stuck, not one that did what it must not."""
+    return bool(_STUCK.search(cause))
 
 
 def last_line(console: str) -> str:

@@ -161,8 +161,6 @@ def test_the_log_of_another_step_is_not_blamed(guest: Guest) -> None:
     [
         ("panic", "Unable to mount root fs"),
         ("oops", "NULL pointer dereference"),
-        ("soft-lockup", "soft lockup - CPU#1"),
-        ("hung-task", "task dbench:97 blocked"),
     ],
 )
 @pytest.mark.parametrize("engine", [Engine.ICOUNT, Engine.TCG])
@@ -172,6 +170,21 @@ def test_a_kernel_that_dies_is_a_panic(guest: Guest, name: str, cause: str, engi
     assert "died in phase workload" in str(error)
     assert cause in str(error)
     assert "console.log" in error.where
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("soft-lockup", "soft lockup - CPU#1"),
+        ("hung-task", "task dbench:97 blocked"),
+        ("rcu-stall", "rcu_sched self-detected stall"),
+    ],
+)
+def test_a_kernel_that_is_stuck_and_says_so_is_a_hang(guest: Guest, name: str, cause: str) -> None:
+    error = failure(guest, send("phase", "workload"), console(name), "exit 1")
+    assert error.outcome == "hang"
+    assert "is stuck in phase workload" in str(error)
+    assert cause in str(error)
 
 
 def test_a_panic_explains_a_failed_step(guest: Guest) -> None:

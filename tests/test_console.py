@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.console import death, last_line
+from lab.console import death, is_hang, last_line
 
 DATA = Path(__file__).parent / "data"
 
@@ -34,6 +34,7 @@ def test_the_line_that_explains_most_is_found(name: str, cause: str) -> None:
     assert cause in found
     assert "not syncing" in cause or "not syncing" not in found
     assert not found.startswith("[ ")
+    assert is_hang(found) == (name in ("soft-lockup", "hung-task", "rcu-stall"))
 
 
 def test_an_oops_explains_more_than_the_panic_wherever_it_stands() -> None:

@@ -43,7 +43,7 @@ def test_the_cells_are_all_schedulers_on_disks_in_the_guest() -> None:
 
 
 def test_the_hosts_noise_is_nothing_that_was_measured_of_a_guest() -> None:
-    values = {"kernel_insns_per_io": 4902.1, "iops": 7.0, "host_steal": 1.5, "host_others": 0.1}
+    values = {"kernel_insns_per_io": 4902.1, "iops": 7.0, "host_steal": 1.5, "measured_share": 3.1}
     assert control.measured(values) == {"kernel_insns_per_io": 4902.1, "iops": 7.0}
 
 
