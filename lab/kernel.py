@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 
 from lab import cache, kconfig
@@ -71,6 +72,11 @@ class Kernel:
     def vmlinux(self) -> Path:
         """The uncompressed image: QEMU starts it through PVH, without a decompressor."""
         return self.folder / "vmlinux"
+
+    @cached_property
+    def code(self) -> str:
+        """A hash of what it executes: kernels whose sources differ in comments only share it."""
+        return cache.file_hash(self.vmlinux)
 
 
 def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:

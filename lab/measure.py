@@ -163,8 +163,8 @@ def key(
     nowhere = machine(cell, kernel, guest, Path("/folder"), None)
     return cache.key(
         "cell",
-        4,
-        kernel.id,
+        5,
+        kernel.code,
         guest.id,
         emulator,
         qemu.kernel_parameters(nowhere),

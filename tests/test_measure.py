@@ -33,6 +33,15 @@ def _load_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dbench, "load_file", lambda: LOAD)
 
 
+@pytest.fixture(autouse=True)
+def _kernels(_own_folders: None) -> None:
+    """Three built kernels, of which two execute the same."""
+    for identity, code in (("kernel-id", "code"), ("twin", "code"), ("other", "other code")):
+        image = replace(KERNEL, id=identity).vmlinux
+        image.parent.mkdir(parents=True)
+        image.write_text(code)
+
+
 def cell(
     work: str = "randread_burst",
     machine: str = "raid64",
@@ -153,6 +162,10 @@ def test_a_change_of_what_runs_is_another_measurement(changed: Callable[[], str]
 def test_the_same_is_the_same_measurement() -> None:
     assert key(cell()) == key(cell())
     assert key(cell(seconds=30)) == key(cell())
+
+
+def test_kernels_that_execute_the_same_share_a_measurement() -> None:
+    assert key(kernel=replace(KERNEL, id="twin")) == key()
 
 
 @pytest.mark.parametrize("engine", Engine)
