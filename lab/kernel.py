@@ -19,10 +19,10 @@ from functools import cached_property
 from pathlib import Path
 
 from lab import cache, kconfig
-from lab.command import CommandError, Process, run, tail
+from lab.command import CommandError, Process, run, run_logged, tail
 from lab.errors import BuildError
 from lab.progress import Progress
-from lab.source import git
+from lab.source import git, store
 from lab.tree import Tree
 
 # Fixed, so that two builds of one tree are the same file byte for byte.
@@ -121,14 +121,28 @@ def _workbench(tree: Tree, progress: Progress) -> Iterator[Path]:
         if not source.exists():
             cache.require_space(bench, _BENCH_GIB, "a kernel source with its objects")
         cache.make_folder(source)
-        (bench / "index.lock").unlink(missing_ok=True)  # of a killed git; the lock is ours
         with progress.step("checking out the source"), cache.disk_space_matters(bench):
-            git(
-                f"--work-tree={source}",
-                *("read-tree", "-u", "--reset", tree.hash),
-                env={"GIT_INDEX_FILE": str(bench / "index")},
-            )
+            _check_out(tree, bench, source)
         yield bench
+
+
+def _check_out(tree: Tree, bench: Path, source: Path) -> None:
+    """Make the source files those of a tree; git's index tells which of them already are."""
+    index, log = bench / "index", bench / "checkout.log"
+    argv = ["git", f"--git-dir={store()}", f"--work-tree={source}"]
+    argv += ["read-tree", "-u", "--reset", tree.hash]
+
+    def read_tree() -> None:
+        (bench / "index.lock").unlink(missing_ok=True)  # of a killed git; the lock is ours
+        log.unlink(missing_ok=True)
+        # Supervised: a git that outlived its lab would take the next one's lock for its own.
+        run_logged(argv, log=log, env={"GIT_INDEX_FILE": str(index)})
+
+    try:
+        read_tree()
+    except CommandError:
+        index.unlink(missing_ok=True)  # when that was what is broken, all files are written anew
+        read_tree()
 
 
 def _make(objects: Path) -> list[str]:

@@ -237,6 +237,14 @@ def test_a_git_that_was_killed_does_not_block_the_workbench(
     assert build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))).image.exists()
 
 
+def test_a_broken_index_of_the_workbench_is_made_again(build: Build, make_patch: MakePatch) -> None:
+    build()
+    (bench,) = cache.root().glob("bench/*")
+    (bench / "index").write_bytes(b"")
+    patched = build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
+    assert "int seven;" in patched.image.read_text()
+
+
 def test_a_kernel_without_its_record_is_built_again(build: Build) -> None:
     first = build()
     (first.folder / "kernel.json").unlink()
