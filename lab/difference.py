@@ -21,6 +21,8 @@ from lab.table import Outcome, PlainTable, number
 from lab.verdict import DRAWS, KERNEL_FAILURES
 
 METRIC = "kernel_insns_per_io"
+# Instructions per I/O; what is less would be shown as nothing.
+_SHOWN = 0.005
 
 
 @dataclass(frozen=True)
@@ -175,10 +177,11 @@ def _functions_text(one: CellChange, rows: int) -> str:
     table.column("function")
     for title in ("before", "after", "difference"):
         table.column(title, right=True)
-    for change in one.functions[:rows]:
+    listed = [f for f in one.functions if abs(f.difference) >= _SHOWN][:rows]
+    for change in listed:
         shown = (f"{change.before:,.2f}", f"{change.after:,.2f}", f"{change.difference:+,.2f}")
         table.row(change.function, *shown)
-    if rest := one.functions[rows:]:
+    if rest := one.functions[len(listed) :]:
         total = sum(change.difference for change in rest)
         table.row(f"{len(rest)} more", "", "", f"{total:+,.2f}")
     return table.text()

@@ -163,10 +163,14 @@ def _markdown_row(finding: Finding) -> str:
 
 
 def change(finding: Finding) -> str:
-    """The change of a finding in per cent, with its interval for host time."""
+    """The change of a finding in per cent, with its interval for host time.
+
+    Small exact changes have a digit more: the gate's threshold is a quarter of a per cent.
+    """
     if finding.change is None:
         return ""
-    text = f"{100 * finding.change:+z.1f} %"
+    digits = 1 if finding.timed or abs(finding.change) >= 0.1 else 2
+    text = f"{100 * finding.change:+z.{digits}f} %"
     if finding.timed and finding.interval and None not in finding.interval:
         low, high = finding.interval
         text += f" [{100 * (low or 0):+.1f}, {100 * (high or 0):+.1f}]"

@@ -161,9 +161,13 @@ def accept(gate: Gate, name: str, reason: str, ledger: Ledger, progress: Progres
 def _judged(name: str, branch: Branch, tools: Tools) -> Result:
     state, base = _state(branch.source, tools.progress), _baseline(name, branch, tools)
     fragments = tools.gate.kernel or tools.profile.kernel
-    before, after = (
-        pipeline.prepare_kernel(spec, (), fragments, tools.progress) for spec in (base, state)
-    )
+    try:
+        before = pipeline.prepare_kernel(base, (), fragments, tools.progress)
+    except BuildError as exc:
+        if base == state:
+            raise
+        raise LabError(f"the baseline does not build: {exc.what}", where=exc.where) from exc
+    after = pipeline.prepare_kernel(state, (), fragments, tools.progress)
     gate = tools.gate
     selection = Selection(gate.topologies, gate.schedulers, gate.workloads)
     cells = difference.cells(tools.profile, selection)
@@ -259,8 +263,9 @@ def _claim(branch: str, one: CellChange, tools: Tools) -> record.Claim:
 
 
 def _blame(one: CellChange) -> str:
-    """The functions that a regression is in."""
-    dearer = [change for change in one.functions if change.difference > 0][:3]
+    """The functions that a regression is in, without those that do not matter beside the first."""
+    largest = max(change.difference for change in one.functions)
+    dearer = [change for change in one.functions if change.difference > largest / 20][:3]
     return ", ".join(f"{change.function} {change.difference:+.1f}" for change in dearer)
 
 
