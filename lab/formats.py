@@ -150,13 +150,16 @@ def _claim(series: Series, claim: Claim) -> Iterator[str]:
 def _markdown_row(finding: Finding) -> str:
     conditions = "".join(f", {name}={value}" for name, value in finding.conditions.items())
     measured = _ARROW.join(number(value) for value in finding.measured)
+    seen = [f"{measured} {finding.unit}"] if measured else []
+    if finding.verdict != "HOLDS" or not measured:
+        seen.append(_text(finding.reason))
     cells = (
         _mark(finding.verdict),
         f"{finding.level} ({finding.engine})",
         f"`{finding.metric}`{conditions}",
         _text(finding.published) or "-",
         f"{_ARROW.join(finding.arms)} {finding.expected}",
-        f"{measured} {finding.unit}" if measured else _text(finding.reason),
+        "; ".join(seen),
         change(finding),
     )
     return f"| {' | '.join(cells)} |"

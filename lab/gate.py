@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from lab import cache, difference, grid, pipeline, plan, record, series, source, workload
+from lab import difference, grid, pipeline, plan, record, series, source, workload
 from lab.command import CommandError, run
 from lab.config import Model, load
 from lab.difference import METRIC, CellChange
@@ -380,7 +380,7 @@ def _series(
     return record.Series(
         name=name,
         title=f"{branch.source} against {base or branch.baseline}",
-        origin=f"gate of {cache.key(name)[:6]}",
+        origin=f"baseline: {branch.baseline}",
         tree=branch.source,
         verdict=verdict.value,
         error=error,
