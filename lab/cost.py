@@ -63,16 +63,18 @@ def changes(before: Cost, after: Cost) -> list[Change]:
 
 
 def apart(before: Sequence[Cost], after: Sequence[Cost]) -> list[Change]:
-    """Every function of which all draws before lie on one side of all draws after, by their means.
+    """Every function that the draws before and after tell apart, by their means.
 
-    The largest difference comes first. Draws differ in few functions, those that search trees and
-    lists whose shape is chance; all others cost the same in every draw. So this leaves out noise
-    that in the totals hides changes of 0.5 %.
+    They do when the two sides are farther from each other than draws of either are among
+    themselves. The largest difference comes first. Draws differ in few functions, those whose work
+    is chance (the search for a free tag, what memory is unmapped when); all others cost the same
+    in every draw. So this leaves out noise that in the totals hides changes of 0.5 %.
     """
     found = []
     for name in {name for one in (*before, *after) for name in one.kernel}:
         old, new = ([one.kernel.get(name, 0.0) for one in own] for own in (before, after))
-        if max(old) < min(new) or max(new) < min(old):
+        gap = max(min(new) - max(old), min(old) - max(new))
+        if gap > 0 and gap >= max(max(own) - min(own) for own in (old, new)):
             found.append(Change(name, statistics.fmean(old), statistics.fmean(new)))
     return sorted(found, key=lambda change: (-abs(change.difference), change.function))
 

@@ -150,7 +150,7 @@ def text(found: Sequence[CellChange], rows: int = 12) -> str:
     parts = []
     if differing:
         table = PlainTable(
-            "Kernel instructions per I/O; change: of the functions that all draws tell apart"
+            "Kernel instructions per I/O; change: of the functions that draws tell apart"
         )
         table.column("cell")
         for title in ("before", "after", "change"):

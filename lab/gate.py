@@ -33,7 +33,7 @@ from lab.store import Store, Stored
 from lab.verdict import Verdict
 
 # Half of the regression that must not pass, and more than what chance leaves of equal code when
-# only functions count that all draws tell apart (docs/gate.md).
+# only functions count that draws tell apart (docs/gate.md).
 USUAL_THRESHOLD = "0.25%"
 _LAST_GOOD = "last good"
 _MERGE_BASE = "merge-base:"
