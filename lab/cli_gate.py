@@ -119,8 +119,8 @@ def _short(text: str, folder: Path) -> str:
 def gc_command(days: float, dry_run: bool) -> None:
     """Delete what neither a baseline nor a report needs, and nothing used lately.
 
-    These are boots that no report names, and of the cache kernels, guest roots and source trees
-    with their objects. All of the cache can be made again.
+    These are boots that no report names, what a killed lab left of a run, and of the cache kernels,
+    guest roots and source trees with their objects. All of the cache can be made again.
 
     Example: lab gc --days 7 --dry-run
     """

@@ -42,6 +42,11 @@ def garbage(store: Store, ledger: Ledger, days: float) -> list[Garbage]:
         for boot in store.started_before(horizon)
         if boot not in named
     ]
+    found += [
+        _found("unfinished run", path)
+        for path in sorted((store.folder / "runs").glob("*"))
+        if path.is_dir() and path.name not in boots and _touched(path) < horizon
+    ]
     good = {boot for run in ledger.baseline_runs() for boot in boots.get(run, ())}
     needed = store.kernels_since(horizon) | {
         one.kernel for one in store.details(sorted(good)).values()

@@ -64,6 +64,17 @@ def test_old_boots_go_unless_a_report_names_them(store: Store) -> None:
     assert found(store) == {"unnamed"}
 
 
+def test_what_a_killed_lab_left_of_a_run_goes(store: Store) -> None:
+    recorded(store, "whole", "named", "k")
+    for run, age_s in (("killed", OLD), ("being-written", 60.0)):
+        half = store.folder / "runs" / run / ".run.json.123"
+        half.parent.mkdir()
+        half.write_text("{")
+        for entry in (half, half.parent):
+            os.utime(entry, (time.time() - age_s,) * 2)
+    assert found(store) == {"killed"}
+
+
 def test_kernels_stay_that_were_booted_lately_or_belong_to_a_baseline(store: Store) -> None:
     for kernel in ("good", "bad", "lately"):
         booted(store, f"boot-{kernel}", kernel, age_s=60 if kernel == "lately" else OLD)
