@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which commit of a range made a cell dearer: one boot a step, no repetition, no doubt."""
+"""Which commit of a range changed what is measured: the search, whatever measures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from lab.command import CommandError, run
 from lab.errors import LabError, UsageError
 
-# The value of a commit in instructions per I/O; None when it does not build or boot.
+# The value of a commit; None when it does not build or boot, or cannot be decided.
 Measure = Callable[[str], float | None]
 
 
@@ -59,10 +59,10 @@ def commits(repository: Path, good: str, bad: str) -> list[str]:
 
 
 def search(line: Sequence[str], measure: Measure) -> Found:
-    """Find the first of line's commits that costs more than its first does.
+    """Find the first of line's commits that is like its last and not like its first.
 
     A commit is bad when its value is nearer to that of the last commit than to that of the first.
-    Raises LabError when the ends cannot be measured or the last is not dearer.
+    Raises LabError when the ends cannot be measured or have one value.
     """
     steps: list[Step] = []
 
@@ -75,8 +75,8 @@ def search(line: Sequence[str], measure: Measure) -> Found:
     if good is None or bad is None:
         end = "good" if good is None else "bad"
         raise LabError(f"the {end} end cannot be measured: it does not build or boot")
-    if bad <= good:
-        raise LabError(f"nothing to find: {good:.2f} at the good end, {bad:.2f} at the bad one")
+    if bad == good:
+        raise LabError(f"nothing to find: {good:.2f} at both ends")
     low, high = 0, len(line) - 1
     skipped: set[int] = set()
     while (place := _next(low, high, skipped)) is not None:
@@ -93,7 +93,7 @@ def search(line: Sequence[str], measure: Measure) -> Found:
 
 def is_bad(good: float, bad: float, value: float) -> bool:
     """Whether a value is nearer to the bad end's than to the good end's."""
-    return value > (good + bad) / 2
+    return abs(value - bad) < abs(value - good)
 
 
 def _next(low: int, high: int, skipped: set[int]) -> int | None:

@@ -280,9 +280,9 @@ def _value(text: str) -> Value:
 
 
 def main() -> None:
-    """Run the command line and exit with the code that DESIGN and --help promise."""
+    """Run the command line and exit with the code that --help promises."""
     try:
-        status = lab.main(standalone_mode=False)
+        status = lab.main(prog_name="lab", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)
     except click.ClickException as exc:
         exc.show()

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import time
-from functools import cached_property
 from pathlib import Path
 
 import click
@@ -19,21 +17,20 @@ from lab import (
     gate,
     mbox,
     options,
-    pipeline,
     profile,
     record,
     recorder,
     trial,
+    yardstick,
 )
+from lab.bisect import Found
 from lab.cli_series import judged
-from lab.errors import BuildError, LabError
-from lab.kernel import Kernel
-from lab.plan import Cell, Selection
+from lab.errors import UsageError
+from lab.plan import Selection
 from lab.progress import Progress, duration
-from lab.qemu import Engine
-from lab.runner import Bench
 from lab.store import Store
 from lab.trial import Subject
+from lab.yardstick import Tree, Yardstick
 
 _REFUTED = 1
 _SKIP = 125  # what `git bisect run` takes for "cannot be judged"
@@ -98,10 +95,15 @@ def try_(
 @click.argument("bad")
 @click.option(
     "--cell",
-    required=True,
     metavar="TOPOLOGY/SCHEDULER/WORKLOAD",
-    help="What became dearer, such as nullb_mq/none/randread_burst.",
+    help="What became worse, such as nullb_mq/none/randread_burst.",
 )
+@click.option(
+    "--claim",
+    metavar="SERIES/CLAIM[/METRIC]",
+    help="Measure what this claim is about, such as sq_batch_dispatch/deadline_lock.",
+)
+@click.option("--timed", is_flag=True, help="By host time, even where the exact engine could.")
 @click.option(
     "--repo",
     default=Path(),
@@ -110,10 +112,9 @@ def try_(
 )
 @click.option(
     "--threshold",
-    default=100 * gate.fraction(gate.USUAL_THRESHOLD),
-    show_default=True,
     type=click.FloatRange(0),
-    help="Per cent by which the ends must differ.",
+    help="Per cent by which the ends must differ. "
+    f"[default: {gate.USUAL_THRESHOLD} for a cost, {gate.USUAL_TIME} for counters and host time]",
 )
 @click.option(
     "--here",
@@ -125,125 +126,65 @@ def try_(
 def bisect_command(
     good: str,
     bad: str,
-    cell: str,
+    cell: str | None,
+    claim: str | None,
+    timed: bool,
     repo: Path,
-    threshold: float,
+    threshold: float | None,
     here: bool,
     fragments: tuple[str, ...],
     profile_name: str,
 ) -> int:
-    """Find the commit that made an I/O dearer, by the exact engine: one boot a step.
+    """Find the commit that made an I/O dearer, or changed what a claim measures.
 
-    GOOD and BAD are commits of a git tree; those between that do not build or boot are skipped.
-    With --here it is a command for `git bisect run`.
+    The exact engine decides with one boot a step where it can: for fio on disks that live in the
+    guest, and for what is counted. Else commits are booted in pairs with the good end until it is
+    clear what they are. GOOD and BAD are commits of a git tree; those between that do not build or
+    boot are skipped. With --here it is a command for `git bisect run`.
 
     Examples: lab bisect v6.12 HEAD --cell nullb_mq/none/randread_burst;
+    lab bisect v6.12 HEAD --claim sq_batch_dispatch/deadline_lock;
     git bisect run lab bisect v6.12 mine --cell nullb_mq/none/randread_burst --here
     """
-    progress, store, chosen = Progress(), Store(), profile.get(profile_name)
-    own = gate.parse_cell(cell, chosen, Engine.ICOUNT)
+    if bool(cell) == bool(claim):
+        raise UsageError("what is to be measured?", hint="give either --cell or --claim")
+    chosen, progress, started = profile.get(profile_name), Progress(), time.monotonic()
     line = bisect.commits(repo, good, bad)
-    steps = _Steps(repo, own, fragments or chosen.kernel, store, progress)
-    started = time.monotonic()
-    steps.compare(line[0], line[-1], threshold / 100)
+    tree = Tree(repo, chosen, fragments or chosen.kernel, Store(), progress)
+    limit = None if threshold is None else threshold / 100
+    make = yardstick.of_cell if cell else yardstick.of_claim
+    own = make(cell or claim or "", tree, limit, yardstick.decisions(line), timed=timed)
+    own.compare(line[0], line[-1])
+
+    def value(commit: str) -> float | None:
+        progress.say(bisect.subject(repo, commit))
+        found = own.value(commit)
+        if found is not None:
+            progress.say(f"    {own.shown(found)}")
+        return found
+
     if here:
-        low, high, value = (steps.value(commit) for commit in (line[0], line[-1], "HEAD"))
-        if low is None or high is None or value is None:
+        low, high, present = (value(commit) for commit in (line[0], line[-1], "HEAD"))
+        if low is None or high is None or present is None:
             return _SKIP
-        return int(bisect.is_bad(low, high, value))
-    found = bisect.search(line, steps.value)
-    click.echo(f"\n{_steps_text(found, line)}")
+        return int(bisect.is_bad(low, high, present))
+    found = bisect.search(line, value)
+    click.echo(f"\n{_steps_text(found, line, own)}")
     click.echo(
-        f"{len(found.steps)} commits looked at of {len(line)}, {steps.builds} kernels built, "
+        f"{len(found.steps)} commits looked at of {len(line)}, {len(tree.built)} kernels, "
         f"{duration(time.monotonic() - started)}"
     )
     for suspect in found.suspects:
         click.echo(bisect.subject(repo, suspect))
     if len(found.suspects) == 1:
-        pair = (steps.kernel(found.last_good), steps.kernel(found.suspects[0]))
-        changed = difference.measure(steps.bench, pair, [own], store, progress)
-        click.echo(f"\n{difference.text(changed)}")
+        click.echo(f"\n{own.conclusion(found.last_good, found.suspects[0])}")
     return 0
 
 
-class _Steps:
-    """Builds and measures the commits of a bisection.
-
-    The value of a commit is what an I/O costs in those functions that tell the two ends apart: one
-    boot is enough, for the functions in which draws differ are not among them.
-    """
-
-    def __init__(
-        self,
-        repository: Path,
-        cell: Cell,
-        fragments: tuple[str, ...],
-        store: Store,
-        progress: Progress,
-    ) -> None:
-        self._repository = repository.absolute()
-        self._cell = cell
-        self._fragments = fragments
-        self._store = store
-        self._progress = progress
-        self._functions: frozenset[str] = frozenset()
-        self.builds = 0
-
-    @cached_property
-    def bench(self) -> Bench:
-        """Guest and engines, proved with the kernel that the profile names."""
-        chosen = profile.get("quick")
-        return pipeline.prepare(chosen.tree, (), chosen.kernel, self._progress)
-
-    def kernel(self, commit: str) -> Kernel:
-        """The kernel of a commit."""
-        spec = f"git:{self._repository}@{commit}"
-        return pipeline.prepare_kernel(spec, (), self._fragments, self._progress)
-
-    def compare(self, good: str, bad: str, threshold: float) -> None:
-        """Find the functions in which the bad end is dearer.
-
-        Raises LabError when an end fails, or they differ by less than threshold, a fraction.
-        """
-        pair = (self.kernel(good), self.kernel(bad))
-        ends = difference.measure(self.bench, pair, [self._cell], self._store, self._progress)
-        _, failed = difference.failures(ends)
-        difference.require_sound_base(ends)
-        change = ends[0].change
-        if failed or change is None or change <= threshold:
-            shown = "it fails" if change is None else f"{100 * change:+.3f} %"
-            raise LabError(
-                f"nothing to find: the bad end against the good one: {shown}",
-                hint=f"the bad end must be dearer by more than {100 * threshold:g} %",
-            )
-        self._functions = frozenset(one.function for one in ends[0].functions)
-
-    def value(self, commit: str) -> float | None:
-        """Instructions per I/O of a commit where the ends differ; None when it does not work."""
-        self._progress.say(bisect.subject(self._repository, commit))
-        try:
-            kernel = self.kernel(commit)
-            self.builds += 1
-        except BuildError as exc:
-            self._progress.say(f"    skipped: {exc.brief}")
-            return None
-        found = difference.measure(
-            self.bench, (kernel, kernel), [self._cell], self._store, self._progress
-        )
-        boots = found[0].after.boots
-        known = self._store.cost(boots[0].id) if boots else None
-        if known is None:
-            self._progress.say("    skipped: it fails")
-            return None
-        value = math.fsum(known.kernel.get(name, 0.0) for name in self._functions)
-        self._progress.say(f"    {value:,.2f} insns/I/O in {len(self._functions)} functions")
-        return value
-
-
-def _steps_text(found: bisect.Found, line: list[str]) -> str:
+def _steps_text(found: Found, line: list[str], own: Yardstick) -> str:
     lines = []
     for number, step in enumerate(found.steps, start=1):
-        shown = "skipped" if step.value is None else f"{step.value:,.2f} insns/I/O"
+        shown = "skipped" if step.value is None else own.shown(step.value)
         if step.value is not None:
             shown += ", bad" if bisect.is_bad(found.good, found.bad, step.value) else ", good"
         lines.append(

@@ -35,6 +35,8 @@ from lab.verdict import Verdict
 # Half of the regression that must not pass, and more than what chance leaves of equal code when
 # only functions count that draws tell apart (docs/gate.md).
 USUAL_THRESHOLD = "0.25%"
+# Of host time: less would need more rounds than a night has.
+USUAL_TIME = "5%"
 _LAST_GOOD = "last good"
 _MERGE_BASE = "merge-base:"
 # Of a cell's own history: this many standard deviations are noise.
@@ -66,7 +68,7 @@ class Gate(Model):
     wall_clock: tuple[str, ...] = Field(
         default=(), description="cells TOPOLOGY/SCHEDULER/WORKLOAD to be judged by host time, too"
     )
-    wall_clock_threshold: str = "5%"
+    wall_clock_threshold: str = USUAL_TIME
     branches: dict[str, Branch] = Field(min_length=1)
 
     @property

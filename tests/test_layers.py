@@ -26,8 +26,8 @@ ROWS = {
         "store ledger table scoreboard record recorder grid compare formats ci_formats plot report"
     ),
     "top": (
-        "runner pipeline judge commits control difference trial gate gc bench pytest_plugin options"
-        " cli_report cli_series cli_try cli_gate cli"
+        "runner pipeline judge commits control difference trial gate yardstick gc bench"
+        " pytest_plugin options cli_report cli_series cli_try cli_gate cli"
     ),
 }
 ORDER = " ".join(ROWS.values()).split()
