@@ -308,7 +308,7 @@ def of_claim(
             hint="choose another claim, metric or profile",
         )
     first = found[0]
-    cell, metric = replace(first.cells[-1], arm=""), first.expectation.metric
+    cell, metric = replace(first.cells[-1], arm="stock"), first.expectation.metric
     if first.level is Level.COST:
         return ByFunction(tree, cell, _or(threshold, gate.USUAL_THRESHOLD))
     if first.level is Level.MECHANISM:
