@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import statistics
 import sys
 import time
 import uuid
@@ -159,19 +160,22 @@ class Recorder:
         return len(self._cells) - 1
 
     def cost(self, claim: str, places: tuple[int, int]) -> None:
-        """Note what an I/O costs by function in two cells, where that was counted."""
+        """Note the functions whose cost for an I/O tells two cells apart, where it was counted."""
         cells = [self._cells[place] for place in places]
-        before, after = (self._store.cost(cell.boots[-1].id) for cell in cells)
-        if before is None or after is None:
+        sides = [
+            [one for boot in cell.boots if (one := self._store.cost(boot.id))] for cell in cells
+        ]
+        changed = cost.apart(*sides)[:_FUNCTIONS] if all(sides) else []
+        if not changed:
             return
-        changed = cost.changes(before, after)[:_FUNCTIONS]
+        before, after = (statistics.fmean(one.kernel_total for one in own) for own in sides)
         self._costs.append(
             record.CostDifference(
                 claim=claim,
                 arms=(cells[0].arm, cells[1].arm),
                 cells=places,
                 functions=tuple((c.function, c.before, c.after) for c in changed),
-                totals=(before.kernel_total, after.kernel_total),
+                totals=(before, after),
             )
         )
 
