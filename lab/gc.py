@@ -65,6 +65,7 @@ def delete(found: list[Garbage], store: Store) -> None:
     store.forget([one.path.name for one in found if one.kind == "boot"])
     for one in found:
         cache.remove(one.path)
+    store.sweep()
 
 
 def _boots(run: record.Run) -> Iterator[str]:

@@ -10,7 +10,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ CREATE TABLE IF NOT EXISTS samples (
     PRIMARY KEY (boot, metric)
 );
 """
+
+_READ_ONLY = 0o444
 
 
 @dataclass(frozen=True)
@@ -203,9 +205,10 @@ class Store:
         outcome: str = "ok",
         reason: str = "",
     ) -> None:
-        """Write down a boot that ended, well or not."""
+        """Write down a boot that ended, well or not; from then on its files do not change."""
         facts = dict(sample.facts) if sample else {}
         with cache.disk_space_matters(self.folder), self._connection() as connection:
+            self._file(self.boot_folder(identity))
             connection.execute(
                 "INSERT INTO boots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
@@ -219,6 +222,32 @@ class Store:
                     "INSERT INTO samples VALUES (?, ?, ?, ?)",
                     [(identity, m, value, sample.units[m]) for m, value in sample.values.items()],
                 )
+
+    def _file(self, folder: Path) -> None:
+        """Keep a boot's files below objects/ by SHA-256, and one file for all boots that agree.
+
+        What lies in the boot's folder are hard links to them. Exact boots agree in megabytes. Where
+        a file system has no hard links, or no more of them, files stay as they are.
+        """
+        for path in folder.glob("*"):
+            if path.is_symlink() or not path.is_file() or not path.stat().st_size:
+                continue
+            path.chmod(_READ_ONLY)
+            digest = cache.file_hash(path)
+            kept = cache.make_folder(self.folder / "objects" / digest[:2]) / digest
+            with suppress(OSError):
+                try:
+                    kept.hardlink_to(path)
+                except FileExistsError:
+                    aside = path.with_name(f".{path.name}")
+                    aside.hardlink_to(kept)
+                    aside.replace(path)
+
+    def sweep(self) -> None:
+        """Delete the files that no boot has any more."""
+        for path in (self.folder / "objects").glob("*/*"):
+            if path.stat().st_nlink == 1:
+                path.unlink()
 
     def started_before(self, horizon: float) -> list[str]:
         """The ids of all boots that started before a time in seconds since 1970, however ended."""

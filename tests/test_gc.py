@@ -107,6 +107,7 @@ def test_what_is_deleted_is_gone_and_the_rest_is_whole(store: Store) -> None:
     gc.delete(garbage, store)
     assert not kernel.exists()
     assert not store.boot_folder("unnamed").exists()
+    assert len(list(store.folder.glob("objects/*/*"))) == 1
     assert store.finished("unnamed") == []
     assert len(store.finished("recent")) == 1
     assert gc.garbage(store, ledger, 30) == []

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lab import cache
 from lab.measure import Sample
 from lab.plan import Cell
 from lab.qemu import Engine
@@ -201,3 +202,49 @@ def test_results_from_before_there_were_rounds_are_kept_and_usable(store: Store)
     add_to_round(again, "1", "key")
     assert again.in_rounds("key").keys() == {"", "1"}
     assert len(Store(store.folder).finished("key")) == 2
+
+
+def booted(store: Store, **files: bytes) -> Path:
+    """The folder of a boot that left these files and was written down."""
+    identity = store.new_boot()
+    folder = store.boot_folder(identity)
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    store.add(identity, CELL, ORIGIN, time.time(), sample())
+    return folder
+
+
+def kept(store: Store) -> set[bytes]:
+    return {path.read_bytes() for path in (store.folder / "objects").glob("*/*")}
+
+
+def test_equal_files_of_boots_are_one_file_named_by_its_content(store: Store) -> None:
+    one, other = (booted(store, insns=b"same", log=bytes([n]), empty=b"") for n in (1, 2))
+    assert (one / "insns").samefile(other / "insns")
+    assert not (one / "empty").samefile(other / "empty")
+    assert [(boot / "log").read_bytes() for boot in (one, other)] == [b"\1", b"\2"]
+    assert sorted(path.name for path in other.iterdir()) == ["empty", "insns", "log"]
+    for path in (store.folder / "objects").glob("*/*"):
+        assert path.name == cache.file_hash(path)
+
+
+def test_files_go_with_the_last_boot_that_has_them(store: Store) -> None:
+    one, other = (booted(store, insns=b"same", log=bytes([n])) for n in (1, 2))
+    cache.remove(one)
+    store.sweep()
+    assert kept(store) == {b"same", b"\2"}
+    cache.remove(other)
+    store.sweep()
+    assert kept(store) == set()
+
+
+def test_files_stay_where_there_are_no_hard_links(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    assert (booted(store, insns=b"same") / "insns").read_bytes() == b"same"
+    assert kept(store) == set()
