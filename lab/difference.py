@@ -52,18 +52,22 @@ class CellChange:
         return math.fsum(change.difference for change in self.functions) / before
 
 
-def cells(profile: Profile, selection: Selection) -> list[Cell]:
-    """The cells of a profile that the exact engine gives a cost for, to the last digit.
+def has_exact_cost(cell: Cell) -> bool:
+    """Whether the exact engine gives a cell's cost to the last digit.
 
-    Those are fio's jobs on disks that live in the guest: QEMU's own devices answer at a time that
-    depends on the host. Raises UsageError when the selection leaves none.
+    It does for fio's jobs on disks that live in the guest: QEMU's own devices answer at a time that
+    depends on the host.
+    """
+    return workload.get(cell.workload).tool == "fio" and not topology.get(cell.topology).drive
+
+
+def cells(profile: Profile, selection: Selection) -> list[Cell]:
+    """The cells of a profile that have an exact cost.
+
+    Raises UsageError when the selection leaves none.
     """
     every = plan.cells(profile, selection, Engine.ICOUNT)
-    found = [
-        cell
-        for cell in every
-        if workload.get(cell.workload).tool == "fio" and not topology.get(cell.topology).drive
-    ]
+    found = [cell for cell in every if has_exact_cost(cell)]
     if not found:
         raise UsageError(
             "the exact engine gives no cost for what is selected",

@@ -28,8 +28,8 @@ from lab.progress import Progress
 from lab.qemu import Engine
 from lab.recorder import Recorder
 from lab.runner import Bench, Runner, Task
-from lab.stats import Interval, Paired, paired
-from lab.store import Store, Stored
+from lab.stats import Interval
+from lab.store import Store
 from lab.verdict import Verdict
 
 # Half of the regression that must not pass, and more than what chance leaves of equal code when
@@ -283,7 +283,7 @@ def _timed(text: str, kernels: tuple[Kernel, Kernel], tools: Tools) -> record.Cl
     with pipeline.measuring(bench, tools.store, tools.progress, sealed=False, timed=True):
         runner = Runner(bench, tools.store, tools.progress)
         rounds = runner.rounds(tasks, profile.rounds)
-        first = _pairs(rounds.boots, metric, slice(0, profile.rounds))
+        first = rounds.paired(metric, slice(0, profile.rounds))
         suspicious = first is not None and first.interval(profile.alpha).within(slower)
         if suspicious:
             tools.progress.say("    slower: rounds are run again to confirm it")
@@ -292,7 +292,7 @@ def _timed(text: str, kernels: tuple[Kernel, Kernel], tools: Tools) -> record.Cl
         recorder.place(task.cell, tuple(boot.id for boot in rounds.boots[task.cell.arm]))
         for task in tasks
     )
-    second = _pairs(rounds.boots, metric, slice(profile.rounds, None))
+    second = rounds.paired(metric, slice(profile.rounds, None))
     confirmed = suspicious and second is not None and second.interval(profile.alpha).within(slower)
     shown = second if second else first
     if rounds.error:
@@ -339,11 +339,6 @@ def _bound_text(slower: Interval) -> str:
     if slower.low == -1.0:
         return f">= {100 * slower.high:+.2f}%"
     return f"<= {100 * slower.low:+.2f}%"
-
-
-def _pairs(boots: Mapping[str, Sequence[Stored]], metric: str, part: slice) -> Paired | None:
-    before, after = ([boot.values[metric] for boot in own[part]] for own in boots.values())
-    return paired(before, after) if before and len(before) == len(after) else None
 
 
 def parse_cell(text: str, profile: Profile, engine: Engine) -> Cell:

@@ -266,8 +266,9 @@ def _counts(run: Run) -> dict[str, int]:
 
 def _commands(run: Run) -> list[str]:
     """What to type to see the same: the command, and that of each of the project's series alone."""
-    known = [own.name for own in run.series if own.name in series.known()]
-    return [run.command, *(f"make lab-run SERIES={name}" for name in known)]
+    known = series.known()
+    alone = [f"make lab-run SERIES={own.name}" for own in run.series if own.name in known]
+    return [run.command, *alone]
 
 
 def _mean(values: Sequence[float]) -> float | None:

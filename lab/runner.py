@@ -22,6 +22,7 @@ from lab.kernel import Kernel
 from lab.measure import Sample
 from lab.plan import Cell
 from lab.progress import Progress, duration
+from lab.stats import Paired, paired
 from lab.store import Provenance, Store, Stored
 from lab.table import Outcome, headline, number
 from lab.turns import Seat, Turns
@@ -71,6 +72,11 @@ class Rounds:
     def complete(self) -> int:
         """How many rounds have a boot of every arm."""
         return min(len(boots) for boots in self.boots.values())
+
+    def paired(self, metric: str, part: slice) -> Paired | None:
+        """A metric of both arms in a part of the rounds; None when that is empty or not whole."""
+        before, after = ([boot.values[metric] for boot in own[part]] for own in self.boots.values())
+        return paired(before, after) if before and len(before) == len(after) else None
 
 
 class Runner:

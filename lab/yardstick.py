@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from lab import counters, difference, gate, pipeline, question, series, topology, workload
+from lab import counters, difference, gate, pipeline, question, series, workload
 from lab.errors import BuildError, LabError, UsageError, nearest
 from lab.grid import higher_is_better
 from lab.judge import INSTRUMENT
@@ -25,7 +25,7 @@ from lab.progress import Progress
 from lab.qemu import Engine
 from lab.question import Level, Question
 from lab.runner import Bench, Rounds, Runner, Task
-from lab.stats import Paired, paired
+from lab.stats import Paired
 from lab.store import Store
 
 # A decision by host time is made after the fewest rounds that could decide it, or after twice that.
@@ -91,13 +91,16 @@ class Yardstick(ABC):
             self._tree.progress.say(f"    skipped: {exc.brief}")
             return None
 
-    def _require_change(self, good: float | None, bad: float | None, change: float) -> None:
-        """Raise LabError unless both ends have a value and differ by the threshold."""
-        limit = f"{100 * self._threshold:g} %"
+    def _require_measured(self, good: float | None, bad: float | None) -> None:
+        """Raise LabError unless both ends have a value."""
         for end, value in (("good", good), ("bad", bad)):
             if value is None:
                 raise LabError(f"the {end} end cannot be measured: it does not build or boot")
+
+    def _require_change(self, change: float) -> None:
+        """Raise LabError unless the bad end is worse by more than the threshold."""
         if not change > self._threshold:
+            limit = f"{100 * self._threshold:g} %"
             raise LabError(
                 f"nothing to find: the bad end is worse by {100 * change:+.3f} %",
                 hint=f"the ends must differ by more than {limit} (--threshold)",
@@ -117,8 +120,8 @@ class ByFunction(Yardstick):
         pair = (self._tree.kernel(good), self._tree.kernel(bad))
         (ends,) = self._measured(pair)
         difference.require_sound_base([ends])
-        values = [side.value(difference.METRIC) for side in (ends.before, ends.after)]
-        self._require_change(values[0], values[1], ends.change or 0.0)
+        self._require_measured(*ends.values)
+        self._require_change(ends.change or 0.0)
         self._functions = frozenset(one.function for one in ends.functions)
 
     def value(self, commit: str) -> float | None:
@@ -155,10 +158,9 @@ class ByCounter(Yardstick):
     def compare(self, good: str, bad: str) -> None:
         """Count at both ends; either may count more."""
         values = self.value(good), self.value(bad)
-        largest = max((abs(value) for value in values if value is not None), default=0.0)
-        known = [value for value in values if value is not None]
-        change = (max(known) - min(known)) / largest if largest else 0.0
-        self._require_change(*values, change)
+        self._require_measured(*values)
+        low, high = sorted(value or 0.0 for value in values)
+        self._require_change((high - low) / high if high else 0.0)
 
     def value(self, commit: str) -> float | None:
         """The counter of a commit."""
@@ -206,7 +208,7 @@ class ByTime(Yardstick):
                 hint="a profile with longer runs tells smaller differences",
             )
         sign = -1 if higher_is_better(self._metric) else 1
-        self._require_change(1.0, 1.0, sign * found.change)
+        self._require_change(sign * found.change)
         self._bad, self._whole = bad, math.log1p(found.change)
 
     def value(self, commit: str) -> float | None:
@@ -241,24 +243,14 @@ class ByTime(Yardstick):
                 if rounds.error:
                     self._broken(rounds)
                     return None
-                found = self._pairs(rounds, look * self._fewest)
-                if found is None:
+                found = rounds.paired(self._metric, slice(look * self._fewest))
+                if found is None or found.pairs < look * self._fewest:
                     break
                 interval = found.interval(self._alpha)
                 if not interval.low <= math.expm1(middle) <= interval.high:
                     return found
         tree.progress.say("    skipped: the host is too noisy to tell")
         return None
-
-    def _pairs(self, rounds: Rounds, wanted: int) -> Paired | None:
-        """The first wanted rounds as pairs; None when the host disturbed too many."""
-        if rounds.complete < wanted:
-            return None
-        good, other = (
-            [boot.values[self._metric] for boot in rounds.boots[arm][:wanted]]
-            for arm in (_GOOD, _OTHER)
-        )
-        return paired(good, other)
 
     def _broken(self, rounds: Rounds) -> None:
         """Say that a commit fails. Raises LabError when it is one of the ends."""
@@ -277,11 +269,11 @@ def of_cell(
     threshold is a fraction; None stands for the gate's. Raises UsageError for what is no cell.
     """
     exact = gate.parse_cell(text, tree.profile, Engine.ICOUNT)
-    work = workload.get(exact.workload)
-    if not timed and work.tool == "fio" and not topology.get(exact.topology).drive:
+    if not timed and difference.has_exact_cost(exact):
         return ByFunction(tree, exact, _or(threshold, gate.USUAL_THRESHOLD))
     cell = gate.parse_cell(text, tree.profile, tree.bench.host.best_wall_clock())
-    return ByTime(tree, cell, _or(threshold, gate.USUAL_TIME), work.metric, decisions)
+    metric = workload.get(cell.workload).metric
+    return ByTime(tree, cell, _or(threshold, gate.USUAL_TIME), metric, decisions)
 
 
 def of_claim(

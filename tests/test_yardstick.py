@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from lab.qemu import Engine
 from lab.runner import Bench, Rounds, Runner, Task
 from lab.store import Store, Stored
 from lab.table import Outcome
-from lab.yardstick import ByCounter, ByFunction, ByTime, Tree
+from lab.yardstick import ByCounter, ByFunction, ByTime, Tree, Yardstick
 
 CELL = Cell("raid64", "bfq", "seqread_streams", (), Engine.TCG)
 COUNTED = replace(CELL, engine=Engine.ICOUNT, counters=("lock_acquisitions",))
@@ -180,32 +180,26 @@ def test_counters_may_differ_in_either_direction(fake: Fake) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "timed", "kind"),
+    ("make", "text", "timed", "kind"),
     [
-        ("nullb_mq/none/randread_burst", False, ByFunction),
-        ("nullb_mq/none/randread_burst", True, ByTime),
-        ("megasas/bfq/randread_burst", False, ByTime),
-        ("raid64/bfq/dbench_xfs", False, ByTime),
+        (yardstick.of_cell, "nullb_mq/none/randread_burst", False, ByFunction),
+        (yardstick.of_cell, "nullb_mq/none/randread_burst", True, ByTime),
+        (yardstick.of_cell, "megasas/bfq/randread_burst", False, ByTime),
+        (yardstick.of_cell, "raid64/bfq/dbench_xfs", False, ByTime),
+        (yardstick.of_claim, "sq_batch_dispatch/deadline_lock", False, ByCounter),
+        (
+            yardstick.of_claim,
+            "sq_batch_dispatch/deadline_lock/kernel_insns_per_io",
+            False,
+            ByFunction,
+        ),
+        (yardstick.of_claim, "bfq_burst_merge/randread_throughput", True, ByTime),
     ],
 )
-def test_a_cell_is_measured_exactly_where_that_can_be(
-    fake: Fake, cell: str, timed: bool, kind: type
+def test_cells_and_claims_are_measured_exactly_where_that_can_be(
+    fake: Fake, make: Callable[..., Yardstick], text: str, timed: bool, kind: type
 ) -> None:
-    assert type(yardstick.of_cell(cell, fake.tree, None, 5, timed=timed)) is kind
-
-
-@pytest.mark.parametrize(
-    ("claim", "timed", "kind"),
-    [
-        ("sq_batch_dispatch/deadline_lock", False, ByCounter),
-        ("sq_batch_dispatch/deadline_lock/kernel_insns_per_io", False, ByFunction),
-        ("bfq_burst_merge/randread_throughput", True, ByTime),
-    ],
-)
-def test_a_claim_is_measured_by_what_it_expects(
-    fake: Fake, claim: str, timed: bool, kind: type
-) -> None:
-    assert type(yardstick.of_claim(claim, fake.tree, None, 5, timed=timed)) is kind
+    assert type(make(text, fake.tree, None, 5, timed=timed)) is kind
 
 
 @pytest.mark.parametrize(
