@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from lab import cache, console, contention, madt, qemu
+from lab import cache, console, contention, lapic, madt, qemu
 from lab.channel import Reader, Record
 from lab.command import Process, paste, supervised, tail_of_file
 from lab.errors import GuestError
 from lab.qemu import Machine
 from lab.turns import Seat
 
-# QEMU itself can fail: seen, once in some 200 boots under multi-threaded TCG, an assertion in
-# iotlb_to_section. That says nothing of the kernel, so such a guest is booted again.
+# Under multi-threaded TCG QEMU itself can fail: it ends on an assertion in iotlb_to_section, or it
+# loses an interrupt (lab/lapic.py). That says nothing of the kernel: such a guest is booted again.
+QEMU_FAILURES = ("died", "lost")
 ATTEMPTS = 3
 # The phase in which a guest is measured, and so the one in which the host must not disturb it.
 MEASURED = "workload"
@@ -84,6 +85,7 @@ class _Watch:
     outputs: dict[str, str] = field(default_factory=dict)
     failure: Record | None = None
     ended: bool = False
+    lost: str = ""
 
     def take(self, record: Record) -> None:
         if record.kind == "phase":
@@ -129,9 +131,9 @@ def run(
     With a seat the guest is measured by turns with others, and its deadline is of its own time.
 
     Raises GuestError: ``panic`` when the kernel died, ``hang`` when it is stuck or a phase passed
-    its deadline, ``failed`` when a step failed, ``died`` when QEMU ended by itself, ``garbled``
-    when the result channel holds no records. Console and command line stay in machine.folder in
-    any case.
+    its deadline, ``failed`` when a step failed, ``died`` when QEMU ended by itself, ``lost`` when
+    it lost an interrupt of the guest, ``garbled`` when the result channel holds no records. Console
+    and command line stay in machine.folder in any case.
     """
     folder = cache.make_folder(machine.folder)
     with cache.disk_space_matters(folder):
@@ -152,12 +154,12 @@ def run(
 
 
 def steadily(call: Callable[[], T]) -> T:
-    """Call what boots a guest; again, ATTEMPTS times in all, when QEMU ended by itself."""
+    """Call what boots a guest; again, ATTEMPTS times in all, when it was QEMU that failed."""
     for _ in range(ATTEMPTS - 1):
         try:
             return call()
         except GuestError as exc:
-            if exc.outcome != "died":
+            if exc.outcome not in QEMU_FAILURES:
                 raise
     return call()
 
@@ -203,25 +205,32 @@ def _follow(
     observe: Callable[[str], None],
     seat: Seat | None,
 ) -> None:
-    """Read records until the guest is done, gone or late."""
-    reader = Reader()
+    """Read records until the guest is done, gone, late or found to lack an interrupt."""
+    reader, examined = Reader(), machine.engine.sealed
     with machine.results.open("rb") as stream:
         while not watch.done:
             alive = guest.poll() is None
             for record in reader.feed(stream.read()):
                 watch.take(record)
+            late = _late(watch, orders, seat)
+            # Once before it is measured, when the monitor is not yet its seat's.
+            if not examined and alive and not watch.done and (late or watch.phase == MEASURED):
+                examined, watch.lost = True, lapic.lost_interrupt(machine.monitor)
             if seat:
                 measured = watch.phase == MEASURED and not watch.done
                 seat.follow(guest, machine.monitor, measured=measured)
             watch.listen()
             observe(watch.phase)
-            if not alive:
-                return
-            allowed = orders.deadlines_s.get(watch.phase, orders.deadlines_s["boot"])
-            own = seat.ran_s if seat else None
-            if (time.monotonic() - watch.since if own is None else own) > allowed:
+            if late or watch.lost or not alive:
                 return
             time.sleep(_POLL_S)
+
+
+def _late(watch: _Watch, orders: Orders, seat: Seat | None) -> bool:
+    """Whether the guest's phase has passed its deadline."""
+    allowed = orders.deadlines_s.get(watch.phase, orders.deadlines_s["boot"])
+    own = seat.ran_s if seat else None
+    return (time.monotonic() - watch.since if own is None else own) > allowed
 
 
 def _judge(machine: Machine, watch: _Watch, alive: bool) -> None:
@@ -230,8 +239,16 @@ def _judge(machine: Machine, watch: _Watch, alive: bool) -> None:
         return
     text = machine.console.read_text(errors="replace") if machine.console.exists() else ""
     where = str(machine.console)
-    if cause := console.death(text):
-        outcome, fate = ("hang", "is stuck") if console.is_hang(cause) else ("panic", "died")
+    cause = console.death(text)
+    stuck = cause is None or console.is_hang(cause)
+    if watch.lost and stuck:
+        raise GuestError(
+            "lost",
+            f"QEMU lost an interrupt of the guest in phase {watch.phase}: {watch.lost}",
+            where=where,
+        )
+    if cause:
+        outcome, fate = ("hang", "is stuck") if stuck else ("panic", "died")
         raise GuestError(
             outcome, f"the guest's kernel {fate} in phase {watch.phase}: {cause}", where=where
         )

@@ -50,8 +50,8 @@ class BuildError(LabError):
 class GuestError(LabError):
     """A guest that did not do its work.
 
-    outcome is one word for reports: ``panic``, ``hang``, ``mismatch``, ``failed``, ``garbled``
-    or ``died``.
+    outcome is one word for reports: ``panic``, ``hang``, ``mismatch``, ``failed``, ``garbled``,
+    ``died`` or ``lost``.
     """
 
     def __init__(self, outcome: str, what: str, *, where: str = "", hint: str = "") -> None:

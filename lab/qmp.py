@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""QEMU's monitor protocol, as far as stopping and resuming a guest goes."""
+"""QEMU's monitor protocol, as far as stopping, resuming and examining a guest goes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 _TIMEOUT_S = 20.0
@@ -33,6 +34,11 @@ class Monitor:
         """Let the guest run on."""
         self._command("cont")
 
+    def ask(self, question: str) -> str:
+        """What QEMU prints of the guest for one of its ``info`` commands; nothing if it is gone."""
+        answer = self._command("human-monitor-command", {"command-line": f"info {question}"})
+        return answer if isinstance(answer, str) else ""
+
     def close(self) -> None:
         """Hang up; the guest stays as it is."""
         with contextlib.suppress(OSError):
@@ -47,10 +53,13 @@ class Monitor:
         finally:
             os.close(folder)
 
-    def _command(self, name: str) -> None:
+    def _command(self, name: str, arguments: Mapping[str, str] | None = None) -> object:
+        """Give a command and return its answer; None when there is none."""
         with contextlib.suppress(OSError, ValueError):
-            self._stream.write(json.dumps({"execute": name}) + "\n")
+            order = {"execute": name, "arguments": dict(arguments or {})}
+            self._stream.write(json.dumps(order) + "\n")
             self._stream.flush()
             while line := self._stream.readline():
-                if not {"return", "error"}.isdisjoint(json.loads(line)):
-                    return
+                if not {"return", "error"}.isdisjoint(message := json.loads(line)):
+                    return message.get("return")
+        return None

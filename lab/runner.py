@@ -14,7 +14,7 @@ from threading import Event
 from typing import TypeVar
 
 from lab import contention, host, measure
-from lab.boot import ATTEMPTS
+from lab.boot import ATTEMPTS, QEMU_FAILURES
 from lab.errors import GuestError
 from lab.guestroot import GuestRoot
 from lab.host import Report
@@ -172,7 +172,7 @@ class Runner:
             return self._results(pool, jobs)
 
     def _disturbance(self, task: Task, done: Sample | GuestError) -> str:
-        """Why a boot says nothing of its kernel: the host disturbed it, or QEMU ended by itself."""
+        """Why a boot says nothing of its kernel: the host disturbed it, or QEMU failed."""
         if isinstance(done, GuestError):
             return done.what
         vcpus, cpus = measure.hardware(task.cell).cpus, self._bench.host.facts.cpus
@@ -271,12 +271,12 @@ class Runner:
 def _doubtful(task: Task, error: GuestError, seen: Sequence[str]) -> bool:
     """Whether a failed boot may have been QEMU's fault, given how earlier ones failed.
 
-    QEMU can end by itself, and under multi-threaded TCG lose a wake-up: seen, once in some 1,500
-    boots, a guest that hung in its start. A kernel that hangs does so again; a sealed guest that
-    hung would hang in the same place.
+    What is known to be QEMU's is tried again in any case. A guest that hung under multi-threaded
+    TCG may have met a failure of QEMU's that is not known; a kernel that hangs does so again. A
+    sealed guest that hung would hang in the same place.
     """
-    if error.outcome == "died":
-        return seen.count("died") < ATTEMPTS - 1
+    if error.outcome in QEMU_FAILURES:
+        return sum(outcome in QEMU_FAILURES for outcome in seen) < ATTEMPTS - 1
     return error.outcome == "hang" and not task.cell.engine.sealed and "hang" not in seen
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import boot, qemu, topology
+from lab import boot, lapic, qemu, topology
 from lab.boot import Boot, Orders
 from lab.errors import GuestError
 from lab.guestroot import GuestRoot
@@ -201,7 +201,7 @@ def test_silence_past_the_deadline_is_a_hang_in_its_phase(guest: Guest, phase: s
         *begin,
         "echo '[    3.5] last words' >>console.log",
         "sleep 100",
-        deadlines_s={phase: 0.3},
+        deadlines_s={phase: 1.0},
     )
     assert error.outcome == "hang"
     assert f"through phase {phase} within" in str(error)
@@ -215,7 +215,7 @@ def test_each_phase_has_a_deadline_of_its_own(guest: Guest) -> None:
 
 
 def test_a_hang_after_a_panic_is_a_panic(guest: Guest) -> None:
-    error = failure(guest, console("oops"), "sleep 100", deadlines_s={"boot": 0.3})
+    error = failure(guest, console("oops"), "sleep 100", deadlines_s={"boot": 1.0})
     assert error.outcome == "panic"
 
 
@@ -233,6 +233,44 @@ def test_qemu_that_ends_by_itself_died(guest: Guest, status: int, engine: Engine
     assert "in phase setup" in str(error)
     assert "no such device" in str(error)
     assert "command" in error.where
+
+
+@pytest.mark.parametrize("phase", ["boot", "setup", "workload"])
+def test_a_guest_of_which_qemu_lost_an_interrupt_is_no_hang_of_its_kernel(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    monkeypatch.setattr(lapic, "lost_interrupt", lambda path: f"vCPU 1 sleeps, says {path.name}")
+    begin = [send("phase", phase)] if phase != "boot" else []
+    waits = {} if phase == "workload" else {phase: 1.0}  # there it is found without waiting
+    error = failure(
+        guest, *begin, console("rcu-stall"), "sleep 100", engine=Engine.TCG, deadlines_s=waits
+    )
+    assert error.outcome == "lost"
+    assert f"in phase {phase}: vCPU 1 sleeps, says qmp" in str(error)
+
+
+def test_a_panic_stays_one_whatever_became_of_its_interrupts(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lapic, "lost_interrupt", lambda path: "vCPU 1 sleeps")
+    late = {"boot": 1.0}
+    error = failure(guest, console("panic"), "sleep 100", engine=Engine.TCG, deadlines_s=late)
+    assert error.outcome == "panic"
+
+
+def test_a_guest_in_good_health_is_examined_once(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Path] = []
+
+    def examine(path: Path) -> str:
+        seen.append(path)
+        return ""
+
+    monkeypatch.setattr(lapic, "lost_interrupt", examine)
+    for engine in (Engine.TCG, Engine.ICOUNT):
+        guest(send("phase", "workload"), "sleep 0.3", END, engine=engine)
+    assert len(seen) == 1  # a sealed guest has no monitor
 
 
 def test_a_record_that_is_cut_off_is_no_end(guest: Guest) -> None:
@@ -260,8 +298,11 @@ def test_an_interrupt_ends_the_guest_and_removes_the_disk(guest: Guest) -> None:
     assert time.monotonic() - started < 10
 
 
-@pytest.mark.parametrize(("outcome", "calls"), [("died", boot.ATTEMPTS), ("panic", 1), ("hang", 1)])
-def test_only_a_qemu_that_ended_by_itself_is_started_again(outcome: str, calls: int) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "calls"),
+    [("died", boot.ATTEMPTS), ("lost", boot.ATTEMPTS), ("panic", 1), ("hang", 1)],
+)
+def test_only_a_guest_that_qemu_broke_is_booted_again(outcome: str, calls: int) -> None:
     made = []
 
     def call() -> None:

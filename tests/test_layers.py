@@ -18,8 +18,8 @@ ROWS = {
     "base": "errors command progress config cache apt setup stats",
     "inputs": "kconfig topology workload profile counters series",
     "stages": (
-        "source tree mbox bisect kernel libraries guestroot madt plugin qemu qmp turns console"
-        " channel contention boot fio dbench cost"
+        "source tree mbox bisect kernel libraries guestroot madt plugin qemu qmp lapic turns"
+        " console channel contention boot fio dbench cost"
     ),
     "judging": "plan host measure exact question verdict",
     "outputs": (

@@ -123,6 +123,10 @@ def on_record(store: Store) -> list[tuple[str, str]]:
         return list(rows)
 
 
+def lost() -> GuestError:
+    return GuestError("lost", "QEMU lost an interrupt")
+
+
 def died() -> GuestError:
     return GuestError("died", "QEMU ended")
 
@@ -197,19 +201,22 @@ def test_a_guest_that_fails_is_reported_and_the_others_are_measured(
     assert [outcome for _, outcome in on_record(store)] == ["panic", "ok"]
 
 
-def test_a_qemu_that_died_says_nothing_of_the_guest(runner: Runner, guests: Guests) -> None:
-    guests.answers = {number: died() for number in range(ATTEMPTS - 1)}
+def test_a_qemu_that_failed_says_nothing_of_the_guest(runner: Runner, guests: Guests) -> None:
+    guests.answers = {number: (died(), lost())[number % 2] for number in range(ATTEMPTS - 1)}
     (found,) = runner.all([ONE], 1, sealed=False)
     assert len(guests.booted) == ATTEMPTS
     assert (len(found.boots), found.error) == (1, None)
 
 
-def test_a_qemu_that_always_dies_is_an_error(runner: Runner, guests: Guests) -> None:
-    guests.answers = {number: died() for number in range(9)}
+@pytest.mark.parametrize("failure", [died, lost])
+def test_a_qemu_that_always_fails_is_an_error(
+    runner: Runner, guests: Guests, failure: Callable[[], GuestError]
+) -> None:
+    guests.answers = {number: failure() for number in range(9)}
     (found,) = runner.all([ONE], 1, sealed=False)
     assert len(guests.booted) == ATTEMPTS
     assert found.error
-    assert found.error.outcome == "died"
+    assert found.error.outcome == failure().outcome
 
 
 def test_a_hang_is_the_kernels_when_it_comes_again(runner: Runner, guests: Guests) -> None:

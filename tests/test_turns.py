@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +10,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from monitor import Qemu
 
 from lab import turns
 from lab.command import Process
@@ -20,41 +18,6 @@ from lab.qmp import Monitor
 from lab.turns import Seat, Turns
 
 GUEST = cast("Process", SimpleNamespace(members=lambda: [1]))
-
-
-class Qemu:
-    """Answers as QEMU's monitor does, events between, and notes what it is told."""
-
-    def __init__(self, path: Path, log: list[tuple[str, str]]) -> None:
-        self.path, self.log, self.running = path, log, True
-        self.ran_s, self._since = 0.0, 0.0
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(path))
-        self._listener.listen()
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        stream = self._listener.accept()[0].makefile("rw")
-
-        def say(message: object) -> None:
-            stream.write(json.dumps(message) + "\n")
-            stream.flush()
-
-        say({"QMP": {"version": {}}})
-        for line in stream:
-            command = json.loads(line)["execute"]
-            if command in ("stop", "cont"):
-                self._switch(command)
-                self.log.append((self.path.name, command))
-                say({"event": command.upper(), "timestamp": {}})
-            say({"return": {}})
-
-    def _switch(self, command: str) -> None:
-        now = time.monotonic()
-        if command == "stop" and self._since:
-            self.ran_s += now - self._since
-        self.running = command == "cont"
-        self._since = now if self.running else 0.0
 
 
 @pytest.fixture

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A QEMU that is its monitor alone."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+
+class Qemu:
+    """Answers as QEMU's monitor does, events between, and notes what it is told.
+
+    infos are the answers to its ``info`` commands.
+    """
+
+    def __init__(
+        self, path: Path, log: list[tuple[str, str]], infos: Mapping[str, str] | None = None
+    ) -> None:
+        self.path, self.log, self.running = path, log, True
+        self._infos = infos or {}
+        self.ran_s, self._since = 0.0, 0.0
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        stream = self._listener.accept()[0].makefile("rw")
+
+        def say(message: object) -> None:
+            stream.write(json.dumps(message) + "\n")
+            stream.flush()
+
+        say({"QMP": {"version": {}}})
+        for line in stream:
+            order = json.loads(line)
+            command = order["execute"]
+            answer: object = {}
+            if command == "human-monitor-command":
+                question = order["arguments"]["command-line"].removeprefix("info ")
+                answer = self._infos[question].replace("\n", "\r\n")
+                self.log.append((self.path.name, question))
+            if command in ("stop", "cont"):
+                self._switch(command)
+                self.log.append((self.path.name, command))
+                say({"event": command.upper(), "timestamp": {}})
+            say({"return": answer})
+
+    def _switch(self, command: str) -> None:
+        now = time.monotonic()
+        if command == "stop" and self._since:
+            self.ran_s += now - self._since
+        self.running = command == "cont"
+        self._since = now if self.running else 0.0
