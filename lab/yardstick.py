@@ -27,6 +27,7 @@ from lab.question import Level, Question
 from lab.runner import Bench, Rounds, Runner, Task
 from lab.stats import Paired
 from lab.store import Store
+from lab.table import Outcome
 
 # A decision by host time is made after the fewest rounds that could decide it, or after twice that.
 _LOOKS = (1, 2)
@@ -91,6 +92,16 @@ class Yardstick(ABC):
             self._tree.progress.say(f"    skipped: {exc.brief}")
             return None
 
+    def _booted(self, kernel: Kernel) -> Outcome:
+        """One boot of the cell with the exact engine; why, when it fails, is said."""
+        tree = self._tree
+        with pipeline.measuring(tree.bench, tree.store, tree.progress, sealed=True, timed=False):
+            runner = Runner(tree.bench, tree.store, tree.progress)
+            (outcome,) = runner.all([Task(self._cell, kernel)], 1, sealed=True)
+        if outcome.error:
+            tree.progress.say(f"    skipped: {outcome.error.brief}")
+        return outcome
+
     def _require_measured(self, good: float | None, bad: float | None) -> None:
         """Raise LabError unless both ends have a value."""
         for end, value in (("good", good), ("bad", bad)):
@@ -129,11 +140,9 @@ class ByFunction(Yardstick):
         kernel = self._built(commit)
         if kernel is None:
             return None
-        (found,) = self._measured((kernel, kernel))
-        boots = found.after.boots
+        boots = self._booted(kernel).boots
         known = self._tree.store.cost(boots[0].id) if boots else None
         if known is None:
-            self._tree.progress.say("    skipped: it fails")
             return None
         return math.fsum(known.kernel.get(name, 0.0) for name in self._functions)
 
@@ -164,16 +173,8 @@ class ByCounter(Yardstick):
 
     def value(self, commit: str) -> float | None:
         """The counter of a commit."""
-        tree = self._tree
         kernel = self._built(commit, INSTRUMENT)
-        if kernel is None:
-            return None
-        with pipeline.measuring(tree.bench, tree.store, tree.progress, sealed=True, timed=False):
-            runner = Runner(tree.bench, tree.store, tree.progress)
-            (outcome,) = runner.all([Task(self._cell, kernel)], 1, sealed=True)
-        if outcome.error:
-            self._tree.progress.say(f"    skipped: {outcome.error.brief}")
-        return outcome.value(self._metric)
+        return None if kernel is None else self._booted(kernel).value(self._metric)
 
 
 class ByTime(Yardstick):
