@@ -20,8 +20,8 @@ from lab.errors import GuestError
 from lab.qemu import Machine
 from lab.turns import Seat
 
-# Under multi-threaded TCG QEMU itself can fail: it ends on an assertion in iotlb_to_section, or it
-# loses an interrupt (lab/lapic.py). That says nothing of the kernel: such a guest is booted again.
+# Under multi-threaded TCG QEMU itself can fail: it ends on an assertion or loses an interrupt
+# (docs/measuring.md). That says nothing of the kernel, so such a guest is booted again.
 QEMU_FAILURES = ("died", "lost")
 ATTEMPTS = 3
 # The phase in which a guest is measured, and so the one in which the host must not disturb it.
