@@ -26,6 +26,8 @@ _WORKLOAD_S = 120.0
 # Emulated time is not host time: an icount guest runs some 30 times slower than real.
 _SEALED_FACTOR = 40.0
 _PER_CLIENT_S = 5.0
+# A guest that holds its disk in memory clears it first.
+_PER_MIB_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def orders(cell: Cell) -> Orders:
     steps += ["phase workload", *runs]
     factor = _SEALED_FACTOR if cell.engine.sealed else 2.0
     deadlines = {
-        "boot": _BOOT_S,
+        "boot": _BOOT_S + (_PER_MIB_S * size_mib if machine.disk_in_memory else 0.0),
         "agent": _SETUP_S,
         "setup": _SETUP_S + _PER_CLIENT_S * clients,
         "workload": _WORKLOAD_S + factor * seconds + _PER_CLIENT_S * clients,

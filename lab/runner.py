@@ -22,6 +22,7 @@ from lab.kernel import Kernel
 from lab.measure import Sample
 from lab.plan import Cell
 from lab.progress import Progress, duration
+from lab.room import Room
 from lab.stats import Paired, paired
 from lab.store import Provenance, Store, Stored
 from lab.table import Outcome, headline, number
@@ -88,6 +89,7 @@ class Runner:
         self._progress = progress
         self._emulator = bench.host.facts.emulator
         self._host = host.identity()
+        self._room = Room(bench.host.facts.memory_gib)
         self._stop = Event()
         self._errors: dict[str, GuestError] = {}
         self._done = 0
@@ -125,16 +127,17 @@ class Runner:
     def rounds(self, tasks: Sequence[Task], wanted: int) -> Rounds:
         """Boot tasks of different arms together until wanted rounds are there.
 
-        In a round the guests take turns of a fraction of a second where their engine lets them,
-        else each runs to its end (A B, B A, A B, ...). A round is kept whole or not at all. One in
-        which the host disturbed a guest counts for nothing; after several of these in a row there
-        are fewer rounds than wanted.
+        In a round the guests take turns of a fraction of a second where their engine lets them and
+        the host's memory holds them all, else each runs to its end (A B, B A, A B, ...). A round is
+        kept whole or not at all. One in which the host disturbed a guest counts for nothing; after
+        several of these in a row there are fewer rounds than wanted.
         """
         arms = [task.cell.arm for task in tasks]
         own = measure.round_keys([self._key(task) for task in tasks])
         keys = dict(zip(arms, own, strict=True))
         found = self._rounds(keys)
-        self._workers = len(tasks) if tasks[0].cell.engine.pausable else 1
+        together = tasks[0].cell.engine.pausable and self._room.holds(*map(self._memory, tasks))
+        self._workers = len(tasks) if together else 1
         missing = max(0, wanted - found.complete)
         title = f"{tasks[0].cell}: {wanted} rounds of {', '.join(keys)}"
         self._expect(missing * len(tasks), title, wanted * len(tasks))
@@ -209,6 +212,11 @@ class Runner:
             task.cell, task.kernel, bench.guest, self._emulator, self._host, bench.plugin
         )
 
+    def _memory(self, task: Task) -> int:
+        """The memory of a task's guest, in MiB."""
+        nowhere = self._store.folder
+        return measure.machine(task.cell, task.kernel, self._bench.guest, nowhere, None).memory_mib
+
     def _boot(self, task: Task, key: str) -> Sample | GuestError:
         """Boot a task; again when that could be QEMU's fault, until two boots agree."""
         seen: list[str] = []
@@ -239,7 +247,12 @@ class Runner:
                 raise CancelledError
 
         try:
-            with seat or nullcontext(), self._progress.live(str(cell), lambda: phase):
+            with (
+                seat or nullcontext(),
+                self._room.taken(self._memory(task)),
+                self._progress.live(str(cell), lambda: phase),
+            ):
+                started = time.time()
                 sample = measure.measure(
                     cell, task.kernel, bench.guest, folder, observe, bench.plugin, seat
                 )

@@ -26,7 +26,7 @@ ROWS = {
         "store ledger table scoreboard record recorder grid compare formats ci_formats plot report"
     ),
     "top": (
-        "runner pipeline judge commits control difference trial gate yardstick gc bench"
+        "room runner pipeline judge commits control difference trial gate yardstick gc bench"
         " pytest_plugin options cli_report cli_series cli_try cli_gate cli"
     ),
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -106,9 +107,11 @@ def runner(guests: Guests, store: Store, quiet: Progress) -> Runner:
     return fresh(store, quiet)
 
 
-def fresh(store: Store, progress: Progress) -> Runner:
+def fresh(store: Store, progress: Progress, memory_gib: float = 8) -> Runner:
     """A runner as the lab has it after it was started again."""
-    facts = Facts(2, "cpu", 8, 50, "system", "6.1", "gcc", "QEMU", (10, 0, 2), True, "emulator")
+    facts = Facts(
+        2, "cpu", memory_gib, 50, "system", "6.1", "gcc", "QEMU", (10, 0, 2), True, "emulator"
+    )
     return Runner(Bench(BASE, BASE, GuestRoot("guest"), Report(facts)), store, progress)
 
 
@@ -188,6 +191,42 @@ def test_sealed_boots_run_side_by_side(
     guests.on_boot = both.wait
     assert len(runner.all([A, B], 1, sealed=True)) == 2
     assert guests.together == 2
+
+
+def test_sealed_boots_that_memory_does_not_hold_wait_for_each_other(
+    guests: Guests, store: Store, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    guests.on_boot = lambda: time.sleep(0.05)
+    tasks = [replace(ONE, kernel=replace(BASE, id=str(number))) for number in range(6)]
+    size = measure.machine(CELL, BASE, GuestRoot("guest"), store.folder, None).memory_mib
+    found = fresh(store, quiet, 1 + 2.5 * size / 1024).all(tasks, 1, sealed=True)
+    assert all(outcome.boots for outcome in found)
+    assert guests.together == 2
+
+
+def test_a_guest_that_this_host_cannot_hold_fails_alone(
+    guests: Guests, store: Store, quiet: Progress
+) -> None:
+    clients = replace(
+        CELL, topology="raid64", workload="dbench_xfs", parameters=(("clients", 512),)
+    )
+    runner = fresh(store, quiet, 8)
+    large, usual = runner.all([replace(ONE, cell=clients), OTHER], 1, sealed=True)
+    assert large.error
+    assert large.error.outcome == "mismatch"
+    assert "needs 17.0 GiB of memory, and this host has 7.0 GiB" in str(large.error)
+    assert len(usual.boots) == 1
+
+
+def test_guests_of_a_round_that_memory_does_not_hold_take_no_turns(
+    guests: Guests, store: Store, quiet: Progress
+) -> None:
+    fresh(store, quiet, 4).rounds(BY_TURNS[:2], 1)
+    assert guests.seats == [None, None]
+    guests.seats.clear()
+    fresh(store, quiet, 8).rounds(BY_TURNS[:2], 2)
+    assert None not in guests.seats
 
 
 def test_a_guest_that_fails_is_reported_and_the_others_are_measured(
