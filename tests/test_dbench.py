@@ -80,14 +80,17 @@ def test_metrics_of_an_unfinished_run_are_refused(output: str, complaint: str) -
     assert caught.value.outcome == "failed"
 
 
-@pytest.mark.parametrize(("count", "enough"), [(612, False), (613, True)])
-def test_metrics_need_one_whole_pass(count: int, enough: bool) -> None:
+@pytest.mark.parametrize(("count", "enough"), [(1225, False), (1226, True)])
+def test_metrics_need_half_a_pass_a_client(count: int, enough: bool) -> None:
     output = RECORDED.replace("3992", f"{count:>4}", 1)
     if enough:
-        assert dbench.metrics(output, 4, 10)["passes"] == 1
+        assert dbench.metrics(output, 4, 10)["passes"] == 2
     else:
-        with pytest.raises(GuestError, match="4 clients did not complete one pass in 10 s"):
+        with pytest.raises(
+            GuestError, match=r"4 clients did 0\.5 passes a client in 10 s"
+        ) as short:
             dbench.metrics(output, 4, 10)
+        assert short.value.outcome == "mismatch"  # no kernel is refuted by too short a run
 
 
 LINES = r"""
