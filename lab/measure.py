@@ -78,7 +78,7 @@ def orders(cell: Cell) -> Orders:
     steps += ["phase workload", *runs]
     factor = _SEALED_FACTOR if cell.engine.sealed else 2.0
     deadlines = {
-        "boot": _BOOT_S + (_PER_MIB_S * size_mib if machine.disk_in_memory else 0.0),
+        "boot": _BOOT_S + _PER_MIB_S * machine.disk_memory_mib(size_mib),
         "agent": _SETUP_S,
         "setup": _SETUP_S + _PER_CLIENT_S * clients,
         "workload": _WORKLOAD_S + factor * seconds + _PER_CLIENT_S * clients,

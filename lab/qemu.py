@@ -100,8 +100,7 @@ class Machine:
     @property
     def memory_mib(self) -> int:
         """Guest memory, the disk's content included where the guest's memory holds it."""
-        disk = self.size_mib if self.topology.disk_in_memory else 0
-        return self.topology.memory_mib + disk
+        return self.topology.memory_mib + self.topology.disk_memory_mib(self.size_mib)
 
 
 def command(machine: Machine) -> list[str]:

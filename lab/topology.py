@@ -62,6 +62,10 @@ class Topology(Model):
         """CPUs the guest must believe possible: drivers cut their queues to that number."""
         return max(self.cpus, self.hw_queues)
 
+    def disk_memory_mib(self, size_mib: int) -> int:
+        """How much of the guest's memory a disk of size_mib takes."""
+        return size_mib if self.disk_in_memory else 0
+
     def fill(self, text: int | str, size_mib: int) -> str:
         """Replace the placeholders of a value."""
         try:
