@@ -110,6 +110,15 @@ def test_every_phase_has_a_deadline_longer_than_the_work(work: str, engine: Engi
     assert told.deadlines_s["workload"] > (1000 if engine.sealed else 120)
 
 
+def test_a_guest_that_clears_a_large_disk_has_longer_to_boot() -> None:
+    def boot_s(machine: str, clients: int) -> float:
+        return measure.orders(cell("dbench_xfs", machine, clients=clients)).deadlines_s["boot"]
+
+    # Seen: 15 GiB in some 200 s beside other work.
+    assert boot_s("raid64", 512) > boot_s("raid64", 8) + 400
+    assert boot_s("megasas", 512) == boot_s("megasas", 8)
+
+
 def test_equal_orders_are_equal_bytes() -> None:
     steps = ("phase setup", "facts")
     one = Orders(steps, {"boot": 1}, {"a": "1", "b": "2"})
