@@ -8,7 +8,7 @@ ENGINE  ?=
 LAB      = .venv/bin/lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab-run matrix check-series doctor test bench check format clean
+.PHONY: help setup lab-run matrix check-series doctor test bench check map format clean
 
 help: ## show this text
 	@echo 'A performance lab for the kernel block layer. Commands:'
@@ -45,6 +45,9 @@ check: setup ## format, lint, types and the tests that need no guest
 	@.venv/bin/mypy & types=$$!; \
 		.venv/bin/pytest -q -n auto -m 'not vm and not claim'; tests=$$?; \
 		wait $$types && exit $$tests
+
+map: ## the rooms of the package: modules, lines, and who imports whom
+	@$(PYTHON) tests/house.py
 
 format: setup ## format the Python code
 	@.venv/bin/ruff format --quiet .

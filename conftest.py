@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Makes claims pytest items; see lab/pytest_plugin.py."""
+"""Makes claims pytest items; see lab/cli/pytest_plugin.py."""
 
-pytest_plugins = ["lab.pytest_plugin"]
+pytest_plugins = ["lab.cli.pytest_plugin"]

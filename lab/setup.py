@@ -8,24 +8,20 @@ standard library only. It does nothing, quickly, when everything is in place.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import apt, cache
-from lab.command import CommandError, paste, run, run_logged
-from lab.errors import LabError, UsageError
-from lab.progress import Progress
+from lab.base import apt, cache
+from lab.base.errors import LabError, UsageError
+from lab.base.process import CommandError, paste, run, run_logged
+from lab.base.progress import Progress
+from lab.base.system import MIN_QEMU, PROJECT, qemu_version
 
-PROJECT = Path(__file__).resolve().parent.parent
 VENV = PROJECT / ".venv"
 _MIN_PYTHON = (3, 11)
-# QEMU 7.2 hangs when a second vCPU starts under icount: it did not share the budget fairly.
-MIN_QEMU = (8, 1)
-_QEMU = "qemu-system-x86_64"
 
 
 @dataclass(frozen=True)
@@ -184,14 +180,6 @@ def python_environment(progress: Progress) -> None:
                 hint="check the network and pip's configuration, then run this again",
             ) from exc
         stamp.write_text(wanted)
-
-
-def qemu_version() -> tuple[int, ...]:
-    """The installed QEMU's version; (0,) when there is none."""
-    if not shutil.which(_QEMU):
-        return (0,)
-    found = re.search(r"version (\d+(?:\.\d+)+)", run([_QEMU, "--version"]).output)
-    return tuple(int(part) for part in found[1].split(".")) if found else (0,)
 
 
 def _dotted(version: tuple[int, ...]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.progress import Progress
+from lab.base.progress import Progress
 
 # A shell that starts something in the background makes it ignore interrupts; the tests that
 # interrupt the lab would wait for ever.

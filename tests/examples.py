@@ -5,13 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lab import record
+from lab.inputs.terms import Engine
+from lab.measure.host import EngineReport, Facts, Report
+from lab.report import run_record
+
+HOST = Report(
+    Facts(2, "A CPU", 24.0, 65.0, "Debian 12", "6.1", "gcc 12", "10.0.2", (10, 0, 2), True, "q"),
+    (EngineReport(Engine.KVM, False, "refused"),),
+)
 
 BEFORE = (20_000.0, 22_000.0, 19_000.0, 21_000.0, 20_500.0, 21_500.0)
 AFTER = (28_000.0, 30_000.0, 27_500.0, 29_000.0, 28_500.0, 30_500.0)
 
 
-def cell(arm: str = "before", values: Sequence[float] = (100.0,), **changes: object) -> record.Cell:
+def cell(
+    arm: str = "before", values: Sequence[float] = (100.0,), **changes: object
+) -> run_record.Cell:
     """A cell whose boots have these values of its metric, in rounds t0, t1, ..."""
     fields: dict[str, object] = {
         "arm": arm,
@@ -31,7 +40,7 @@ def cell(arm: str = "before", values: Sequence[float] = (100.0,), **changes: obj
         **changes,
     }
     boots = tuple(
-        record.Boot(
+        run_record.Boot(
             id=f"boot-{arm}-{changes.get('topology', 'nullb')}-{number}",
             started=1_700_000_000.0 + number,
             seconds=10.0,
@@ -41,14 +50,14 @@ def cell(arm: str = "before", values: Sequence[float] = (100.0,), **changes: obj
         )
         for number, value in enumerate(values)
     )
-    return record.Cell.model_validate({**fields, "boots": boots})
+    return run_record.Cell.model_validate({**fields, "boots": boots})
 
 
 def finding(
     values: tuple[tuple[float, ...], ...] = (BEFORE, AFTER),
     cells: tuple[int, ...] = (0, 1),
     **changes: object,
-) -> record.Finding:
+) -> run_record.Finding:
     """An expectation about IOPS that holds."""
     means = tuple(sum(own) / len(own) for own in values if own)
     fields: dict[str, object] = {
@@ -72,12 +81,14 @@ def finding(
         "detectable": 0.05,
         **changes,
     }
-    return record.Finding.model_validate(fields)
+    return run_record.Finding.model_validate(fields)
 
 
-def claim(*findings: record.Finding, name: str = "faster", verdict: str = "HOLDS") -> record.Claim:
+def claim(
+    *findings: run_record.Finding, name: str = "faster", verdict: str = "HOLDS"
+) -> run_record.Claim:
     """A claim with these findings."""
-    return record.Claim(
+    return run_record.Claim(
         name=name,
         verdict=verdict,
         published="40 % faster",
@@ -88,9 +99,9 @@ def claim(*findings: record.Finding, name: str = "faster", verdict: str = "HOLDS
     )
 
 
-def series(*claims: record.Claim, error: str = "", verdict: str = "HOLDS") -> record.Series:
+def series(*claims: run_record.Claim, error: str = "", verdict: str = "HOLDS") -> run_record.Series:
     """A series with these claims."""
-    return record.Series(
+    return run_record.Series(
         name="own",
         title="make it fast",
         origin='commit 1234567 ("make it fast")',
@@ -101,7 +112,9 @@ def series(*claims: record.Claim, error: str = "", verdict: str = "HOLDS") -> re
     )
 
 
-def run(*judged: record.Series, cells: Sequence[record.Cell] = (), **changes: object) -> record.Run:
+def run(
+    *judged: run_record.Series, cells: Sequence[run_record.Cell] = (), **changes: object
+) -> run_record.Run:
     """A run of these series and cells; a series of one claim that holds when none is given."""
     fields: dict[str, object] = {
         "id": "20260101-120000-abcd",
@@ -113,7 +126,7 @@ def run(*judged: record.Series, cells: Sequence[record.Cell] = (), **changes: ob
         "started": 1_767_268_800.0,
         "finished": 1_767_270_000.0,
         "lab": "0.1 abcdef0",
-        "host": record.Host(
+        "host": run_record.Host(
             cpus=2,
             cpu_model="A CPU",
             memory_gib=24.0,
@@ -121,24 +134,24 @@ def run(*judged: record.Series, cells: Sequence[record.Cell] = (), **changes: ob
             kernel="6.1",
             qemu="QEMU 10.0.2",
             compiler="gcc 12",
-            engines=(record.Engine(name="tcg", works=True, reason=""),),
+            engines=(run_record.Engine(name="tcg", works=True, reason=""),),
         ),
         "series": judged,
         "cells": tuple(cells),
         **changes,
     }
-    return record.Run.model_validate(fields)
+    return run_record.Run.model_validate(fields)
 
 
-def paired_run() -> record.Run:
+def paired_run() -> run_record.Run:
     """A run with one claim that holds by wall clock."""
     cells = (cell("before", BEFORE), cell("after", AFTER))
     return run(series(claim(finding())), cells=cells)
 
 
-def swept_run() -> record.Run:
+def swept_run() -> run_record.Run:
     """dbench by clients, three arms, as the exact engine measures it."""
-    cells: list[record.Cell] = []
+    cells: list[run_record.Cell] = []
     findings, single = [], []
     for clients, (mq, sq, patched, told) in {
         1: (40.0, 44.0, 36.0, "-7.74 %"),
@@ -186,7 +199,7 @@ def swept_run() -> record.Run:
     return run(series(*on_raid), cells=cells)
 
 
-def matrix_run(cells: int, boots: int = 3) -> record.Run:
+def matrix_run(cells: int, boots: int = 3) -> run_record.Run:
     """A matrix without a claim: so many cells under four schedulers."""
     schedulers = ("none", "mq-deadline", "bfq", "kyber")
     found = [

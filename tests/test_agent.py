@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from lab import channel, config, dbench, measure, topology, workload
-from lab.channel import Record
-from lab.dbench import LoadFile
-from lab.guestroot import AGENT
-from lab.plan import SCHEDULERS, Cell
-from lab.qemu import Engine
+from lab.base import toml
+from lab.build.guest_root import AGENT
+from lab.guest import channel
+from lab.guest.channel import Record
+from lab.inputs import topology, workload
+from lab.inputs.terms import Engine
+from lab.measure import dbench, sampling
+from lab.measure.cell import Cell
+from lab.measure.dbench import LoadFile
+from lab.measure.matrix import SCHEDULERS
 
 SCRIPT = AGENT.read_text()
 STEPS = set(re.findall(r"^step_(\w+)\(\)", SCRIPT, re.MULTILINE))
@@ -26,13 +30,13 @@ def orders_steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """All steps that any cell of the project's files can come to."""
     monkeypatch.setattr(dbench, "load_file", lambda: LoadFile("", "", {}))
     found: set[str] = set()
-    for machine in config.names(topology.FOLDER):
-        for work in config.names(workload.FOLDER):
+    for machine in toml.names(topology.FOLDER):
+        for work in toml.names(workload.FOLDER):
             own = workload.get(work).parameters
             parameters = tuple((k, v[0] if isinstance(v, tuple) else v) for k, v in own.items())
             for engine in Engine:
                 cell = Cell(machine, SCHEDULERS[0], work, parameters, engine)
-                found |= set(measure.orders(cell).steps)
+                found |= set(sampling.orders(cell).steps)
     return found
 
 

@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from lab import boot, judge, measure, pipeline, plan, profile
-from lab.kernel import Kernel
-from lab.plan import Cell, Selection
-from lab.progress import Progress
-from lab.qemu import Engine
-from lab.runner import Bench
+from lab.base.progress import Progress
+from lab.build.kernel import Kernel
+from lab.guest import boot
+from lab.inputs import profile
+from lab.inputs.terms import Engine
+from lab.judge import judge
+from lab.measure import matrix, sampling, session
+from lab.measure.cell import Cell
+from lab.measure.matrix import Selection
+from lab.measure.runner import Bench
 
 pytestmark = pytest.mark.vm
 
@@ -25,14 +29,14 @@ LAB = Path(sys.executable).with_name("lab")
 @pytest.fixture(scope="module")
 def bench() -> Bench:
     quick = profile.get("quick")
-    return pipeline.prepare(quick.tree, (), quick.kernel, Progress())
+    return session.prepare(quick.tree, (), quick.kernel, Progress())
 
 
 @pytest.fixture(scope="module")
 def instrumented() -> Kernel:
     quick = profile.get("quick")
     fragments = (*quick.kernel, judge.INSTRUMENT)
-    return pipeline.prepare_kernel(quick.tree, (), fragments, Progress())
+    return session.prepare_kernel(quick.tree, (), fragments, Progress())
 
 
 def counted(topology: str, scheduler: str, work: str, *counters: str) -> Cell:
@@ -43,7 +47,7 @@ def counted(topology: str, scheduler: str, work: str, *counters: str) -> Cell:
             )
         }
     )
-    (found,) = plan.cells(wide, Selection(), Engine.ICOUNT)
+    (found,) = matrix.cells(wide, Selection(), Engine.ICOUNT)
     return replace(found, cpus=2, counters=counters)
 
 
@@ -51,7 +55,7 @@ def test_ten_readers_make_nine_merges(bench: Bench, instrumented: Kernel, tmp_pa
     names = ("stable_merges", "lock_acquisitions", "inversions", "mean_batch")
     cell = counted("nullb", "bfq", "randread_burst", *names)
     values = boot.steadily(
-        lambda: measure.measure(cell, instrumented, bench.guest, tmp_path)
+        lambda: sampling.measure(cell, instrumented, bench.guest, tmp_path)
     ).values
     assert values["stable_merges"] == 9
     assert values["requests"] == values["ios"]
@@ -64,7 +68,7 @@ def test_dm_without_defects_switches_hardly_ever(
     bench: Bench, instrumented: Kernel, tmp_path: Path
 ) -> None:
     cell = counted("dm_mpath", "none", "randread_aio", "switches", "issues_by_kworker")
-    sample = boot.steadily(lambda: measure.measure(cell, instrumented, bench.guest, tmp_path))
+    sample = boot.steadily(lambda: sampling.measure(cell, instrumented, bench.guest, tmp_path))
     assert sample.facts["disk"].startswith("dm-")
     assert sample.facts["hw_queues"] == "2"
     assert sample.values["switches"] < 0.5

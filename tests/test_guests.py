@@ -15,15 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from lab import boot, host, measure, pipeline, plan, profile, topology
-from lab.boot import Boot, Orders
-from lab.errors import GuestError
-from lab.measure import Sample
-from lab.plan import Cell, Selection
-from lab.progress import Progress
-from lab.qemu import Engine, Machine
-from lab.runner import Bench
-from lab.turns import Seat, Turns
+from lab.base.errors import GuestError
+from lab.base.progress import Progress
+from lab.guest import boot
+from lab.guest.boot import Boot, Orders
+from lab.guest.qemu_command import Machine
+from lab.guest.time_slices import Seat, Turns
+from lab.inputs import profile, topology
+from lab.inputs.terms import Engine
+from lab.measure import host, matrix, sampling, session
+from lab.measure.cell import Cell
+from lab.measure.matrix import Selection
+from lab.measure.runner import Bench
+from lab.measure.sampling import Sample
 
 pytestmark = pytest.mark.vm
 
@@ -43,7 +47,7 @@ SHORT = ("--set", "seconds=1", "--set", "ramp_seconds=0")
 def bench() -> Bench:
     """The kernel of the quick profile, built or out of the cache, and proved engines."""
     quick = profile.get("quick")
-    return pipeline.prepare(quick.tree, (), quick.kernel, Progress())
+    return session.prepare(quick.tree, (), quick.kernel, Progress())
 
 
 def cell(machine: str, scheduler: str, work: str, engine: Engine, **parameters: int) -> Cell:
@@ -51,7 +55,7 @@ def cell(machine: str, scheduler: str, work: str, engine: Engine, **parameters: 
     selection = Selection((machine,), (scheduler,), (work,), settings)
     block = profile.Block(topologies=(machine,), schedulers=(scheduler,), workloads=(work,))
     own = profile.get("quick").model_copy(update={"matrix": (block,)})
-    (found,) = plan.cells(own, selection, engine)
+    (found,) = matrix.cells(own, selection, engine)
     return found
 
 
@@ -60,14 +64,14 @@ def test_a_guest_has_the_hardware_queues_of_its_topology(
     bench: Bench, machine: str, tmp_path: Path
 ) -> None:
     wanted = cell(machine, "mq-deadline", "randread_burst", Engine.TCG, seconds=1, ramp_seconds=0)
-    sample = boot.steadily(lambda: measure.measure(wanted, bench.kernel, bench.guest, tmp_path))
+    sample = boot.steadily(lambda: sampling.measure(wanted, bench.kernel, bench.guest, tmp_path))
     assert sample.facts["hw_queues"] == TOPOLOGIES[machine]
     assert sample.values["ios"] > 100
 
 
 def test_dbench_runs_on_xfs(bench: Bench, tmp_path: Path) -> None:
     wanted = cell("raid64", "bfq", "dbench_xfs", Engine.TCG, clients=2, seconds=8)
-    sample = boot.steadily(lambda: measure.measure(wanted, bench.kernel, bench.guest, tmp_path))
+    sample = boot.steadily(lambda: sampling.measure(wanted, bench.kernel, bench.guest, tmp_path))
     assert sample.values["passes"] >= 1
     assert sample.facts["device/queue_depth"] == "8"
     assert sample.facts["queue/rotational"] == "1"
@@ -78,7 +82,7 @@ def test_guests_that_take_turns_do_not_notice(bench: Bench, tmp_path: Path) -> N
 
     def measured(seat: Seat, name: str) -> Sample:
         with seat:
-            return measure.measure(wanted, bench.kernel, bench.guest, tmp_path / name, seat=seat)
+            return sampling.measure(wanted, bench.kernel, bench.guest, tmp_path / name, seat=seat)
 
     def both() -> list[Sample]:
         with Turns(2) as turns, ThreadPoolExecutor(2) as pool:
@@ -93,7 +97,7 @@ def test_equal_sealed_guests_are_equal_to_the_last_byte(bench: Bench, tmp_path: 
     wanted = cell("nullb_mq", "bfq", "randwrite_uring", Engine.ICOUNT, ios=200, numjobs=2)
     outputs = []
     for run in ("first", "second"):
-        measure.measure(wanted, bench.kernel, bench.guest, tmp_path / run)
+        sampling.measure(wanted, bench.kernel, bench.guest, tmp_path / run)
         outputs.append([(tmp_path / run / name).read_text() for name in ("console.log", "results")])
     assert outputs[0] == outputs[1]
 

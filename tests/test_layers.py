@@ -1,77 +1,52 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The package's shape: imports run one way, one module starts processes, nothing grows too big."""
+"""The package's shape: rooms import one way, one module starts processes, nothing grows too big."""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from house import MODULES, ROOMS, imports, lab_imports, name_of, path_of, room_of
 
-from lab.command import run
-from lab.config import PROJECT
+from lab.base.process import run
+from lab.base.system import PROJECT
 
-# A module imports only modules that stand before it here.
-ROWS = {
-    "base": "errors command progress config cache apt setup stats",
-    "inputs": "kconfig topology workload profile counters series",
-    "stages": (
-        "source tree mbox bisect kernel libraries guestroot madt plugin qemu qmp lapic turns"
-        " console channel contention boot fio dbench cost"
-    ),
-    "judging": "plan host measure exact question verdict",
-    "outputs": (
-        "store ledger table scoreboard record recorder grid compare formats ci_formats plot report"
-    ),
-    "top": (
-        "room runner pipeline judge commits control difference trial gate yardstick gc bench"
-        " pytest_plugin options cli_report cli_series cli_try cli_gate cli"
-    ),
-}
-ORDER = " ".join(ROWS.values()).split()
 MAX_LINES = 400
-MODULES = sorted((PROJECT / "lab").glob("*.py"))
+MAX_FUNCTION = 60
+NAMES = [name_of(path) for path in MODULES]
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Full names of all that a file imports, wherever in it: modules, or what is taken of them."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            origin = "." * node.level + (node.module or "")
-            yield from (f"{origin}.{alias.name}" for alias in node.names)
+def test_the_rooms_are_the_packages_folders() -> None:
+    folders = {path.name for path in (PROJECT / "lab").iterdir() if (path / "__init__.py").exists()}
+    assert folders == set(ROOMS)
 
 
-def lab_imports(path: Path) -> set[str]:
-    """The modules of the lab that a file imports; relative imports as they are written."""
-    found = set()
-    for name in imports(path):
-        package, _, rest = name.partition(".")
-        if package == "":
-            found.add(name)
-        elif package == "lab" and rest != "__version__":
-            found.add(rest.partition(".")[0])
-    return found
+@pytest.mark.parametrize("name", NAMES)
+def test_a_module_imports_only_its_room_and_rooms_before_it(name: str) -> None:
+    last = ROOMS.index(room_of(name)) if room_of(name) in ROOMS else 0
+    assert {room_of(other) for other in lab_imports(name)} <= set(ROOMS[: last + 1])
 
 
-def test_every_module_has_its_row() -> None:
-    assert sorted(ORDER) == [path.stem for path in MODULES if path.stem != "__init__"]
-
-
-@pytest.mark.parametrize("name", ORDER)
-def test_a_module_imports_only_what_stands_before_it(name: str) -> None:
-    allowed = ORDER[: ORDER.index(name)]
-    assert lab_imports(PROJECT / "lab" / f"{name}.py") <= set(allowed)
+@pytest.mark.parametrize("name", NAMES)
+def test_no_module_imports_itself_by_way_of_others(name: str) -> None:
+    assert not any(name in needed_by(other) for other in lab_imports(name))
 
 
 def test_the_package_itself_imports_nothing() -> None:
-    assert not list(imports(PROJECT / "lab/__init__.py"))
+    for path in (PROJECT / "lab").rglob("__init__.py"):
+        assert not list(imports(path))
 
 
-def test_only_the_command_module_starts_processes() -> None:
+def test_the_map_is_drawn_the_same_everywhere() -> None:
+    for file in ("lab/__init__.py", "CONTRIBUTING.md", "README.md"):
+        text = (PROJECT / file).read_text()
+        places = [text.index(f"`{room}`") for room in ROOMS]
+        assert places == sorted(places), file
+
+
+def test_only_the_process_module_starts_processes() -> None:
     starters = ("subprocess", "multiprocessing", "pty", "os.system", "os.popen", "os.fork")
     users = {
         path.stem
@@ -87,12 +62,19 @@ def test_only_the_command_module_starts_processes() -> None:
         and isinstance(node.value, ast.Name)
         and f"{node.value.id}.{node.attr}" in starters
     }
-    assert users | calls == {"command"}
+    assert users | calls == {"process"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_module_is_short_enough_to_read(path: Path) -> None:
     assert len(path.read_text().splitlines()) < MAX_LINES
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_function_is_short_enough_to_read(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < MAX_FUNCTION, node.name
 
 
 def needed_by(name: str) -> set[str]:
@@ -102,15 +84,13 @@ def needed_by(name: str) -> set[str]:
     while left:
         module = left.pop()
         found.add(module)
-        left |= lab_imports(PROJECT / "lab" / f"{module}.py") - found
+        left |= lab_imports(module) - found
     return found
 
 
 def test_setup_needs_the_standard_library_only() -> None:
     outside = {
-        name.split(".")[0]
-        for module in needed_by("setup")
-        for name in imports(PROJECT / "lab" / f"{module}.py")
+        name.split(".")[0] for module in needed_by("setup") for name in imports(path_of(module))
     }
     assert outside - sys.stdlib_module_names <= {"lab"}
     run([sys.executable, "-S", "-c", "import lab.setup"], cwd=PROJECT)
@@ -118,12 +98,12 @@ def test_setup_needs_the_standard_library_only() -> None:
 
 @pytest.mark.parametrize("name", sorted(needed_by("setup")))
 def test_an_old_python_can_read_setup_far_enough_to_say_that_it_is_too_old(name: str) -> None:
-    ast.parse((PROJECT / "lab" / f"{name}.py").read_text(), feature_version=(3, 9))
+    ast.parse(path_of(name).read_text(), feature_version=(3, 9))
 
 
 SOURCES = sorted(
     path
-    for pattern in ("*", ".ci/*", "lab/**/*", "tests/*", "configs/**/*", "workloads/**/*")
+    for pattern in ("*", ".ci/*", "lab/**/*", "tests/**/*.py", "configs/**/*", "workloads/**/*")
     for path in PROJECT.glob(pattern)
     if path.is_file()
     and "__pycache__" not in path.parts

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from lab import apt, setup
-from lab.errors import LabError
-from lab.progress import Progress
+from lab import setup
+from lab.base import apt
+from lab.base.errors import LabError
+from lab.base.progress import Progress
+from lab.base.system import PROJECT, qemu_version
 from lab.setup import Need
 
 Fake = Callable[[str, str], Path]
@@ -152,7 +154,7 @@ def test_a_system_without_apt_is_told_what_to_install(
 )
 def test_the_version_of_qemu_is_read(fake: Fake, printed: str, version: tuple[int, ...]) -> None:
     fake("qemu-system-x86_64", f"echo {shlex.quote(printed)}")
-    assert setup.qemu_version() == version
+    assert qemu_version() == version
 
 
 def test_an_old_qemu_is_to_be_replaced(machine: Path, fake: Fake, quiet: Progress) -> None:
@@ -184,7 +186,7 @@ def test_a_python_that_is_too_old_is_told_how_to_give_another(
 
 def test_the_least_python_is_the_same_everywhere() -> None:
     least = ".".join(map(str, setup._MIN_PYTHON))
-    project = (setup.PROJECT / "pyproject.toml").read_text()
+    project = (PROJECT / "pyproject.toml").read_text()
     assert f'requires-python = ">={least}"' in project
 
 

@@ -14,11 +14,11 @@ from typing import Literal
 
 import pytest
 
-from lab import source, tree
-from lab.command import CommandError, run
-from lab.errors import BuildError, LabError, UsageError
-from lab.progress import Progress
-from lab.source import git, import_tar, resolve
+from lab.base.errors import BuildError, LabError, UsageError
+from lab.base.process import CommandError, run
+from lab.base.progress import Progress
+from lab.build import patching, source
+from lab.build.source import git, import_tar, resolve
 
 MakePatch = Callable[..., Path]
 
@@ -236,18 +236,18 @@ def plain(fake_tarball: Path, quiet: Progress) -> source.Source:
 
 
 def test_no_patches_leave_the_source_as_it_is(plain: source.Source) -> None:
-    assert tree.patched(plain, []).hash == plain.tree
+    assert patching.patched(plain, []).hash == plain.tree
 
 
 def test_patches_apply_in_order(plain: source.Source, make_patch: MakePatch) -> None:
     one = make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))
     two = make_patch("2.patch", "block/bfq.c", ("int bfq_7;", "int eight;"))
     two.write_text(two.read_text().replace("-int bfq_7;", "-int seven;"))
-    both = tree.patched(plain, [one, two])
+    both = patching.patched(plain, [one, two])
     assert "int eight;" in content(both.hash, "block/bfq.c")
     assert both.patches == ("1.patch", "2.patch")
     with pytest.raises(BuildError, match=r"^2\.patch does not apply"):
-        tree.patched(plain, [two, one])
+        patching.patched(plain, [two, one])
 
 
 def test_patching_checks_nothing_out(
@@ -255,7 +255,7 @@ def test_patching_checks_nothing_out(
 ) -> None:
     commit(fake_tree)
     monkeypatch.chdir(fake_tree)
-    tree.patched(plain, [make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))])
+    patching.patched(plain, [make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))])
     assert not run(["git", "status", "--porcelain"]).output
 
 
@@ -264,9 +264,9 @@ def test_two_orders_that_give_equal_trees_give_equal_hashes(
 ) -> None:
     one = make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))
     two = make_patch("2.patch", "init/main.c", ("return 0", "return 1"))
-    there, back = tree.patched(plain, [one, two]), tree.patched(plain, [two, one])
+    there, back = patching.patched(plain, [one, two]), patching.patched(plain, [two, one])
     assert there.hash == back.hash
-    assert there.hash != tree.patched(plain, [one]).hash
+    assert there.hash != patching.patched(plain, [one]).hash
 
 
 def test_a_patch_can_add_delete_and_change_the_mode_of_files(
@@ -280,7 +280,7 @@ def test_a_patch_can_add_delete_and_change_the_mode_of_files(
         "--- a/scripts/run.sh\n+++ /dev/null\n@@ -1 +0,0 @@\n-#!/bin/sh\n"
         "diff --git a/Kbuild b/Kbuild\nold mode 100644\nnew mode 100755\n"
     )
-    listed = git("ls-tree", "-r", tree.patched(plain, [patch]).hash)
+    listed = git("ls-tree", "-r", patching.patched(plain, [patch]).hash)
     assert "\tnew.c" in listed
     assert "\tscripts/run.sh" not in listed
     assert "100755 blob" in next(row for row in listed.splitlines() if row.endswith("\tKbuild"))
@@ -298,13 +298,13 @@ def test_a_patch_that_does_not_apply_names_the_file_and_the_hunk(
     for damage, hunk, line in ((" int bfq_33;", 2, 27), (" int bfq_1;", 1, 1)):
         bad.write_text(text.replace(damage, " int other;"))
         with pytest.raises(BuildError) as caught:
-            tree.patched(plain, [good, bad])
+            patching.patched(plain, [good, bad])
         assert caught.value.what == (
             f"bad.patch does not apply to {plain.spec}: hunk {hunk} of block/bfq.c (at line {line})"
         )
         assert caught.value.where == str(bad)
         assert plain.version in caught.value.hint
-    assert tree.patched(plain, [good]).hash
+    assert patching.patched(plain, [good]).hash
 
 
 @pytest.mark.parametrize("stamp", ["", "\t2024-01-01 00:00:00.000000000 +0000"])
@@ -316,7 +316,7 @@ def test_the_hunk_is_named_for_a_patch_made_by_diff(
     text = text.replace("/bfq.c\n", f"/bfq.c{stamp}\n").replace(" int bfq_33;", " int other;")
     bad.write_text(text)
     with pytest.raises(BuildError, match=r"hunk 2 of block/bfq\.c \(at line 27\)"):
-        tree.patched(plain, [bad])
+        patching.patched(plain, [bad])
 
 
 def test_the_hunk_is_counted_in_its_own_file(plain: source.Source, make_patch: MakePatch) -> None:
@@ -324,7 +324,7 @@ def test_the_hunk_is_counted_in_its_own_file(plain: source.Source, make_patch: M
     two = make_patch("two.patch", "block/bfq.c", *TWO_HUNKS)
     two.write_text(one.read_text() + two.read_text().replace(" int bfq_33;", " int other;"))
     with pytest.raises(BuildError, match=r"hunk 2 of block/bfq\.c"):
-        tree.patched(plain, [two])
+        patching.patched(plain, [two])
 
 
 @pytest.mark.parametrize(
@@ -348,12 +348,12 @@ def test_a_patch_that_cannot_apply_says_why(
     patch = tmp_path / "bad.patch"
     patch.write_text(text)
     with pytest.raises(BuildError, match=rf"^bad\.patch does not apply to tar:.*: .*({reason})"):
-        tree.patched(plain, [patch])
+        patching.patched(plain, [patch])
 
 
 def test_a_patch_file_that_is_missing_is_named(plain: source.Source, tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"gone\.patch.*No such file"):
-        tree.patched(plain, [tmp_path / "gone.patch"])
+        patching.patched(plain, [tmp_path / "gone.patch"])
 
 
 def test_git_errors_are_not_swallowed() -> None:

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Debian packages from more suites than the system is set up for, without touching its set-up.
+
+apt gets a source list and state folders of the lab's own. The mirrors are the ones that the
+system's apt already uses; the signatures are checked against Debian's own keyring as ever.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.base import cache
+from lab.base.errors import LabError
+from lab.base.process import run
+
+_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+_NO_APT = "give the source as git:PATH@REV or tar:PATH instead"
+
+
+@dataclass(frozen=True)
+class PrivateApt:
+    """apt with its own source list; options are the arguments that make apt-get use it."""
+
+    options: tuple[str, ...]
+    folder: Path
+
+    def update(self) -> None:
+        """Fetch the package lists of all suites; raises LabError when a mirror cannot be had."""
+        run(["apt-get", *self.options, "-qq", "-o", "APT::Update::Error-Mode=any", "update"])
+
+    def newest(self, package: str) -> str | None:
+        """The newest version of a package over all suites, or None."""
+        rows = run(["apt-cache", *self.options, "madison", package]).output.splitlines()
+        versions = [row.split("|")[1].strip() for row in rows if row.count("|") == 2]
+        best: str | None = None
+        for version in versions:
+            if (
+                best is None
+                or not run(["dpkg", "--compare-versions", version, "gt", best], check=False).status
+            ):
+                best = version
+        return best
+
+    def download(self, package: str, version: str, folder: Path) -> Path:
+        """Download one package, verified by apt, and return the file."""
+        run(["apt-get", *self.options, "-qq", "download", f"{package}={version}"], cwd=folder)
+        (found,) = folder.glob("*.deb")
+        return found
+
+
+def system_codename() -> str | None:
+    """The Debian release of this system, such as bookworm; None elsewhere."""
+    try:
+        facts = platform.freedesktop_os_release()
+    except OSError:
+        return None
+    return facts.get("VERSION_CODENAME") if facts.get("ID") == "debian" else None
+
+
+def private(suites: list[str]) -> PrivateApt:
+    """Apt with the named suites, such as bookworm-backports or bullseye-security.
+
+    Raises LabError on systems other than Debian.
+    """
+    codename = system_codename()
+    if codename is None:
+        raise LabError("Debian packages can be had on Debian only", hint=_NO_APT)
+    mirrors = _mirrors(codename)
+    blocks = []
+    for suite in suites:
+        uri = mirrors.get("security" if suite.endswith("-security") else "main")
+        if uri is None:
+            continue  # this system is set up without Debian's security archive
+        blocks.append(
+            f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {_KEYRING}\n"
+        )
+    folder = cache.root() / "apt" / cache.key(blocks)
+    sources = folder / "lab.sources"
+    cache.write_atomically(sources, "\n".join(blocks))
+    for sub in ("lists/partial", "archives/partial"):
+        cache.make_folder(folder / sub)
+    settings = {
+        "Dir::Etc::SourceList": sources,
+        "Dir::Etc::SourceParts": "/dev/null",
+        "Dir::State::Lists": folder / "lists",
+        "Dir::Cache::Archives": folder / "archives",
+        "Dir::Cache::pkgcache": "",
+        "Dir::Cache::srcpkgcache": "",
+        "APT::Sandbox::User": "root",
+    }
+    options = [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
+    return PrivateApt(tuple(options), folder)
+
+
+def _mirrors(codename: str) -> dict[str, str]:
+    """The URIs of the main and, if any, the security archive that this system's apt uses."""
+    rows = run(["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)"]).output
+    uris = dict(row.split(" ", 1) for row in rows.splitlines() if " " in row)
+    if codename not in uris:
+        raise LabError(
+            f"apt on this system has no source for {codename}",
+            where="/etc/apt/sources.list, /etc/apt/sources.list.d",
+            hint=_NO_APT,
+        )
+    found = {"main": uris[codename]}
+    if security := uris.get(f"{codename}-security"):
+        found["security"] = security
+    return found

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The only place that starts processes: run to completion, or start and supervise."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from lab.base.errors import LabError
+
+# A shell that leads a process group of its own and takes the whole group with it when the lab
+# dies, even by SIGKILL: setpriv has the kernel send it SIGTERM then. stdin goes
+# by descriptor 3 because a shell gives background commands /dev/null.
+_SUPERVISOR = 'exec 3<&0; trap "kill -KILL 0" TERM; "$@" <&3 3<&- & wait $!'
+_TAIL_LINES = 15
+_KILL_GRACE_S = 5.0
+
+
+class CommandError(LabError):
+    """A command ended with a non-zero status; ``output`` is what it printed, ``status`` how."""
+
+    def __init__(
+        self, what: str, *, status: int, output: str, where: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.status = status
+        self.output = output
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished command: exit status and its standard output (errors too when merged)."""
+
+    status: int
+    output: str
+
+
+def paste(argv: Sequence[str], cwd: Path | None = None) -> str:
+    """The command as a user can paste it into a shell."""
+    line = shlex.join(argv)
+    return f"(cd {shlex.quote(str(cwd))} && {line})" if cwd else line
+
+
+def tail(text: str, lines: int = _TAIL_LINES) -> str:
+    """The last non-empty lines of a log, indented for use in a message."""
+    kept = [line for line in text.splitlines() if line.strip()][-lines:]
+    return "\n".join(f"    {line}" for line in kept)
+
+
+def tail_of_file(path: Path, lines: int = _TAIL_LINES) -> str:
+    """The last non-empty lines of a log file; empty when there is none."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as log:
+        log.seek(max(0, path.stat().st_size - 65536))
+        return tail(log.read().decode(errors="replace"), lines)
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+    check: bool = True,
+    merge: bool = False,
+    timeout_s: float | None = None,
+) -> Result:
+    """Run a short command and return its output.
+
+    env is added to the environment. merge puts standard error into the output.
+    Raises CommandError when check is set and the status is not zero, LabError when the program
+    is missing or runs longer than timeout_s.
+    """
+    try:
+        done = subprocess.run(
+            argv,
+            cwd=cwd,
+            env={**os.environ, **env} if env else None,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merge else subprocess.PIPE,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except FileNotFoundError as exc:
+        raise _missing(argv, exc) from exc
+    except subprocess.TimeoutExpired as exc:
+        raise LabError(f"{argv[0]} did not end within {timeout_s} s", where=paste(argv)) from exc
+    if check and done.returncode:
+        printed = done.stdout if merge else done.stdout + done.stderr
+        raise _failed(argv, cwd, done.returncode, printed)
+    return Result(done.returncode, done.stdout)
+
+
+class Process:
+    """A supervised process: it and all its children end with the lab, whatever ends the lab."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        log: Path,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: IO[bytes] | int = subprocess.DEVNULL,
+    ) -> None:
+        """Start argv with both outputs appended to the file log."""
+        self.argv = list(argv)
+        self.cwd = cwd
+        self.log = log
+        self.started = time.monotonic()
+        supervised = ["setpriv", "--pdeathsig", "TERM", "--", "sh", "-c", _SUPERVISOR, "sh", *argv]
+        with log.open("ab") as out:
+            try:
+                self._child = subprocess.Popen(
+                    supervised,
+                    cwd=cwd,
+                    env={**os.environ, **env} if env else None,
+                    stdin=stdin,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except FileNotFoundError as exc:
+                raise _missing(supervised, exc) from exc
+
+    @property
+    def group(self) -> int:
+        """The process group that holds the command and all it started."""
+        return self._child.pid
+
+    def poll(self) -> int | None:
+        """The exit status, or None while it runs."""
+        return self._child.poll()
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        """Wait for the end; None when it still runs after timeout_s."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._child.wait(timeout_s)
+        return None
+
+    def kill(self) -> None:
+        """End the whole group: politely, then surely."""
+        for sig, patience in ((signal.SIGTERM, 0.2), (signal.SIGKILL, _KILL_GRACE_S)):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.group, sig)
+            if self.wait(patience) is not None and sig == signal.SIGKILL:
+                return
+
+    def members(self) -> list[int]:
+        """Process ids of the group that are alive."""
+        return [pid for pid in _process_ids() if _group_of(pid) == self.group]
+
+
+@contextlib.contextmanager
+def supervised(
+    argv: Sequence[str],
+    *,
+    log: Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Process]:
+    """A Process that is gone, with all its children, when the block is left."""
+    process = Process(argv, log=log, cwd=cwd, env=env)
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def run_logged(
+    argv: Sequence[str],
+    *,
+    log: Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: IO[bytes] | int = subprocess.DEVNULL,
+) -> None:
+    """Run a long command with its output in a log file; CommandError shows the log's end."""
+    process = Process(argv, log=log, cwd=cwd, env=env, stdin=stdin)
+    try:
+        status = process.wait()
+    finally:
+        process.kill()
+    if status:
+        raise CommandError(
+            f"{argv[0]} failed with status {status}; its log ends:\n{tail_of_file(log)}",
+            status=status,
+            output=log.read_text(errors="replace"),
+            where=f"{log}\n         {paste(argv, cwd)}",
+        )
+
+
+@contextlib.contextmanager
+def piped(
+    argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> Iterator[IO[bytes]]:
+    """Start a command and yield its standard input; on leaving, close it and wait.
+
+    Raises CommandError when the command fails.
+    """
+    try:
+        child = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env={**os.environ, **env} if env else None,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+    except FileNotFoundError as exc:
+        raise _missing(argv, exc) from exc
+    assert child.stdin is not None
+    assert child.stderr is not None
+    broken: BrokenPipeError | None = None
+    try:
+        try:
+            yield child.stdin
+            child.stdin.close()
+        except BrokenPipeError as exc:
+            broken = exc  # the command's own words, below, say more
+        errors = child.stderr.read().decode(errors="replace")
+        status = child.wait()
+    except BaseException:
+        child.kill()
+        child.wait()
+        raise
+    if status or broken:
+        raise _failed(argv, cwd, status, errors)
+
+
+def _failed(argv: Sequence[str], cwd: Path | None, status: int, output: str) -> CommandError:
+    what = f"{argv[0]} failed with status {status}:\n{tail(output)}"
+    return CommandError(what, status=status, output=output, where=paste(argv, cwd))
+
+
+def _missing(argv: Sequence[str], exc: FileNotFoundError) -> LabError:
+    program = exc.filename or argv[0]
+    return LabError(
+        f"cannot start {program}: not found",
+        where=paste(argv),
+        hint="`make setup` installs what the lab needs",
+    )
+
+
+def _process_ids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None

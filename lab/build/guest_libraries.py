@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The shared libraries of the guest's programs, without those that are never called there.
+
+A distribution's fio is linked with the libraries of every storage service that it can talk to:
+Ceph, Gluster, RDMA and what these need, 70 MiB in all. The guest would unpack them at every boot
+and relocate them at every start of fio, which took more instructions than what is measured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from lab.base import cache
+from lab.base.errors import LabError
+from lab.base.process import run
+
+LOADER = "ld-linux-x86-64.so.2"
+_LOADED = re.compile(r"(?:=> )?(/\S+) \(0x")
+_NEEDED = re.compile(r"\(NEEDED\).*\[(.+)\]")
+# What a guest's programs do call: the C library and what local I/O takes.
+_CALLED = re.compile(r"(lib(c|m|z|aio|numa|dl|rt|pthread|uring)\.so|libaio|ld-linux)")
+
+
+def loaded(program: Path) -> dict[str, Path]:
+    """Every library that a program or library loads, by the name that it is loaded by."""
+    lines = run(["ldd", str(program)]).output.splitlines()
+    paths = [Path(match[1]) for line in lines if (match := _LOADED.search(line))]
+    return {path.name: path.resolve() for path in paths}
+
+
+def called(program: Path) -> dict[str, Path]:
+    """The same, but one empty library in the place of each that no I/O in a guest calls.
+
+    All of them where that cannot be done: no compiler, or a program that uses more of a library
+    than its functions.
+    """
+    every = loaded(program)
+    needed = _NEEDED.findall(run(["readelf", "-dW", str(program)]).output)
+    kept = {name: path for name, path in every.items() if name == LOADER}
+    for name in filter(_CALLED.match, needed):
+        kept |= {name: every[name], **loaded(every[name])}
+    unused = [name for name in needed if not _CALLED.match(name)]
+    try:
+        stub = _stub(program, kept)
+        lean = {**kept, **dict.fromkeys(unused, stub)}
+        _require_start(program, lean)
+    except LabError:
+        return every
+    return lean
+
+
+def _stub(program: Path, kept: dict[str, Path]) -> Path:
+    """A library that has all functions of a program that no kept library has.
+
+    Calling one of them ends the program.
+    """
+    there = {name for path in kept.values() for name, _ in _symbols(path, "--defined-only")}
+    missing = [one for one in _symbols(program, "--undefined-only") if one[0] not in there]
+    labels = "".join(f".globl {name}\n.type {name}, @function\n{name}:\n" for name, _ in missing)
+    source = f'.text\n{labels}ud2\n.section .note.GNU-stack,"",@progbits\n'
+    # The dynamic linker asks for the version that a program was linked with.
+    versions = "".join(f"{version} {{ {name}; }};\n" for version, name in _by_version(missing))
+    folder = cache.root() / "stubs" / cache.key(source, versions)
+    if not folder.exists():
+        with cache.building(folder) as making:
+            (making / "versions").write_text(versions or "{ *; };\n")
+            flags = ["-shared", "-nostdlib", f"-Wl,--version-script={making / 'versions'}"]
+            command = ["gcc", *flags, "-Wl,--build-id=none", "-x", "assembler", "-"]
+            run([*command, "-o", str(making / "stub.so")], stdin=source)
+    return folder / "stub.so"
+
+
+def _by_version(symbols: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Each version with its symbols, separated by semicolons."""
+    found: dict[str, list[str]] = {}
+    for name, version in symbols:
+        if version:
+            found.setdefault(version, []).append(name)
+    return [(version, "; ".join(names)) for version, names in found.items()]
+
+
+def _symbols(path: Path, which: str) -> list[tuple[str, str]]:
+    """A file's dynamic symbols, each with its version or nothing; weak ones may be missing."""
+    lines = run(["nm", "-D", which, str(path)]).output.splitlines()
+    words = [line.split() for line in lines]
+    names = sorted({own[-1].replace("@@", "@") for own in words if own[-2] not in "wv"})
+    return [(name, version) for name, _, version in (one.partition("@") for one in names)]
+
+
+def _require_start(program: Path, libraries: dict[str, Path]) -> None:
+    """Raise LabError when a program does not start with the given libraries and no others."""
+    folder = cache.root() / "stubs" / cache.key(sorted(map(str, libraries.items())))
+    if not folder.exists():
+        with cache.building(folder) as making:
+            for name, path in libraries.items():
+                (making / name).symlink_to(path)
+            paths = ["--inhibit-cache", "--library-path", str(making)]
+            run([str(making / LOADER), *paths, str(program), "--version"])

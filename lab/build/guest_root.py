@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest's root folder, made of the host's packages, and the same folder as an initramfs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.base import cache
+from lab.base.errors import LabError
+from lab.base.process import run
+from lab.base.progress import Progress
+from lab.base.system import PROJECT
+from lab.build.guest_libraries import LOADER, called, loaded
+
+AGENT = PROJECT / "lab/guest/agent"
+_PROGRAMS = ("fio", "dbench", "mkfs.xfs", "dmsetup")
+# Mount points and folders that virtme-ng or the agent expects.
+_FOLDERS = (
+    *("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "lib/lab", "lib64", "etc", "root"),
+    *("dev", "proc", "sys", "run", "tmp", "mnt", "var/log", "var/tmp", "var/lib", "lib/modules"),
+)
+# virtme-ng mounts a file over /etc/fstab and looks the user up.
+_FILES = {
+    "etc/fstab": "",
+    "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
+    "etc/group": "root:x:0:\ntty:x:5:\n",
+    "etc/hosts": "127.0.0.1 localhost\n",
+}
+
+
+@dataclass(frozen=True)
+class GuestRoot:
+    """The guest's files; id is a hash of all of them."""
+
+    id: str
+
+    @property
+    def folder(self) -> Path:
+        """Where the two forms lie."""
+        return cache.root() / "guests" / self.id
+
+    @property
+    def root(self) -> Path:
+        """The folder for vng --root."""
+        return self.folder / "root"
+
+    @property
+    def initramfs(self) -> Path:
+        """The same as an uncompressed cpio archive."""
+        return self.folder / "initramfs.cpio"
+
+
+def build(progress: Progress) -> GuestRoot:
+    """The guest root of this host's programs; made anew when one of them changed.
+
+    Raises LabError when a program is not installed.
+    """
+    busybox = _busybox()
+    programs = {name: _find(name) for name in _PROGRAMS}
+    libraries: dict[str, Path] = {}
+    for name, path in programs.items():
+        libraries |= called(path) if name == "fio" else loaded(path)
+    inputs = [AGENT, busybox, *programs.values(), *libraries.values()]
+    identity = cache.key("guest", 2, [(str(path), cache.file_hash(path)) for path in inputs])
+    guest = GuestRoot(identity)
+    if not guest.folder.exists():
+        with progress.step("making the guest's root"), cache.building(guest.folder) as folder:
+            _fill(folder / "root", busybox, programs, libraries)
+            _pack(folder / "root", folder / "initramfs.cpio")
+    return guest
+
+
+def _busybox() -> Path:
+    path = _find("busybox")
+    if "statically linked" not in run(["file", "-L", str(path)]).output:
+        raise LabError(
+            f"{path} is not statically linked", hint="install the package busybox-static"
+        )
+    return path
+
+
+def _find(program: str) -> Path:
+    places = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+    found = shutil.which(program, path=places)
+    if not found:
+        raise LabError(
+            f"{program} is not installed", hint="`make setup` installs what the lab needs"
+        )
+    return Path(found)
+
+
+def _fill(root: Path, busybox: Path, programs: dict[str, Path], libraries: dict[str, Path]) -> None:
+    for folder in _FOLDERS:
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for name, content in _FILES.items():
+        (root / name).write_text(content)
+    shutil.copy(busybox, root / "bin/busybox")
+    for applet in run([str(busybox), "--list"]).output.split():
+        if applet not in {*programs, "busybox"}:
+            (root / "bin" / applet).symlink_to("busybox")
+    for name, path in programs.items():
+        shutil.copy(path.resolve(), root / "bin" / name)
+    for name, path in libraries.items():
+        place = root / ("lib64" if name == LOADER else "lib/lab") / name
+        shutil.copy(path, place)
+        place.chmod(0o755)
+    (root / "bin/agent").symlink_to("../init")
+    shutil.copy(AGENT, root / "init")
+    (root / "init").chmod(0o755)
+
+
+def _pack(root: Path, archive: Path) -> None:
+    """Pack root so that equal files give an equal archive: sorted, owned by root, dated 1970."""
+    paths = sorted(path for path in root.rglob("*"))
+    for path in paths:
+        os.utime(path, (0, 0), follow_symlinks=False)
+    listing = "".join(f"{path.relative_to(root)}\n" for path in paths)
+    run(
+        ["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0", "--reproducible", "-O", str(archive)],
+        cwd=root,
+        stdin=listing,
+    )

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The lab's TCG plugin: compiled at first use for the QEMU at hand, and its output read."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from lab.base import cache
+from lab.base.errors import LabError
+from lab.base.process import CommandError, run
+from lab.base.system import PROJECT
+
+SOURCE = PROJECT / "lab/build/insns.c"
+# The agent calls it to end a phase; nothing else in a guest does.
+MARKER = "__x64_sys_sethostname"
+# Interface versions from QEMU 7.2 (1) on; QEMU says no to one that it does not know.
+_INTERFACES = range(1, 10)
+_FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
+
+
+def compiled(qemu: str, emulator: str) -> Path | None:
+    """The plugin for a QEMU binary, or None without a compiler or without plugin support.
+
+    Raises LabError when it compiles for no interface version that this QEMU takes.
+    """
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler or "-plugin" not in run([qemu, "--help"]).output:
+        return None
+    target = cache.root() / "plugins" / cache.key(cache.file_hash(SOURCE), emulator)
+    plugin = target / "insns.so"
+    if plugin.exists():
+        return plugin
+    refusal = ""
+    for interface in _INTERFACES:
+        with cache.building(target) as folder:
+            define = f"-DPLUGIN_API={interface}"
+            run([compiler, *_FLAGS, define, "-o", str(folder / "insns.so"), str(SOURCE)])
+        refusal = _refusal(qemu, plugin)
+        if not refusal:
+            return plugin
+        cache.remove(target)
+    raise LabError(f"this QEMU does not load the plugin: {refusal}", where=str(SOURCE))
+
+
+def _refusal(qemu: str, plugin: Path) -> str:
+    """What QEMU says against the plugin; empty when it loads it."""
+    argv = [qemu, "-M", "none", "-display", "none", "-nodefaults", "-monitor", "stdio"]
+    try:
+        run([*argv, "-plugin", f"{plugin},out=/dev/null"], stdin="quit\n", timeout_s=30)
+    except CommandError as exc:
+        return exc.output.strip().splitlines()[-1]
+    return ""

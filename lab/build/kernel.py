@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernels: built in a workbench that is kept, so that a variant costs only what differs.
+
+A workbench is one checked-out source with one object folder a configuration. Changing to another
+tree rewrites the files that differ, and make compiles just what depends on them. What was built
+is copied to the cache under the kernel's id; the workbench itself is never used to boot.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from lab.base import cache
+from lab.base.errors import BuildError
+from lab.base.process import CommandError, Process, run, run_logged, tail
+from lab.base.progress import Progress
+from lab.build.patching import Tree
+from lab.build.source import git, store
+from lab.inputs import kconfig
+
+# Fixed, so that two builds of one tree are the same file byte for byte.
+_REPRODUCIBLE = {
+    "KBUILD_BUILD_USER": "lab",
+    "KBUILD_BUILD_HOST": "lab",
+    "KBUILD_BUILD_TIMESTAMP": "2024-01-01 00:00:00 UTC",
+    "KBUILD_BUILD_VERSION": "1",
+    "LC_ALL": "C",
+}
+_BENCH_GIB = 3.0
+_IMAGE = "arch/x86/boot/bzImage"
+_PRODUCTS = (_IMAGE, "vmlinux", "System.map", ".config")
+# A killed compiler leaves half an object file that make would take for whole.
+_IN_FLIGHT_S = 10.0
+_ERROR = re.compile(
+    r"^.*?(error:|undefined reference|No space left on device|\*\*\* \[).*$", re.MULTILINE
+)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A built kernel: id, release as uname prints it, tree hash, configuration, and its folder."""
+
+    id: str
+    release: str
+    tree: str
+    fragments: tuple[str, ...]
+    toolchain: str
+
+    @property
+    def folder(self) -> Path:
+        """Where bzImage, vmlinux, System.map and config lie."""
+        return cache.root() / "kernels" / self.id
+
+    @property
+    def image(self) -> Path:
+        """The compressed image, for boots whose start-up does not count."""
+        return self.folder / "bzImage"
+
+    @property
+    def system_map(self) -> Path:
+        """The addresses of its functions."""
+        return self.folder / "System.map"
+
+    @property
+    def vmlinux(self) -> Path:
+        """The uncompressed image: QEMU starts it through PVH, without a decompressor."""
+        return self.folder / "vmlinux"
+
+    @cached_property
+    def code(self) -> str:
+        """A hash of what it executes: kernels whose sources differ in comments only share it."""
+        return cache.file_hash(self.vmlinux)
+
+
+def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
+    """The kernel of a tree with a configuration; built only when the cache has none.
+
+    Raises BuildError with the end of the compiler's output, and names the log.
+    """
+    options = kconfig.merge(fragments)
+    toolchain = _toolchain()
+    identity = cache.key("kernel", 1, tree.hash, kconfig.text(options), toolchain)
+    if known := find(identity):
+        return known
+    with _workbench(tree, progress) as bench:
+        if known := find(identity):
+            return known
+        objects = bench / "src" / f"obj-{cache.key(sorted(fragments))}"
+        log = cache.make_folder(cache.root() / "logs") / f"build-{identity}.log"
+        log.write_text("")
+        _configure(bench, objects, options, tree, log, progress)
+        _compile(bench, objects, log, progress)
+        release = (objects / "include/config/kernel.release").read_text().strip()
+        kernel = Kernel(identity, release, tree.hash, tuple(fragments), toolchain)
+        _keep(kernel, objects)
+    return kernel
+
+
+def find(identity: str) -> Kernel | None:
+    """The kernel with this id, when the cache holds it."""
+    meta = cache.root() / "kernels" / identity / "kernel.json"
+    if not meta.exists():
+        return None
+    facts = json.loads(meta.read_text())
+    return Kernel(**{**facts, "fragments": tuple(facts["fragments"])})
+
+
+@contextmanager
+def _workbench(tree: Tree, progress: Progress) -> Iterator[Path]:
+    """The workbench of a tree's origin, locked, its source files made those of the tree."""
+    bench = cache.make_folder(cache.root() / "bench" / cache.key(tree.source.origin))
+    with cache.lock(bench / "lock", progress, "building a kernel here"):
+        source = bench / "src"
+        if not source.exists():
+            cache.require_space(bench, _BENCH_GIB, "a kernel source with its objects")
+        cache.make_folder(source)
+        with progress.step("checking out the source"), cache.disk_space_matters(bench):
+            _check_out(tree, bench, source)
+        yield bench
+
+
+def _check_out(tree: Tree, bench: Path, source: Path) -> None:
+    """Make the source files those of a tree; git's index tells which of them already are."""
+    index, log = bench / "index", bench / "checkout.log"
+    argv = ["git", f"--git-dir={store()}", f"--work-tree={source}"]
+    argv += ["read-tree", "-u", "--reset", tree.hash]
+
+    def read_tree() -> None:
+        (bench / "index.lock").unlink(missing_ok=True)  # of a killed git; the lock is ours
+        log.unlink(missing_ok=True)
+        # Supervised: a git that outlived its lab would take the next one's lock for its own.
+        run_logged(argv, log=log, env={"GIT_INDEX_FILE": str(index)})
+
+    try:
+        read_tree()
+    except CommandError:
+        index.unlink(missing_ok=True)  # when that was what is broken, all files are written anew
+        read_tree()
+
+
+def _make(objects: Path) -> list[str]:
+    """A make that knows nothing of the user's environment: no flag of it may change a kernel."""
+    compiler = "ccache gcc" if shutil.which("ccache") else "gcc"
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    # Equal trees give equal objects in every folder, so ccache may take those of another one.
+    ccache = {
+        "CCACHE_DIR": str(cache.root() / "ccache"),
+        "CCACHE_MAXSIZE": "4G",
+        "CCACHE_BASEDIR": str(objects.parent),
+        "CCACHE_NOHASHDIR": "1",
+    }
+    environment = {**kept, **_REPRODUCIBLE, **ccache}
+    settings = [f"{name}={value}" for name, value in environment.items()]
+    # LOCALVERSION= keeps scripts/setlocalversion from adding a plus sign.
+    make = ["make", "-C", str(objects.parent), f"O={objects}", f"CC={compiler}", "LOCALVERSION="]
+    return ["env", "-i", *settings, *make]
+
+
+def _configure(
+    bench: Path,
+    objects: Path,
+    options: dict[str, kconfig.Option],
+    tree: Tree,
+    log: Path,
+    progress: Progress,
+) -> None:
+    """Write .config: the fragments over allnoconfig, every option checked."""
+    _drop_half_written(bench, objects)
+    cache.make_folder(objects)
+    fragment = objects / "lab.config"
+    fragment.write_text(kconfig.text(options))
+    with progress.step("configuring the kernel"):
+        _run_make(
+            [*_make(objects), f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig"], log, "configuration"
+        )
+    config = (objects / ".config").read_text()
+    if any(kconfig.values(config).get(o.name, "n") != o.value for o in options.values()):
+        kconfig.check_survivors(options, config, _declared(tree))
+
+
+def _declared(tree: Tree) -> set[str]:
+    """All options that the tree's Kconfig files declare, as CONFIG_ names."""
+    found = git("grep", "-hE", r"^\s*(menu)?config [A-Z0-9_]+", tree.hash, "--", "*Kconfig*")
+    return {f"CONFIG_{line.split()[1]}" for line in found.splitlines()}
+
+
+def _compile(bench: Path, objects: Path, log: Path, progress: Progress) -> None:
+    jobs = os.cpu_count() or 1
+    building = bench / "building"
+    building.write_text(str(objects))
+    argv = [*_make(objects), f"-j{jobs}", "bzImage"]
+    with progress.step(f"building the kernel ({jobs} jobs)", lambda: _steps_done(log)):
+        try:
+            _run_make(argv, log, "build")
+        except BuildError:
+            building.unlink()  # make ended by itself and so left nothing half-written
+            raise
+    building.unlink()
+
+
+def _run_make(argv: list[str], log: Path, what: str) -> None:
+    with cache.disk_space_matters(log):
+        process = Process(argv, log=log)
+        try:
+            status = process.wait()
+        finally:
+            process.kill()
+        if status:
+            output = log.read_text(errors="replace")
+            errors = "\n".join(found[0] for found in _ERROR.finditer(output))
+            raise BuildError(
+                f"the kernel's {what} failed:\n{tail(errors or output)}",
+                where=str(log),
+                hint="the log holds the whole output",
+            )
+
+
+def _steps_done(log: Path) -> str:
+    """How many files make has made so far, for the progress line."""
+    done = sum(line.startswith("  ") for line in log.read_text(errors="replace").splitlines())
+    return f"{done} files"
+
+
+def _drop_half_written(bench: Path, objects: Path) -> None:
+    """After a build that was killed, delete the object files that it may have left half-written."""
+    marker = bench / "building"
+    if not marker.exists():
+        return
+    interrupted = Path(marker.read_text())
+    files = [path for path in interrupted.rglob("*") if path.is_file() and not path.is_symlink()]
+    if files:
+        newest = max(path.stat().st_mtime for path in files)
+        for path in files:
+            if path.stat().st_mtime > newest - _IN_FLIGHT_S and path.name != "lab.config":
+                path.unlink()
+    marker.unlink()
+
+
+def _keep(kernel: Kernel, objects: Path) -> None:
+    with cache.building(kernel.folder) as folder:
+        for product in _PRODUCTS:
+            shutil.copy2(objects / product, folder / Path(product).name.lstrip("."))
+        (folder / "kernel.json").write_text(json.dumps(asdict(kernel), indent=1))
+
+
+def _toolchain() -> str:
+    """Compiler and linker as they name themselves; part of a kernel's identity."""
+    try:
+        versions = [run([tool, "--version"]).output.splitlines()[0] for tool in ("gcc", "ld")]
+    except CommandError as exc:
+        raise BuildError(f"the compiler does not work: {exc.what}") from exc
+    return "; ".join(versions)

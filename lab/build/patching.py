@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Patches applied to a source inside the object store: a new tree hash, or nothing at all."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.base.errors import BuildError
+from lab.base.process import CommandError
+from lab.build.source import Source, git
+
+_FAILED_AT = re.compile(r"patch failed: (?P<file>\S+):(?P<line>\d+)")
+_MISSING = re.compile(r"error: (?P<file>\S+): (?P<why>No such file|does not exist|already exists)")
+_HUNK = re.compile(r"^@@ -(?P<start>\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A source with patches: its git tree hash is its identity."""
+
+    source: Source
+    hash: str
+    patches: tuple[str, ...] = ()
+
+
+def patched(source: Source, patches: Sequence[Path]) -> Tree:
+    """Apply patches in order and return the resulting tree.
+
+    Raises BuildError naming the patch, the file and the hunk that does not apply; the store then
+    holds no trace of the attempt.
+    """
+    if not patches:
+        return Tree(source, source.tree)
+    with tempfile.TemporaryDirectory(prefix="lab-index-") as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        git("read-tree", source.tree, env=index)
+        for patch in patches:
+            try:
+                git("apply", "--cached", "--whitespace=nowarn", str(patch.absolute()), env=index)
+            except CommandError as exc:
+                raise BuildError(
+                    f"{patch.name} does not apply to {source.spec}: {_reason(patch, exc.output)}",
+                    where=str(patch),
+                    hint=f"rebase the patch onto {source.spec} ({source.version})",
+                ) from exc
+        tree = git("write-tree", env=index)
+    return Tree(source, tree, tuple(patch.name for patch in patches))
+
+
+def _reason(patch: Path, output: str) -> str:
+    """File and hunk from git apply's error output, else git's own words."""
+    if found := _FAILED_AT.search(output):
+        file, line = found["file"], found["line"]
+        return f"hunk {_hunk_number(patch, file, line)} of {file} (at line {line})"
+    if found := _MISSING.search(output):
+        return f"{found['file']}: {found['why'].lower()}"
+    return output.strip().splitlines()[-1] if output.strip() else "git apply gave no reason"
+
+
+def _hunk_number(patch: Path, file: str, line: str) -> str:
+    """Which of the patch's hunks for file starts at line of the old file, counted from 1."""
+    text = patch.read_text(errors="replace")
+    start = re.search(rf"^--- a/{re.escape(file)}(\t.*)?$", text, re.MULTILINE)
+    diff = re.split(r"^--- \S", text[start.end() :], flags=re.MULTILINE)[0] if start else ""
+    for number, hunk in enumerate(_HUNK.finditer(diff), start=1):
+        if hunk["start"] == line:
+            return str(number)
+    return "?"

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernel sources, each resolved to a git tree in one object store of the lab.
+
+A tree id is then a git tree hash: equal content, equal id, whatever it came from, and patches
+are applied in the object store without ever checking a tree out.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from lab.base import apt, cache
+from lab.base.errors import BuildError, LabError, UsageError
+from lab.base.process import CommandError, piped, run
+from lab.base.progress import Progress
+
+# Where Debian keeps a kernel series when the running release does not have it.
+_HOME_SUITE = {"5.10": "bullseye", "6.1": "bookworm", "6.12": "trixie"}
+_IMPORT_GIB = 3.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """An unpatched kernel source: what was asked for, what it turned out to be, its tree hash.
+
+    origin separates sources whose trees differ everywhere, so that each gets a workbench.
+    """
+
+    spec: str
+    version: str
+    tree: str
+    origin: str
+
+
+def store() -> Path:
+    """The lab's bare git repository, created at first use."""
+    path = cache.root() / "objects.git"
+    if not (path / "HEAD").exists():
+        with cache.building(path) as aside:
+            run(["git", "init", "--quiet", "--bare", str(aside)])
+            run(["git", "-C", str(aside), "config", "gc.auto", "0"])
+            run(["git", "-C", str(aside), "config", "core.autocrlf", "false"])
+    return path
+
+
+def git(
+    *args: str, env: Mapping[str, str] | None = None, stdin: str | None = None, check: bool = True
+) -> str:
+    """Run git in the lab's object store and return its output without the last newline."""
+    argv = ["git", f"--git-dir={store()}", *args]
+    return run(argv, env=env, stdin=stdin, check=check).output.rstrip("\n")
+
+
+def resolve(spec: str, progress: Progress) -> Source:
+    """Make the source named by spec available and return it.
+
+    spec is debian:VERSION, git:PATH@REV or tar:PATH. Raises UsageError for a spec of another
+    form, BuildError when the source cannot be had.
+    """
+    kind, _, rest = spec.partition(":")
+    resolvers: dict[str, Callable[[str, str, Progress], Source]] = {
+        "debian": _debian,
+        "git": _git,
+        "tar": _tar,
+    }
+    if kind not in resolvers or not rest:
+        raise UsageError(
+            f"not a kernel source: {spec!r}",
+            hint="write debian:6.12, git:PATH@REV or tar:PATH",
+        )
+    return resolvers[kind](spec, rest, progress)
+
+
+def _debian(spec: str, series: str, progress: Progress) -> Source:
+    record = cache.root() / "sources" / f"debian-{series}.json"
+    if known := _recorded(record):
+        return known
+    cache.require_space(cache.root(), _IMPORT_GIB, f"the source of Linux {series}")
+    codename = apt.system_codename() or "none"
+    home = _HOME_SUITE.get(series, codename)
+    suites = [f"{codename}{part}" for part in ("", "-security", "-backports")]
+    attempts = [suites]
+    if home != codename:
+        attempts.append([home, f"{home}-security"])
+    package = f"linux-source-{series}"
+    for attempt in attempts:
+        try:
+            return _import_debian(spec, package, apt.private(attempt), record, progress)
+        except LabError as exc:
+            failure = exc
+    raise BuildError(
+        f"{spec} cannot be had: {failure.what}",
+        where=f"suites {', '.join(name for attempt in attempts for name in attempt)}",
+        hint="check the network, or give the source as git:PATH@REV or tar:PATH",
+    ) from failure
+
+
+def _import_debian(
+    spec: str, package: str, archive: apt.PrivateApt, record: Path, progress: Progress
+) -> Source:
+    with progress.step(f"asking apt for {package}"):
+        archive.update()
+        version = archive.newest(package)
+    if version is None:
+        raise LabError(f"no suite has a package {package}")
+    cache.remove(cache.root() / "download")
+    with cache.building(cache.root() / "download" / package) as folder:
+        with progress.step(f"downloading {package} {version}"):
+            deb = archive.download(package, version, folder)
+        run(["dpkg-deb", "--extract", str(deb), str(folder / "content")])
+        (tarball,) = (folder / "content/usr/src").glob("linux-source-*.tar.*")
+        with progress.step(f"importing Linux {version}"):
+            tree = import_tar(tarball)
+    cache.remove(cache.root() / "download")
+    return _record(record, Source(spec, version, tree, origin=package))
+
+
+def _tar(spec: str, path: str, progress: Progress) -> Source:
+    tarball = Path(path).expanduser().absolute()
+    try:
+        stat = tarball.stat()
+        tarball.open("rb").close()
+    except OSError as exc:
+        raise UsageError(f"cannot read the source {spec}: {exc.strerror}") from exc
+    identity = cache.key(str(tarball), stat.st_size, stat.st_mtime_ns)
+    record = cache.root() / "sources" / f"tar-{identity}.json"
+    if known := _recorded(record):
+        return known
+    cache.require_space(cache.root(), _IMPORT_GIB, f"the source {tarball.name}")
+    with progress.step(f"importing {tarball.name}"):
+        tree = import_tar(tarball)
+    return _record(record, Source(spec, tarball.name, tree, origin=f"tar-{tarball.name}"))
+
+
+def _git(spec: str, rest: str, progress: Progress) -> Source:
+    path, _, revision = rest.partition("@")
+    while "@" in revision and not Path(path).expanduser().is_dir():
+        more, _, revision = revision.partition("@")
+        path = f"{path}@{more}"
+    if not path or not revision:
+        raise UsageError(f"no revision in {spec!r}", hint="write git:PATH@REV")
+    repository = Path(path).expanduser().absolute()
+    try:
+        wanted = ("--git-common-dir", f"{revision}^{{commit}}", f"{revision}^{{tree}}")
+        facts = run(
+            ["git", "-C", str(repository), "rev-parse", "--path-format=absolute", *wanted]
+        ).output.split("\n")
+    except CommandError as exc:
+        raise UsageError(
+            f"{spec}: no such repository or revision", where=exc.output.strip()
+        ) from exc
+    common, commit, tree = facts[:3]
+    _borrow_objects(Path(common) / "objects")
+    return Source(spec, commit[:12], tree, origin=f"git-{repository}")
+
+
+def _borrow_objects(objects: Path) -> None:
+    """Let the store read another repository's objects instead of copying them."""
+    alternates = store() / "objects/info/alternates"
+    known = alternates.read_text().splitlines() if alternates.exists() else []
+    if str(objects) not in known:
+        cache.write_atomically(alternates, "\n".join([*known, str(objects)]) + "\n")
+
+
+def import_tar(tarball: Path) -> str:
+    """Read a kernel tarball into the object store and return its tree hash.
+
+    The one top folder that release tarballs have is left out. Raises BuildError for a file that
+    is not a tar archive of a kernel.
+    """
+    reference = f"refs/sources/{cache.key(str(tarball), tarball.stat().st_mtime_ns)}"
+    argv = ["git", f"--git-dir={store()}", "-c", "core.compression=1", "fast-import", "--quiet"]
+    try:
+        with (
+            piped([*argv, "--force", "--depth=0"]) as stream,
+            tarfile.open(tarball, "r|*", tarinfo=_Member) as tar,
+        ):
+            stream.write(f"commit {reference}\ncommitter lab <lab@lab> 0 +0000\n".encode())
+            stream.write(b"data 0\ndeleteall\n")
+            for member in tar:
+                _feed(stream, tar, member)
+    except (tarfile.TarError, EOFError) as exc:
+        raise BuildError(f"{tarball} is not a readable tar archive: {exc}") from exc
+    tree = git("rev-parse", f"{reference}^{{tree}}")
+    if "Kbuild" not in git("ls-tree", "--name-only", tree).splitlines():
+        raise BuildError(f"{tarball} does not hold a kernel source (it has no Kbuild)")
+    return tree
+
+
+class _Member(tarfile.TarInfo):
+    """A header that is damaged is an error, where tarfile would take it for the end."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as exc:
+            if len(buf) == tarfile.BLOCKSIZE and not any(buf):
+                raise  # the block of zeros that ends every archive
+            raise tarfile.ReadError(f"damaged or cut off: {exc}") from exc
+
+
+def _feed(stream: IO[bytes], tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+    """Write one archive member in git fast-import's language."""
+    path = _below_top(member.name)
+    if not path or member.isdir():
+        return
+    if member.islnk():
+        stream.write(f"C {_quoted(_below_top(member.linkname))} {_quoted(path)}\n".encode())
+        return
+    if member.issym():
+        mode, content = "120000", member.linkname.encode()
+    elif member.isfile():
+        extracted = tar.extractfile(member)
+        assert extracted is not None
+        mode = "100755" if member.mode & 0o100 else "100644"
+        content = extracted.read()
+    else:
+        return
+    stream.write(f"M {mode} inline {_quoted(path)}\ndata {len(content)}\n".encode())
+    stream.write(content)
+    stream.write(b"\n")
+
+
+def _below_top(name: str) -> str:
+    """A member's path without the archive's top folder."""
+    return name.removeprefix("./").partition("/")[2]
+
+
+def _quoted(path: str) -> str:
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _recorded(record: Path) -> Source | None:
+    if not record.exists():
+        return None
+    known = Source(**json.loads(record.read_text()))
+    try:
+        git("cat-file", "-e", known.tree)
+    except CommandError:
+        return None
+    return known
+
+
+def _record(record: Path, source: Source) -> Source:
+    cache.write_atomically(record, json.dumps(asdict(source), indent=1))
+    return source

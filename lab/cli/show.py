@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The commands that show what was measured: list, show, report, compare, schema, completion."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from lab.base import cache, toml
+from lab.base.errors import UsageError
+from lab.commands import gate
+from lab.inputs import counters, kconfig, profile, series, topology, workload
+from lab.measure.boot_store import Store
+from lab.report import ci, compare, exports, html, run_record
+from lab.report.run_record import Run
+
+FORMATS: dict[str, Callable[[Run], str]] = {
+    "commit": exports.commit,
+    "markdown": exports.markdown,
+    "csv": exports.csv_text,
+    "json": exports.json_text,
+    "junit": ci.junit,
+    "kcidb": ci.kcidb,
+}
+_SCHEMAS: dict[str, Callable[[], str]] = {
+    "run": run_record.schema,
+    "series": lambda: _schema(series.Series),
+    "topology": lambda: _schema(topology.Topology),
+    "workload": lambda: _schema(workload.Workload),
+    "counter": lambda: _schema(counters.Counter),
+    "profile": lambda: _schema(profile.Profile),
+    "gate": lambda: _schema(gate.Gate),
+}
+
+
+def _runs(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    names = ["last", *reversed(run_record.known(Store().folder))]
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
+@click.command("list")
+def list_() -> None:
+    """List series, topologies, workloads, counters, profiles, kernel fragments and runs."""
+    click.echo("Series")
+    for name in series.known():
+        click.echo(f"  {name:<26} {series.get(name).title}")
+    for title, folder, load in (
+        ("Topologies", topology.FOLDER, topology.get),
+        ("Workloads", workload.FOLDER, workload.get),
+        ("Counters", counters.FOLDER, counters.get),
+        ("Profiles", profile.FOLDER, profile.get),
+    ):
+        click.echo(title)
+        for name in toml.names(folder):
+            click.echo(f"  {name:<26} {load(name).title}")
+    click.echo("Kernel fragments")
+    for name in toml.names(kconfig.FRAGMENTS, ".config"):
+        click.echo(f"  {name}")
+    folder = Store().folder
+    if ids := run_record.known(folder):
+        click.echo("Runs, the newest last")
+        for name in ids:
+            click.echo(f"  {name:<26} {run_record.load(run_record.find(folder, name)).title}")
+
+
+@click.command()
+@click.argument("run", default="last", shell_complete=_runs)
+def show(run: str) -> None:
+    """Print what a run found, as it did when it ended.
+
+    RUN is an id (`lab list`), the beginning of one, `last`, or `last~1` for the one before.
+
+    Example: lab show last~1 | less
+    """
+    click.echo((run_record.find(Store().folder, run) / "summary.txt").read_text(), nl=False)
+
+
+@click.command("report")
+@click.argument("run", default="last", shell_complete=_runs)
+@click.option(
+    "--format",
+    "name",
+    default="html",
+    show_default=True,
+    type=click.Choice(["html", *FORMATS]),
+    help="html: a page; commit: a table for a commit message; the others as they are called.",
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to; default: standard output, for html the run's folder.",
+)
+def report_command(run: str, name: str, output: Path | None) -> None:
+    """Make a report of a run.
+
+    RUN is an id (`lab list`), the beginning of one, `last`, or `last~1` for the one before.
+
+    Examples: lab report; lab report --format commit; lab report last~1 --format junit >junit.xml
+    """
+    store = Store()
+    folder = run_record.find(store.folder, run)
+    found = run_record.load(folder)
+    if name == "html":
+        click.echo(write_html(found, store, output))
+        return
+    text = FORMATS[name](found)
+    if output:
+        cache.write_atomically(output, text)
+    else:
+        click.echo(text, nl=False)
+
+
+def write_html(found: Run, store: Store, output: Path | None = None) -> Path:
+    """Write the page of a run, into its folder unless told otherwise, and return where it is."""
+    target = (output or store.folder / "runs" / found.id / "report.html").absolute()
+    page = html.html(found, store.folder.absolute(), target, store.history)
+    cache.write_atomically(target, page)
+    return target
+
+
+@click.command("compare")
+@click.argument("one", metavar="RUN", shell_complete=_runs)
+@click.argument("other", metavar="RUN", default="last", shell_complete=_runs)
+def compare_command(one: str, other: str) -> None:
+    """Show what differs between two runs: verdicts, then measured values.
+
+    Example: lab compare last~1 last
+    """
+    folder = Store().folder
+    runs = [run_record.load(run_record.find(folder, name)) for name in (one, other)]
+    click.echo(compare.text(runs[0], runs[1]), nl=False)
+
+
+@click.command("schema")
+@click.argument("what", type=click.Choice(list(_SCHEMAS)))
+def schema_command(what: str) -> None:
+    """Print the JSON Schema of a run's record or of one of the lab's TOML files.
+
+    Example: lab schema series >series.schema.json
+    """
+    click.echo(_SCHEMAS[what]())
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print what makes a shell complete the lab's commands.
+
+    Example: lab completion bash >~/.local/share/bash-completion/completions/lab
+    """
+    kind = get_completion_class(shell)
+    root = ctx.find_root().command
+    if kind is None:
+        raise UsageError(f"no completion for {shell}")
+    click.echo(kind(root, {}, "lab", "_LAB_COMPLETE").source())
+
+
+def _schema(model: type[toml.Model]) -> str:
+    return json.dumps(model.model_json_schema(), indent=2)

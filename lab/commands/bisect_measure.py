@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a bisection tells good commits from bad ones by: exact where that can be, else paired boots.
+
+A yardstick first compares the two ends and then gives every commit a value: one that lies near the
+good end's or near the bad end's, or none where that cannot be said.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from lab.base.errors import BuildError, LabError, UsageError, nearest
+from lab.base.progress import Progress
+from lab.base.stats import Paired
+from lab.build.kernel import Kernel
+from lab.commands import cost_diff, gate
+from lab.inputs import counters, series, workload
+from lab.inputs.profile import Profile
+from lab.inputs.terms import Engine, Level
+from lab.judge import experiment
+from lab.judge.experiment import Question
+from lab.judge.judge import INSTRUMENT
+from lab.measure import session
+from lab.measure.boot_store import Store
+from lab.measure.cell import Cell
+from lab.measure.runner import Bench, Outcome, Rounds, Runner, Task
+from lab.report.arm_table import higher_is_better
+
+# A decision by host time is made after the fewest rounds that could decide it, or after twice that.
+_LOOKS = (1, 2)
+_GOOD, _OTHER = "good", "commit"
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Builds the commits of a repository, and measures them with a profile's guest."""
+
+    repository: Path
+    profile: Profile
+    fragments: tuple[str, ...]
+    store: Store
+    progress: Progress
+    built: set[str] = field(default_factory=set)
+
+    @cached_property
+    def bench(self) -> Bench:
+        """Guest and engines, proved with the kernel that the profile names."""
+        return session.prepare(self.profile.tree, (), self.profile.kernel, self.progress)
+
+    def kernel(self, commit: str, *more: str) -> Kernel:
+        """The kernel of a commit, with more fragments than usual. Raises BuildError."""
+        spec = f"git:{self.repository.absolute()}@{commit}"
+        self.built.add(commit)
+        return session.prepare_kernel(spec, (), (*self.fragments, *more), self.progress)
+
+
+class Yardstick(ABC):
+    """Measures commits of a tree in a cell; threshold is the least difference of the ends."""
+
+    unit = ""
+
+    def __init__(self, tree: Tree, cell: Cell, threshold: float) -> None:
+        self._tree = tree
+        self._cell = cell
+        self._threshold = threshold
+
+    @abstractmethod
+    def compare(self, good: str, bad: str) -> None:
+        """Measure the two ends. Raises LabError when one fails, or they do not differ enough."""
+
+    @abstractmethod
+    def value(self, commit: str) -> float | None:
+        """What a commit measures; None when it does not build or boot, or cannot be decided."""
+
+    def shown(self, value: float) -> str:
+        """A value with its unit."""
+        return f"{value:,.2f} {self.unit}"
+
+    def conclusion(self, good: str, bad: str) -> str:
+        """What the first bad commit changed, as far as this yardstick can tell."""
+        values = (self.value(good), self.value(bad))
+        return " -> ".join("nothing" if v is None else self.shown(v) for v in values) + "\n"
+
+    def _built(self, commit: str, *more: str) -> Kernel | None:
+        """The kernel of a commit; None when it does not build."""
+        try:
+            return self._tree.kernel(commit, *more)
+        except BuildError as exc:
+            self._tree.progress.say(f"    skipped: {exc.brief}")
+            return None
+
+    def _booted(self, kernel: Kernel) -> Outcome:
+        """One boot of the cell with the exact engine; why, when it fails, is said."""
+        tree = self._tree
+        with session.measuring(tree.bench, tree.store, tree.progress, sealed=True, timed=False):
+            runner = Runner(tree.bench, tree.store, tree.progress)
+            (outcome,) = runner.all([Task(self._cell, kernel)], 1, sealed=True)
+        if outcome.error:
+            tree.progress.say(f"    skipped: {outcome.error.brief}")
+        return outcome
+
+    def _require_measured(self, good: float | None, bad: float | None) -> None:
+        """Raise LabError unless both ends have a value."""
+        for end, value in (("good", good), ("bad", bad)):
+            if value is None:
+                raise LabError(f"the {end} end cannot be measured: it does not build or boot")
+
+    def _require_change(self, change: float) -> None:
+        """Raise LabError unless the bad end is worse by more than the threshold."""
+        if not change > self._threshold:
+            limit = f"{100 * self._threshold:g} %"
+            raise LabError(
+                f"nothing to find: the bad end is worse by {100 * change:+.3f} %",
+                hint=f"the ends must differ by more than {limit} (--threshold)",
+            )
+
+
+class ByFunction(Yardstick):
+    """The exact cost of an I/O in those functions that tell the two ends apart.
+
+    One boot a commit is enough, for functions in which draws differ are not among them.
+    """
+
+    unit = "insns/I/O"
+
+    def compare(self, good: str, bad: str) -> None:
+        """Find the functions in which the bad end is dearer."""
+        pair = (self._tree.kernel(good), self._tree.kernel(bad))
+        (ends,) = self._measured(pair)
+        cost_diff.require_sound_base([ends])
+        self._require_measured(*ends.values)
+        self._require_change(ends.change or 0.0)
+        self._functions = frozenset(one.function for one in ends.functions)
+
+    def value(self, commit: str) -> float | None:
+        """Instructions per I/O in these functions."""
+        kernel = self._built(commit)
+        if kernel is None:
+            return None
+        boots = self._booted(kernel).boots
+        known = self._tree.store.cost(boots[0].id) if boots else None
+        if known is None:
+            return None
+        return math.fsum(known.kernel.get(name, 0.0) for name in self._functions)
+
+    def conclusion(self, good: str, bad: str) -> str:
+        """The change of the cell, and the functions that it is in."""
+        return cost_diff.text(self._measured((self._tree.kernel(good), self._tree.kernel(bad))))
+
+    def _measured(self, pair: tuple[Kernel, Kernel]) -> list[cost_diff.CellChange]:
+        tree = self._tree
+        return cost_diff.measure(tree.bench, pair, [self._cell], tree.store, tree.progress)
+
+
+class ByCounter(Yardstick):
+    """What an instrumented kernel counts with the exact engine: one boot a commit."""
+
+    def __init__(self, tree: Tree, cell: Cell, threshold: float, metric: str) -> None:
+        """A yardstick by one of the cell's counters."""
+        super().__init__(tree, cell, threshold)
+        self._metric = metric
+        self.unit = counters.units(counters.probes((metric,)).counters)[metric]
+
+    def compare(self, good: str, bad: str) -> None:
+        """Count at both ends; either may count more."""
+        values = self.value(good), self.value(bad)
+        self._require_measured(*values)
+        low, high = sorted(value or 0.0 for value in values)
+        self._require_change((high - low) / high if high else 0.0)
+
+    def value(self, commit: str) -> float | None:
+        """The counter of a commit."""
+        kernel = self._built(commit, INSTRUMENT)
+        return None if kernel is None else self._booted(kernel).value(self._metric)
+
+
+class ByTime(Yardstick):
+    """Host time: a commit and the good end are booted in pairs until the change is clear.
+
+    The value of a commit is the logarithm of its ratio to the good end. It is bad, or good, when
+    the confidence interval of that lies beyond, or below, half of what the bad end has. decisions
+    and looks share alpha, so the commit that is found is wrong with at most that probability.
+    """
+
+    def __init__(
+        self, tree: Tree, cell: Cell, threshold: float, metric: str, decisions: int
+    ) -> None:
+        """A yardstick by one of the workload's metrics, for so many decisions."""
+        super().__init__(tree, cell, threshold)
+        self._metric = metric
+        self._alpha = tree.profile.alpha / (decisions * len(_LOOKS))
+        # The interval of n pairs exists when alpha / 2 of its 2**n subset means are at least one.
+        self._fewest = max(tree.profile.rounds, math.ceil(math.log2(2 / self._alpha)))
+        self._good = ""
+        self._bad = ""
+        self._whole = 0.0
+
+    def compare(self, good: str, bad: str) -> None:
+        """Boot both ends in pairs; the bad one must be worse in what the metric is about."""
+        self._good = good
+        kernels = self._tree.kernel(good), self._tree.kernel(bad)
+        found = self._decided(kernels, 0.0)
+        if found is None:
+            raise LabError(
+                f"the ends cannot be told apart by {self._metric}",
+                hint="a profile with longer runs tells smaller differences",
+            )
+        sign = -1 if higher_is_better(self._metric) else 1
+        self._require_change(sign * found.change)
+        self._bad, self._whole = bad, math.log1p(found.change)
+
+    def value(self, commit: str) -> float | None:
+        """The logarithm of a commit's ratio to the good end; None while it may be either."""
+        known = {self._good: 0.0, self._bad: self._whole}
+        if commit in known:
+            return known[commit]
+        kernel = self._built(commit)
+        if kernel is None:
+            return None
+        for end, value in known.items():
+            if self._tree.kernel(end).code == kernel.code:
+                return value
+        found = self._decided((self._tree.kernel(self._good), kernel), self._whole / 2)
+        return math.log1p(found.change) if found else None
+
+    def shown(self, value: float) -> str:
+        """A value as a change in per cent."""
+        return f"{self._metric} {100 * math.expm1(value):+.1f} %"
+
+    def _decided(self, kernels: tuple[Kernel, Kernel], middle: float) -> Paired | None:
+        """Pairs of boots of two kernels whose log-ratio is surely not middle; None when unsure."""
+        tree = self._tree
+        tasks = [
+            Task(replace(self._cell, arm=arm), kernel)
+            for arm, kernel in zip((_GOOD, _OTHER), kernels, strict=True)
+        ]
+        with session.measuring(tree.bench, tree.store, tree.progress, sealed=False, timed=True):
+            runner = Runner(tree.bench, tree.store, tree.progress)
+            for look in _LOOKS:
+                rounds = runner.rounds(tasks, look * self._fewest)
+                if rounds.error:
+                    self._broken(rounds)
+                    return None
+                found = rounds.paired(self._metric, slice(look * self._fewest))
+                if found is None or found.pairs < look * self._fewest:
+                    break
+                interval = found.interval(self._alpha)
+                if not interval.low <= math.expm1(middle) <= interval.high:
+                    return found
+        tree.progress.say("    skipped: the host is too noisy to tell")
+        return None
+
+    def _broken(self, rounds: Rounds) -> None:
+        """Say that a commit fails. Raises LabError when it is one of the ends."""
+        assert rounds.error
+        if rounds.failed_arm == _GOOD or not self._bad:
+            end = "good" if rounds.failed_arm == _GOOD else "bad"
+            raise LabError(f"the {end} end fails: {rounds.error.what}", where=rounds.error.where)
+        self._tree.progress.say(f"    skipped: {rounds.error.brief}")
+
+
+def of_cell(
+    text: str, tree: Tree, threshold: float | None, decisions: int, *, timed: bool
+) -> Yardstick:
+    """The yardstick of TOPOLOGY/SCHEDULER/WORKLOAD: exact where possible unless timed is wanted.
+
+    threshold is a fraction; None stands for the gate's. Raises UsageError for what is no cell.
+    """
+    exact = gate.parse_cell(text, tree.profile, Engine.ICOUNT)
+    if not timed and cost_diff.has_exact_cost(exact):
+        return ByFunction(tree, exact, _or(threshold, gate.USUAL_THRESHOLD))
+    cell = gate.parse_cell(text, tree.profile, tree.bench.host.best_wall_clock())
+    metric = workload.get(cell.workload).metric
+    return ByTime(tree, cell, _or(threshold, gate.USUAL_TIME), metric, decisions)
+
+
+def of_claim(
+    text: str, tree: Tree, threshold: float | None, decisions: int, *, timed: bool
+) -> Yardstick:
+    """The yardstick of SERIES/CLAIM or SERIES/CLAIM/METRIC: what the claim expects something of.
+
+    It is measured on the hardware of the claim's second arm. The first expectation that is exact
+    is taken, without one or with timed the first of host time. Raises UsageError for a claim that
+    does not exist or that this host cannot measure.
+    """
+    name, _, title = text.partition("/")
+    title, _, metric = title.partition("/")
+    own = series.get(name)
+    if title not in own.claims:
+        raise UsageError(f"{name} has no claim {title!r}", hint=nearest(title, own.claims))
+    asked = experiment.questions(name, own, tree.profile, tree.bench.host)
+    asked = [one for one in asked if one.claim == title and one.runs]
+    asked = [one for one in asked if metric in ("", one.expectation.metric)]
+    found = [one for one in asked if not timed and _exact(one)] or [o for o in asked if o.timed]
+    if not found:
+        raise UsageError(
+            f"nothing that this host can measure is expected of {text}",
+            hint="choose another claim, metric or profile",
+        )
+    first = found[0]
+    cell, metric = replace(first.cells[-1], arm="stock"), first.expectation.metric
+    if first.level is Level.COST:
+        return ByFunction(tree, cell, _or(threshold, gate.USUAL_THRESHOLD))
+    if first.level is Level.MECHANISM:
+        return ByCounter(tree, cell, _or(threshold, gate.USUAL_TIME), metric)
+    return ByTime(tree, cell, _or(threshold, gate.USUAL_TIME), metric, decisions)
+
+
+def decisions(line: Sequence[str]) -> int:
+    """How many times a bisection of a line of commits decides: for the ends and for each step."""
+    return 1 + math.ceil(math.log2(max(2, len(line))))
+
+
+def _exact(asked: Question) -> bool:
+    """Whether one boot of the exact engine answers a question for a commit."""
+    if asked.level is Level.MECHANISM:
+        return asked.engine.sealed
+    return asked.level is Level.COST and asked.expectation.metric == cost_diff.METRIC
+
+
+def _or(threshold: float | None, usual: str) -> float:
+    return gate.fraction(usual) if threshold is None else threshold

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every patch of a series by itself: kernel style, and whether each step builds and boots."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.base.errors import LabError
+from lab.base.process import run
+from lab.base.progress import Progress
+from lab.build import source
+from lab.build.source import git
+from lab.inputs import series, workload
+from lab.inputs.profile import Profile
+from lab.inputs.series import Claim
+from lab.inputs.terms import Engine
+from lab.judge import experiment
+from lab.measure import session
+from lab.measure.boot_store import Store
+from lab.measure.cell import Cell
+from lab.measure.runner import Runner, Task
+
+_SCRIPTS = ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")
+_TOTAL = re.compile(r"^total: (\d+) errors, (\d+) warnings(?:, (\d+) checks)?", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What was found of a patch, with all before it applied.
+
+    style is checkpatch's total, booted what its kernels said; error is empty when all is well.
+    """
+
+    patch: Path
+    style: str
+    booted: str
+    error: str = ""
+
+
+def check(name: str, profile: Profile, store: Store, progress: Progress) -> list[Commit]:
+    """Check every patch of a series in order: checkpatch --strict, a build, a boot with I/O.
+
+    A patch with complaints does not keep the others from being checked.
+    """
+    own = series.get(name)
+    experiment.check(name, own)
+    bench = session.prepare(own.tree, (), own.kernel, progress)
+    runner = Runner(bench, store, progress)
+    patches = series.patches(name, "series")
+    found = []
+    with _checkpatch(own.tree, progress) as script:
+        for number, patch in enumerate(patches, start=1):
+            progress.say(f"{name}: {patch.parent.name}/{patch.name}")
+            style, clean = _style(script, patch)
+            try:
+                kernel = session.prepare_kernel(own.tree, patches[:number], own.kernel, progress)
+                tasks = [Task(cell, kernel) for cell in _cells(name, profile)]
+                with session.measuring(bench, store, progress, sealed=False, timed=False):
+                    outcomes = runner.all(tasks, 1, sealed=False)
+                errors = [o.error.what for o in outcomes if o.error]
+                booted = f"{len(outcomes) - len(errors)} of {len(outcomes)} boots"
+                error = "; ".join(errors) or ("" if clean else "checkpatch complains")
+            except LabError as exc:
+                booted, error = "not built", exc.what
+            found.append(Commit(patch, style, booted, error))
+    return found
+
+
+def _cells(name: str, profile: Profile) -> list[Cell]:
+    """A short run on every topology and scheduler that the claims name."""
+    own = series.get(name)
+    places = {(claim.topology, claim.scheduler): claim for claim in own.claims.values()}
+    return [_cell(claim, profile) for claim in places.values()]
+
+
+def _cell(claim: Claim, profile: Profile) -> Cell:
+    """A claim's workload with the profile's parameters, of a swept one the first value."""
+    usual = workload.get(claim.workload).parameters
+    merged = {**usual, **profile.parameters.get(claim.workload, {}), **claim.parameters}
+    values = {n: value[0] if isinstance(value, tuple) else value for n, value in merged.items()}
+    parameters = tuple(sorted(values.items()))
+    return Cell(claim.topology, claim.scheduler, claim.workload, parameters, Engine.TCG)
+
+
+@contextmanager
+def _checkpatch(spec: str, progress: Progress) -> Iterator[Path]:
+    """The tree's own checkpatch.pl, in a folder for the block."""
+    tree = source.resolve(spec, progress).tree
+    with tempfile.TemporaryDirectory(prefix="lab-checkpatch-") as folder:
+        archive = Path(folder) / "scripts.tar"
+        git("archive", f"--output={archive}", tree, *(f"scripts/{name}" for name in _SCRIPTS))
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
+        yield Path(folder) / "scripts/checkpatch.pl"
+
+
+def _style(script: Path, patch: Path) -> tuple[str, bool]:
+    """Checkpatch's total for a patch, and whether there is nothing to complain about."""
+    options = ["--strict", "--no-tree", "--no-color"]
+    done = run(["perl", str(script), *options, str(patch)], check=False, merge=True)
+    total = _TOTAL.search(done.output)
+    if not total:
+        return "checkpatch said nothing", False
+    return total[0].removeprefix("total: "), not any(int(n or 0) for n in total.groups())
+
+
+def summary(found: Sequence[Commit]) -> str:
+    """One line a patch."""
+    lines = []
+    for commit in found:
+        lines.append(f"{commit.patch.parent.name}/{commit.patch.name}")
+        lines.append(f"    {commit.style}; {commit.booted}")
+        if commit.error:
+            lines.append(f"    FAILED: {commit.error}")
+    return "\n".join(lines)

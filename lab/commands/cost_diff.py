@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What differs between two kernels on the exact engine: every cell, every function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lab.base.errors import LabError, UsageError
+from lab.base.progress import Progress
+from lab.base.text import PlainTable, number
+from lab.build.kernel import Kernel
+from lab.inputs import topology, workload
+from lab.inputs.profile import Profile
+from lab.inputs.terms import Engine
+from lab.judge.verdict import DRAWS, KERNEL_FAILURES
+from lab.measure import cost, matrix, session
+from lab.measure.boot_store import Store
+from lab.measure.cell import Cell
+from lab.measure.cost import Change
+from lab.measure.matrix import Selection
+from lab.measure.runner import Bench, Outcome, Runner, Task
+
+METRIC = "kernel_insns_per_io"
+# Instructions per I/O; what is less would be shown as nothing.
+_SHOWN = 0.005
+
+
+@dataclass(frozen=True)
+class CellChange:
+    """A cell on two kernels: kernel instructions per I/O before and after, None where it failed.
+
+    The boots of an outcome are its draws; functions are those that these tell apart, the largest
+    difference first.
+    """
+
+    cell: Cell
+    before: Outcome
+    after: Outcome
+    functions: tuple[Change, ...] = ()
+
+    @property
+    def values(self) -> tuple[float | None, float | None]:
+        """Kernel instructions per I/O before and after, the means of the draws."""
+        return self.before.value(METRIC), self.after.value(METRIC)
+
+    @property
+    def change(self) -> float | None:
+        """The relative change that the functions add up to; None when one side failed."""
+        before, after = self.values
+        if not before or after is None:
+            return None
+        return math.fsum(change.difference for change in self.functions) / before
+
+
+def has_exact_cost(cell: Cell) -> bool:
+    """Whether the exact engine gives a cell's cost to the last digit.
+
+    It does for fio's jobs on disks that live in the guest: QEMU's own devices answer at a time that
+    depends on the host.
+    """
+    return workload.get(cell.workload).tool == "fio" and not topology.get(cell.topology).drive
+
+
+def cells(profile: Profile, selection: Selection) -> list[Cell]:
+    """The cells of a profile that have an exact cost.
+
+    Raises UsageError when the selection leaves none.
+    """
+    every = matrix.cells(profile, selection, Engine.ICOUNT)
+    found = [cell for cell in every if has_exact_cost(cell)]
+    if not found:
+        raise UsageError(
+            "the exact engine gives no cost for what is selected",
+            hint="choose an fio workload on a topology without a drive, such as nullb_mq or raid64",
+        )
+    return found
+
+
+def measure(
+    bench: Bench,
+    kernels: tuple[Kernel, Kernel],
+    wanted: Sequence[Cell],
+    store: Store,
+    progress: Progress,
+) -> list[CellChange]:
+    """Measure cells on two kernels; the largest relative change first, failures before all.
+
+    A cell that is not equal to the last digit is measured with as many draws as it takes to tell
+    a change from chance. What the store has of either kernel is not measured again.
+    """
+    with session.measuring(bench, store, progress, sealed=True, timed=False):
+        runner = Runner(bench, store, progress)
+        found = _drawn(runner, kernels, wanted, (0,), store)
+        open_cells = [one.cell for one in found if one.change or one.values[0] != one.values[1]]
+        if open_cells and not any(map(any, failures(found))):
+            told = {
+                one.cell: one for one in _drawn(runner, kernels, open_cells, range(DRAWS), store)
+            }
+            found = [told.get(one.cell, one) for one in found]
+    return sorted(found, key=_size)
+
+
+def _drawn(
+    runner: Runner,
+    kernels: tuple[Kernel, Kernel],
+    wanted: Sequence[Cell],
+    draws: Sequence[int],
+    store: Store,
+) -> list[CellChange]:
+    """Cells on two kernels with the given draws."""
+    tasks = [
+        Task(replace(cell, arm=arm, draw=draw), kernel)
+        for cell in wanted
+        for arm, kernel in zip(("before", "after"), kernels, strict=True)
+        for draw in draws
+    ]
+    outcomes = iter(runner.all(tasks, 1, sealed=True))
+    found = []
+    for cell in wanted:
+        before, after = (_together([next(outcomes) for _ in draws]) for _ in kernels)
+        found.append(CellChange(cell, before, after, _functions(before, after, store)))
+    return found
+
+
+def _together(draws: Sequence[Outcome]) -> Outcome:
+    """The draws of a cell on one kernel as one outcome; none when one of them failed."""
+    cell = replace(draws[0].cell, draw=0)
+    if error := next((one.error for one in draws if one.error), None):
+        return Outcome(cell, (), error)
+    return Outcome(cell, tuple(boot for one in draws for boot in one.boots))
+
+
+def failures(found: Sequence[CellChange]) -> tuple[list[Outcome], list[Outcome]]:
+    """The outcomes that failed: those of the kernel before, and those of the kernel after."""
+    before = [one.before for one in found if one.before.error]
+    return before, [one.after for one in found if one.after.error]
+
+
+def require_sound_base(found: Sequence[CellChange]) -> None:
+    """Raise LabError when the kernel without the change fails, or the lab itself does."""
+    before, after = failures(found)
+    foreign = [o for o in after if o.error and o.error.outcome not in KERNEL_FAILURES]
+    for outcome in (*before, *foreign):
+        if outcome.error:
+            raise LabError(
+                f"{outcome.cell} failed: {outcome.error.what}", where=outcome.error.where
+            )
+
+
+def text(found: Sequence[CellChange], rows: int = 12) -> str:
+    """The cells that differ as a table, then the functions of the one that differs most."""
+    differing = [one for one in found if one.change != 0.0]
+    same = len(found) - len(differing)
+    parts = []
+    if differing:
+        table = PlainTable(
+            "Kernel instructions per I/O; change: of the functions that draws tell apart"
+        )
+        table.column("cell")
+        for title in ("before", "after", "change"):
+            table.column(title, right=True)
+        for one in differing:
+            change = "failed" if one.change is None else f"{100 * one.change:+.3f} %"
+            table.row(str(one.cell), *(number(value) for value in one.values), change)
+        parts.append(table.text())
+    parts.append(f"{same} of {len(found)} cells are equal to the last digit.\n")
+    largest = next((one for one in differing if one.functions), None)
+    if largest:
+        parts.append(_functions_text(largest, rows))
+    parts += [
+        f"{one.cell}: the {side} kernel failed: {outcome.error.brief}\n"
+        for one in found
+        for side, outcome in (("first", one.before), ("second", one.after))
+        if outcome.error
+    ]
+    return "\n".join(parts)
+
+
+def _functions_text(one: CellChange, rows: int) -> str:
+    table = PlainTable(f"Where it is: {one.cell}, kernel instructions per I/O by function")
+    table.column("function")
+    for title in ("before", "after", "difference"):
+        table.column(title, right=True)
+    listed = [f for f in one.functions if abs(f.difference) >= _SHOWN][:rows]
+    for change in listed:
+        shown = (f"{change.before:,.2f}", f"{change.after:,.2f}", f"{change.difference:+,.2f}")
+        table.row(change.function, *shown)
+    if rest := one.functions[len(listed) :]:
+        total = sum(change.difference for change in rest)
+        table.row(f"{len(rest)} more", "", "", f"{total:+,.2f}")
+    return table.text()
+
+
+def _functions(before: Outcome, after: Outcome, store: Store) -> tuple[Change, ...]:
+    if not before.boots or not after.boots:
+        return ()
+    costs = [[one for boot in own.boots if (one := store.cost(boot.id))] for own in (before, after)]
+    return tuple(cost.apart(*costs)) if all(costs) else ()
+
+
+def _size(one: CellChange) -> tuple[bool, float]:
+    return one.change is not None, -abs(one.change or 0.0)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What cache and results may forget: nothing that a baseline, a report or present work needs.
+
+Records and the boots that they name are kept for ever; they are small. A kernel is large and can
+be built again, so only those are kept that were booted lately or that a baseline was judged with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.base import cache
+from lab.commands.gate_history import Ledger
+from lab.measure.boot_store import Store
+from lab.report import run_record
+
+_DAY_S = 86400.0
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """A folder that nothing needs any more, what it is, and its size in bytes."""
+
+    kind: str
+    path: Path
+    size: int
+
+
+def garbage(store: Store, ledger: Ledger, days: float) -> list[Garbage]:
+    """All that nothing needs and that was not used for some days.
+
+    Raises UsageError when a record cannot be read, for then what it needs is not known.
+    """
+    horizon = time.time() - days * _DAY_S
+    folders = [run_record.find(store.folder, run) for run in run_record.known(store.folder)]
+    boots = {folder.name: set(_boots(run_record.load(folder))) for folder in folders}
+    named = {boot for own in boots.values() for boot in own}
+    found = [
+        _found("boot", store.boot_folder(boot))
+        for boot in store.started_before(horizon)
+        if boot not in named
+    ]
+    found += [
+        _found("unfinished run", path)
+        for path in sorted((store.folder / "runs").glob("*"))
+        if path.is_dir() and path.name not in boots and _touched(path) < horizon
+    ]
+    good = {boot for run in ledger.baseline_runs() for boot in boots.get(run, ())}
+    needed = store.kernels_since(horizon) | {
+        one.kernel for one in store.details(sorted(good)).values()
+    }
+    for kind, folder in (("kernel", "kernels"), ("guest root", "guests"), ("source", "bench")):
+        found += [
+            _found(kind, path)
+            for path in sorted((cache.root() / folder).glob("*"))
+            if path.is_dir() and path.name not in needed and _touched(path) < horizon
+        ]
+    return found
+
+
+def delete(found: list[Garbage], store: Store) -> None:
+    """Delete what garbage() found; of boots also what the store knows of them."""
+    store.forget([one.path.name for one in found if one.kind == "boot"])
+    for one in found:
+        cache.remove(one.path)
+    store.sweep()
+
+
+def _boots(run: run_record.Run) -> Iterator[str]:
+    return (boot.id for cell in run.cells for boot in cell.boots)
+
+
+def _found(kind: str, path: Path) -> Garbage:
+    files = (file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
+    return Garbage(kind, path, sum(file.stat().st_size for file in files))
+
+
+def _touched(path: Path) -> float:
+    """When a folder or what lies directly in it was last changed, in seconds since 1970."""
+    return max(entry.lstat().st_mtime for entry in (path, *path.iterdir()))

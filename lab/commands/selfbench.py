@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Benchmarks of the exact engine itself: is it exact, how fast is it, how near is near-exact."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from lab.base import cache
+from lab.base.process import supervised
+from lab.base.progress import duration
+from lab.measure import determinism, sampling
+from lab.measure.cell import Cell
+from lab.measure.runner import Bench
+from lab.measure.sampling import Sample
+
+NEAR_EXACT = ("nvme_mq", "megasas")
+_CONFIDENCE = 0.99
+_METRIC = "kernel_insns_per_io"
+
+Say = Callable[[str], None]
+
+
+def repetitions(bench: Bench, count: int, say: Say) -> bool:
+    """Run one cell count times, half of them with every core loaded; whether all were equal.
+
+    Equal means: console, result channel and instruction counts of every block, byte for byte.
+    """
+    folders = [_folder(f"repeat-{number:02d}") for number in range(count)]
+    say(f"{count} repetitions of {determinism.baseline()}")
+    for number, folder in enumerate(folders):
+        loaded = number % 2 == 1
+        with ExitStack() as stack:
+            if loaded:
+                stack.enter_context(_load(folder.parent))
+            sample = _boot(bench, determinism.baseline(), folder)
+        state = "cores loaded" if loaded else "alone"
+        cost = f"{sample.values[_METRIC]:.6f} insns/I/O"
+        say(
+            f"  {number + 1:>2} {state:<12} {cost}, "
+            f"profile and console {determinism.digest(folder)}"
+        )
+    differences = [determinism.first_difference(folders[0], folder) for folder in folders[1:]]
+    found = [difference for difference in differences if difference]
+    say(f"  {count - len(found)} of {count} identical" + (f"; first: {found[0]}" if found else ""))
+    return not found
+
+
+def side_by_side(bench: Bench, say: Say) -> bool:
+    """Time one cell alone, then as many at once as there are cores; whether all were equal."""
+    workers = os.cpu_count() or 1
+    start = time.monotonic()
+    _boot(bench, determinism.baseline(), _folder("alone"))
+    alone = time.monotonic() - start
+    folders = [_folder(f"beside-{number}") for number in range(workers)]
+    start = time.monotonic()
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(lambda folder: _boot(bench, determinism.baseline(), folder), folders))
+    together = time.monotonic() - start
+    equal = not any(determinism.first_difference(_folder("alone", clean=False), f) for f in folders)
+    say(
+        f"{workers} cells side by side took {duration(together)}, one alone {duration(alone)}: "
+        f"ratio {together / alone:.2f}, {'equal' if equal else 'DIFFERENT'} numbers"
+    )
+    return equal
+
+
+def near_exact(bench: Bench, count: int, say: Say) -> dict[str, float]:
+    """The tolerance for QEMU's own devices, whose completions run outside the guest, in percent.
+
+    It is the 99 % limit for the difference of two single boots, from the spread of count boots:
+    t * s * sqrt(2) with Student's t for count - 1 degrees of freedom.
+    """
+    from scipy import stats  # takes seconds to import, and only this needs it
+
+    tolerances = {}
+    for topology in NEAR_EXACT:
+        cell = determinism.baseline(topology=topology)
+        values = [
+            _boot(bench, cell, _folder(f"{topology}-{number}")).values[_METRIC]
+            for number in range(count)
+        ]
+        mean, deviation = statistics.fmean(values), statistics.stdev(values)
+        limit = float(stats.t.ppf(0.5 + _CONFIDENCE / 2, count - 1)) * deviation * 2**0.5
+        tolerances[topology] = 100 * limit / mean
+        spread = 100 * (max(values) - min(values)) / mean
+        say(
+            f"{topology}: mean {mean:.2f} insns/I/O over {count} boots, spread {spread:.3f} %, "
+            f"tolerance {tolerances[topology]:.3f} %"
+        )
+    return tolerances
+
+
+def speed(bench: Bench, say: Say) -> None:
+    """Seconds of one cell by phase, and the share of its instructions that are measured."""
+    for cell in (determinism.baseline(), replace(determinism.baseline(), cpus=2)):
+        sample = _boot(bench, cell, _folder("speed"))
+        phases = ", ".join(f"{name} {took:.1f} s" for name, took in sample.phases_s.items())
+        share = sample.values["measured_share"]
+        total = sum(sample.phases_s.values())
+        say(f"{cell.cpus} vCPU: {total:.1f} s a cell ({phases}); {share:.0f} % measured")
+
+
+def _boot(bench: Bench, cell: Cell, folder: Path) -> Sample:
+    return sampling.measure(cell, bench.kernel, bench.guest, folder, plugin=bench.plugin)
+
+
+def _folder(name: str, *, clean: bool = True) -> Path:
+    folder = cache.root() / "bench-runs" / name
+    if clean:
+        cache.remove(folder)
+    return cache.make_folder(folder)
+
+
+@contextmanager
+def _load(folder: Path) -> Iterator[None]:
+    """Keep every core busy with something else for the block."""
+    with ExitStack() as stack:
+        for _ in range(os.cpu_count() or 1):
+            spin: Sequence[str] = ("sh", "-c", "while :; do :; done")
+            stack.enter_context(supervised(spin, log=folder / "load.log"))
+        yield

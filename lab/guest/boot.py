@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Run one guest to its end and collect what it sent, with a deadline for every phase."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from lab.base import cache
+from lab.base.errors import GuestError
+from lab.base.process import Process, paste, supervised, tail_of_file
+from lab.guest import console, host_noise, lost_interrupt, madt, qemu_command
+from lab.guest.channel import Reader, Record
+from lab.guest.qemu_command import Machine
+from lab.guest.time_slices import Seat
+
+# Under multi-threaded TCG QEMU itself can fail: it ends on an assertion or loses an interrupt
+# (docs/measuring.md). That says nothing of the kernel, so such a guest is booted again.
+QEMU_FAILURES = ("died", "lost")
+ATTEMPTS = 3
+# The phase in which a guest is measured, and so the one in which the host must not disturb it.
+MEASURED = "workload"
+_POLL_S = 0.05
+_LISTEN_S = 0.5
+_EXIT_S = 30.0
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What the agent is told: the plan's steps, files they need, and seconds for each phase.
+
+    deadlines_s must hold ``boot`` and every phase that a step ``phase NAME`` enters.
+    """
+
+    steps: tuple[str, ...]
+    deadlines_s: Mapping[str, float]
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def archive(self) -> bytes:
+        """The orders as the tar archive that the agent unpacks; equal orders, equal bytes."""
+        buffer = io.BytesIO()
+        content = {**self.files, "plan": "\n".join(self.steps) + "\n"}
+        with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+            for name in sorted(content):
+                data = content[name].encode()
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
+        return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Boot:
+    """A guest that did all its steps.
+
+    facts are what it reported of itself, outputs its files by name, phases_s the host's seconds
+    from entering a phase to the next, noise how the host disturbed the phase ``workload``.
+    """
+
+    facts: Mapping[str, str]
+    outputs: Mapping[str, str]
+    phases_s: Mapping[str, float]
+    folder: Path
+    noise: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class _Watch:
+    """The state of a running guest, kept up to date by its records."""
+
+    read_noise: Callable[[], host_noise.Reading | None]
+    phase: str = "boot"
+    readings: list[host_noise.Reading] = field(default_factory=list)
+    since: float = field(default_factory=time.monotonic)
+    phases_s: dict[str, float] = field(default_factory=dict)
+    outputs: dict[str, str] = field(default_factory=dict)
+    failure: Record | None = None
+    ended: bool = False
+    lost: str = ""
+
+    def take(self, record: Record) -> None:
+        if record.kind == "phase":
+            self.enter(record.name)
+        elif record.kind == "file":
+            self.outputs[record.name] = record.text
+        elif record.kind == "fail":
+            self.failure = record
+        elif record.kind == "end":
+            self.enter("exit")
+            self.ended = True
+
+    def listen(self) -> None:
+        """Read the host's noise now and then while the guest is measured.
+
+        The last reading counts: at the very end QEMU and its threads are gone.
+        """
+        if self.phase != MEASURED:
+            return
+        due = not self.readings or time.monotonic() - self.readings[-1].at > _LISTEN_S
+        if due and (found := self.read_noise()):
+            self.readings = [*self.readings[:1], found]
+
+    def enter(self, phase: str) -> None:
+        now = time.monotonic()
+        self.phases_s[self.phase] = self.phases_s.get(self.phase, 0.0) + now - self.since
+        self.phase, self.since = phase, now
+
+    @property
+    def done(self) -> bool:
+        return self.ended or self.failure is not None
+
+
+def run(
+    machine: Machine,
+    orders: Orders,
+    observe: Callable[[str], None] = lambda phase: None,
+    seat: Seat | None = None,
+) -> Boot:
+    """Boot a machine, let it carry out orders, and return what it sent.
+
+    observe is called with the current phase many times a second; what it raises ends the guest.
+    With a seat the guest is measured by turns with others, and its deadline is of its own time.
+
+    Raises GuestError: ``panic`` when the kernel died, ``hang`` when it is stuck or a phase passed
+    its deadline, ``failed`` when a step failed, ``died`` when QEMU ended by itself, ``lost`` when
+    it lost an interrupt of the guest, ``garbled`` when the result channel holds no records. Console
+    and command line stay in machine.folder in any case.
+    """
+    folder = cache.make_folder(machine.folder)
+    with cache.disk_space_matters(folder):
+        _write_inputs(machine, orders)
+    argv, log = qemu_command.command(machine), folder / _log_name(machine)
+    try:
+        with supervised(argv, log=log, cwd=folder, env=_environment(folder)) as guest:
+            watch = _Watch(lambda: _noise(guest, seat))
+            _follow(guest, machine, orders, watch, observe, seat)
+            if watch.done:
+                guest.wait(_EXIT_S)
+            alive = guest.poll() is None
+    finally:
+        (folder / "disk.raw").unlink(missing_ok=True)
+    _judge(machine, watch, alive)
+    noise = host_noise.signals(*watch.readings) if len(watch.readings) > 1 else {}
+    return Boot(_facts(watch.outputs), watch.outputs, watch.phases_s, folder, noise)
+
+
+def steadily(call: Callable[[], T]) -> T:
+    """Call what boots a guest; again, ATTEMPTS times in all, when it was QEMU that failed."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return call()
+        except GuestError as exc:
+            if exc.outcome not in QEMU_FAILURES:
+                raise
+    return call()
+
+
+def _noise(guest: Process, seat: Seat | None) -> host_noise.Reading | None:
+    """The host's noise; None once one of the company is gone: its time is no longer counted."""
+    if seat is None:
+        return host_noise.reading(guest.members())
+    company = seat.company()
+    found = host_noise.reading(guest.members(), company) if company else None
+    return found if seat.company() == company else None
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Vng starts its helper from PATH and leaves a file in TMPDIR when it is killed."""
+    places = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    return {"PATH": os.pathsep.join(places), "TMPDIR": str(folder)}
+
+
+def _log_name(machine: Machine) -> str:
+    # virtme-ng sends the kernel's console to its standard error; sealed guests write it themselves.
+    return "qemu.log" if machine.engine.sealed else "console.log"
+
+
+def _write_inputs(machine: Machine, orders: Orders) -> None:
+    folder, topology = machine.folder, machine.topology
+    (folder / "cell.tar").write_bytes(orders.archive())
+    if topology.possible_cpus > topology.cpus:
+        (folder / "madt.aml").write_bytes(madt.table(topology.possible_cpus))
+    if machine.backed and topology.drive:
+        with (folder / "disk.raw").open("wb") as disk:
+            disk.truncate(machine.size_mib << 20)
+    (folder / "command").write_text(paste(qemu_command.command(machine)) + "\n")
+    machine.results.write_bytes(b"")
+    (folder / _log_name(machine)).write_bytes(b"")
+
+
+def _follow(
+    guest: Process,
+    machine: Machine,
+    orders: Orders,
+    watch: _Watch,
+    observe: Callable[[str], None],
+    seat: Seat | None,
+) -> None:
+    """Read records until the guest is done, gone, late or found to lack an interrupt."""
+    reader, examined = Reader(), machine.engine.sealed
+    with machine.results.open("rb") as stream:
+        while not watch.done:
+            alive = guest.poll() is None
+            for record in reader.feed(stream.read()):
+                watch.take(record)
+            late = _late(watch, orders, seat)
+            # Once before it is measured, when the monitor is not yet its seat's.
+            if not examined and alive and not watch.done and (late or watch.phase == MEASURED):
+                examined, watch.lost = True, lost_interrupt.lost_interrupt(machine.monitor)
+            if seat:
+                measured = watch.phase == MEASURED and not watch.done
+                seat.follow(guest, machine.monitor, measured=measured)
+            watch.listen()
+            observe(watch.phase)
+            if late or watch.lost or not alive:
+                return
+            time.sleep(_POLL_S)
+
+
+def _late(watch: _Watch, orders: Orders, seat: Seat | None) -> bool:
+    """Whether the guest's phase has passed its deadline."""
+    allowed = orders.deadlines_s.get(watch.phase, orders.deadlines_s["boot"])
+    own = seat.ran_s if seat else None
+    return (time.monotonic() - watch.since if own is None else own) > allowed
+
+
+def _judge(machine: Machine, watch: _Watch, alive: bool) -> None:
+    """Raise the GuestError that fits a guest which did not reach the end of its plan."""
+    if watch.ended:
+        return
+    text = machine.console.read_text(errors="replace") if machine.console.exists() else ""
+    where = str(machine.console)
+    cause = console.death(text)
+    stuck = cause is None or console.is_hang(cause)
+    if watch.lost and stuck:
+        raise GuestError(
+            "lost",
+            f"QEMU lost an interrupt of the guest in phase {watch.phase}: {watch.lost}",
+            where=where,
+        )
+    if cause:
+        outcome, fate = ("hang", "is stuck") if stuck else ("panic", "died")
+        raise GuestError(
+            outcome, f"the guest's kernel {fate} in phase {watch.phase}: {cause}", where=where
+        )
+    if watch.failure:
+        log = watch.outputs.get(f"{watch.failure.name}.log", "").strip()
+        said = f"\n    {log[-600:]}" if log else ""
+        raise GuestError(
+            "failed",
+            f"the guest failed in phase {watch.phase}: {watch.failure.text}{said}",
+            where=str(machine.folder),
+        )
+    waited = time.monotonic() - watch.since
+    if not alive:
+        ending = tail_of_file(machine.folder / _log_name(machine), 5)
+        raise GuestError(
+            "died",
+            f"QEMU ended by itself in phase {watch.phase}; its log ends:\n{ending}",
+            where=str(machine.folder / "command"),
+        )
+    raise GuestError(
+        "hang",
+        f"the guest did not get through phase {watch.phase} within {waited:.0f} s; "
+        f"its last console line: {console.last_line(text) or 'none'}",
+        where=where,
+    )
+
+
+def _facts(outputs: Mapping[str, str]) -> dict[str, str]:
+    """The lines ``path<TAB>value`` of facts.tsv."""
+    lines = outputs.get("facts.tsv", "").splitlines()
+    return dict(line.split("\t", 1) for line in lines if "\t" in line)

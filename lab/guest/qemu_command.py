@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""QEMU command lines: pure functions from a description to arguments."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.base.system import QEMU
+from lab.build.guest_root import GuestRoot
+from lab.build.kernel import Kernel
+from lab.inputs.terms import Engine
+from lab.inputs.topology import Topology
+
+# A built-in null_blk or scsi_debug would bring disks of its own; the topology asks for its disk.
+# The agent never powers a guest off, so a panic must end it, and a hung task must be a panic.
+_PARAMETERS = (
+    "null_blk.nr_devices=0",
+    "scsi_debug.add_host=0",
+    "nokaslr",
+    "panic=-1",
+    "oops=panic",
+    "hung_task_panic=1",
+    "softlockup_panic=1",
+    # A lockup is reported after twice this many seconds: a host that stalls must not look like one.
+    "watchdog_thresh=30",
+)
+# One guest instruction is one nanosecond; time is the guest's own, so nothing needs calibration.
+_ICOUNT = ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
+_ICOUNT_CLOCK = ("-rtc", "base=2024-01-01,clock=vm")
+_CPU = "qemu64,+x2apic"
+# A sealed guest needs entropy from somewhere, and collecting it from timing costs 0.2 G
+# instructions; RDRAND follows QEMU's -seed, so it is the same in every run.
+_SEALED_CPU = f"{_CPU},+rdrand"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One guest to be: everything its command line depends on.
+
+    folder is where cell.tar and madt.aml lie and where results and console.log will; plugin
+    counts a sealed guest's instructions and starts a new phase when the guest reaches the address
+    marker. seed determines the random numbers of a sealed guest.
+    """
+
+    kernel: Kernel
+    guest: GuestRoot
+    topology: Topology
+    engine: Engine
+    folder: Path
+    size_mib: int = 16
+    backed: bool = False
+    parameters: tuple[str, ...] = ()
+    plugin: Path | None = None
+    marker: int = 0
+    seed: int = 1
+
+    @property
+    def monitor(self) -> Path:
+        """The socket of QEMU's monitor; sealed guests have none."""
+        return self.folder / "qmp"
+
+    @property
+    def counts(self) -> Path:
+        """Where the plugin writes the instruction counts of a sealed guest."""
+        return self.folder / "insns"
+
+    @property
+    def results(self) -> Path:
+        """The result channel's file."""
+        return self.folder / "results"
+
+    @property
+    def console(self) -> Path:
+        """The kernel's console."""
+        return self.folder / "console.log"
+
+    @property
+    def memory_mib(self) -> int:
+        """Guest memory, the disk's content included where the guest's memory holds it."""
+        return self.topology.memory_mib + self.topology.disk_memory_mib(self.size_mib)
+
+
+def command(machine: Machine) -> list[str]:
+    """The command that boots a machine: QEMU itself when sealed, else virtme-ng."""
+    return _sealed(machine) if machine.engine.sealed else _virtme(machine)
+
+
+def kernel_parameters(machine: Machine) -> list[str]:
+    """What the lab adds to the kernel command line."""
+    topology = machine.topology
+    parameters = [*_PARAMETERS]
+    parameters += [topology.fill(p, machine.size_mib) for p in topology.kernel_parameters]
+    if topology.possible_cpus > topology.cpus:
+        parameters += ["acpi_apic_instance=2", f"maxcpus={topology.cpus}"]
+    if machine.engine is not Engine.KVM:
+        # QEMU's TSC is steady under TCG, whatever the kernel's watchdog makes of host stalls.
+        parameters += ["tsc=reliable", "clocksource=tsc"]
+    return parameters + list(machine.parameters)
+
+
+def clock(machine: Machine) -> list[str]:
+    """How a machine executes and keeps time, the processor model included."""
+    if not machine.engine.sealed:
+        return ["-cpu", _CPU]
+    return [*_ICOUNT, *_ICOUNT_CLOCK, "-seed", str(machine.seed), "-cpu", _SEALED_CPU]
+
+
+def devices(machine: Machine) -> list[str]:
+    """Arguments for the topology's hardware and the lab's channels, the same for all engines."""
+    topology = machine.topology
+    arguments = ["-fw_cfg", f"name=opt/lab/cell,file={_escaped(machine.folder / 'cell.tar')}"]
+    serial = "virtio-serial-pci,id=lab-serial"
+    # Without ioeventfd the notification is handled by the vCPU that makes it, at once.
+    serial += ",ioeventfd=off" if machine.engine.sealed else ""
+    arguments += ["-device", serial, "-chardev", f"file,id=lab,path={_escaped(machine.results)}"]
+    arguments += ["-device", "virtserialport,bus=lab-serial.0,chardev=lab,name=lab.results"]
+    arguments += ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x01"]
+    if topology.possible_cpus > topology.cpus:
+        arguments += ["-acpitable", f"file={_escaped(machine.folder / 'madt.aml')}"]
+    if topology.drive:
+        arguments += ["-blockdev", _drive(machine)]
+    for device in topology.devices:
+        arguments += ["-device", topology.fill(device, machine.size_mib)]
+    return arguments
+
+
+def _escaped(path: Path) -> str:
+    """A path inside one of QEMU's option lists, where a comma is written twice."""
+    return str(path).replace(",", ",,")
+
+
+def _drive(machine: Machine) -> str:
+    """The backend of QEMU's disk: a file when data must stay, else nothing that takes time."""
+    if machine.backed:
+        path = _escaped(machine.folder / "disk.raw")
+        return f"driver=file,node-name=disk,filename={path},cache.no-flush=on,discard=unmap"
+    return f"driver=null-co,node-name=disk,size={machine.size_mib << 20},read-zeroes=on"
+
+
+def _sealed(machine: Machine) -> list[str]:
+    topology = machine.topology
+    append = ["console=ttyS0", "no_timer_check", *kernel_parameters(machine)]
+    return [
+        QEMU,
+        *("-M", "q35", *clock(machine)),
+        *("-smp", str(topology.cpus), "-m", f"{machine.memory_mib}M"),
+        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *("-serial", f"file:{machine.console}"),
+        *devices(machine),
+        *_plugin(machine),
+        *("-kernel", str(machine.kernel.vmlinux), "-initrd", str(machine.guest.initramfs)),
+        *("-append", " ".join(append)),
+    ]
+
+
+def _plugin(machine: Machine) -> list[str]:
+    if machine.plugin is None:
+        return []
+    return [
+        "-plugin",
+        f"{_escaped(machine.plugin)},out={_escaped(machine.counts)},marker={machine.marker:x}",
+    ]
+
+
+def _virtme(machine: Machine) -> list[str]:
+    kvm = machine.engine is Engine.KVM
+    options = devices(machine) + ([] if kvm else ["-cpu", _CPU])
+    options += ["-name", "lab,debug-threads=on"]  # vCPU threads that can be told from others
+    # By its name alone: QEMU runs in the folder, and a socket's address holds 108 bytes.
+    options += ["-qmp", f"unix:{machine.monitor.name},server=on,wait=off"]
+    return [
+        str(Path(sys.executable).with_name("vng")),
+        *("--run", str(machine.kernel.image), "--root", str(machine.guest.root)),
+        *("--force-9p", "--disable-microvm", "--verbose"),
+        *(() if kvm else ("--disable-kvm",)),
+        *("--cpus", str(machine.topology.cpus), "--memory", f"{machine.memory_mib}M"),
+        *("--append", " ".join(kernel_parameters(machine))),
+        f"--qemu-opts={shlex.join(options)}",
+        *("--exec", "/bin/agent"),
+    ]

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Guests that are measured together run by turns, a slice at a time, so that all meet one host.
+
+The CPUs of a shared host lose half their speed whenever a neighbour uses the other thread of their
+core: for a second or for ten, and nothing on this side of the hypervisor shows it. Guests measured
+one after the other meet different hosts. Guests that take turns of a tenth of a second share the
+good moments and the bad ones, and as QEMU stops a guest's clock with the guest, none can notice.
+docs/measuring.md has the figures.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Condition, Thread
+from types import TracebackType
+
+from lab.base.process import Process
+from lab.guest.qmp import Monitor
+
+# Far shorter than a host keeps its speed, far longer than stopping and resuming take (1 ms).
+SLICE_S = 0.1
+
+
+class Turns:
+    """The turns of a number of guests, one seat each; they are taken while the block runs."""
+
+    def __init__(self, guests: int) -> None:
+        self.seats = tuple(Seat(self) for _ in range(guests))
+        self._awaited = guests
+        self._changed = Condition()
+        self._present: list[Seat] = []
+        self._closed = False
+        self._thread = Thread(target=self._conduct, name="turns", daemon=True)
+
+    def __enter__(self) -> Turns:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def enter(self, seat: Seat) -> None:
+        """Give the stopped guest of a seat its turns as soon as all others are there too."""
+        with self._changed:
+            self._present.append(seat)
+            self._changed.notify()
+
+    def leave(self, seat: Seat) -> None:
+        """Let the guest of a seat run without turns; the others wait for it no more."""
+        with self._changed:
+            self._awaited -= 1
+            if seat in self._present:
+                self._present.remove(seat)
+                seat.resume()
+            self._changed.notify()
+
+    def _conduct(self) -> None:
+        forward = True
+        while order := self._all_present():
+            for seat in order if forward else reversed(order):
+                self._slice(seat)
+            forward = not forward
+
+    def _all_present(self) -> Sequence[Seat]:
+        """All guests that take turns, once they are there; none when the turns are over."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._closed or (self._present and len(self._present) >= self._awaited)
+            )
+            return [] if self._closed else list(self._present)
+
+    def _slice(self, seat: Seat) -> None:
+        with self._changed:
+            if seat not in self._present:
+                return
+            seat.resume()
+        time.sleep(SLICE_S)
+        with self._changed:
+            if seat in self._present:
+                seat.stop()
+
+
+class Seat:
+    """A guest's place among those that take turns.
+
+    As a context manager it is given up when the block is left, however that is: the others do not
+    wait for a guest that never comes.
+    """
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._guest: Process | None = None
+        self._monitor: Monitor | None = None
+        self._company: set[int] = set()
+        self._taken = False
+        self._left = False
+        self._ran_s = 0.0
+        self._since: float | None = None
+
+    def __enter__(self) -> Seat:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
+        if self._monitor:
+            self._monitor.close()
+
+    def follow(self, guest: Process, monitor: Path, *, measured: bool) -> None:
+        """Take turns from when the guest begins to be measured until it no longer is.
+
+        monitor is the socket of its QEMU.
+        """
+        self._guest = guest
+        if measured and not self._taken:
+            self._taken = True
+            self._monitor = Monitor(monitor)
+            self._monitor.stop()
+            self._turns.enter(self)
+        elif self._taken and not measured:
+            self._leave()
+
+    @property
+    def ran_s(self) -> float | None:
+        """How long the guest has run since it takes turns, in seconds; None while it does not."""
+        if not self._taken or self._left:
+            return None
+        since = self._since
+        return self._ran_s + (time.monotonic() - since if since is not None else 0.0)
+
+    def company(self) -> set[int] | None:
+        """The processes of all guests that take turns together; None once one of them is gone."""
+        guests = [seat._guest for seat in self._turns.seats if seat._guest]
+        found = {process for guest in guests for process in guest.members()}
+        left = any(seat._taken and seat._left for seat in self._turns.seats)
+        if left or not self._company <= found:
+            return None
+        self._company = found
+        return found
+
+    def resume(self) -> None:
+        """Let the guest run."""
+        if self._monitor:
+            self._since = time.monotonic()
+            self._monitor.resume()
+
+    def stop(self) -> None:
+        """Stop the guest and its clock."""
+        if self._monitor and self._since is not None:
+            self._monitor.stop()
+            self._ran_s += time.monotonic() - self._since
+            self._since = None
+
+    def _leave(self) -> None:
+        if not self._left:
+            self._left = True
+            self._turns.leave(self)

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Counters: what an instrumented kernel did, one TOML file each in configs/counter.
+
+The kernel itself adds up: a counter of events is a histogram trigger, so that nothing is lost
+however many events there are; lock acquisitions come from lock_stat. Only the order of requests
+needs every single event, from a trace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from lab.base import cache
+from lab.base.errors import GuestError, UsageError
+from lab.base.system import PROJECT
+from lab.base.toml import Model, load, named, names
+
+FOLDER = PROJECT / "configs/counter"
+# The denominator of most counters; every boot with counters has it.
+REQUESTS = "requests"
+
+_ENTRY = re.compile(r"^\{ (?P<keys>.*?) \} hitcount:\s*(?P<hits>\d+)", re.MULTILINE)
+_DROPPED = re.compile(r"^\s*Dropped: (\d+)", re.MULTILINE)
+_BLOCK = re.compile(r"^# trigger info: hist:name=(\w+):", re.MULTILINE)
+_BUFFERED = re.compile(r"entries-in-buffer/entries-written: (\d+)/(\d+)")
+_TRACED = re.compile(r": (?P<event>chosen|issued)\d?: .*?rq=(?P<request>0x[0-9a-f]+)")
+
+
+class Counter(Model):
+    """One number that an instrumented kernel gives, of one of three kinds.
+
+    Events: hits of an event (a tracepoint ``system/name``, or a probe ``p:function`` or
+    ``r:function`` with arguments), or how many distinct keys it had. Locks: acquisitions of lock
+    classes. Order: how many requests were issued after a request that had been chosen later.
+    """
+
+    title: str
+    unit: str
+    event: str = Field(default="", description="a tracepoint, or p:FUNCTION ARG=... or r:FUNCTION")
+    key: str = Field(default="common_pid", description="the field that the histogram is over")
+    filter: str = Field(default="", description="of the trigger; {dev} is the disk's number")
+    take: Literal["hits", "distinct"] = "hits"
+    match: str = Field(default="", description="only keys in which this pattern is found")
+    locks: tuple[str, ...] = Field(default=(), description="lock classes, as lock_stat names them")
+    chosen: tuple[str, ...] = Field(
+        default=(), description="probes with rq=, where a scheduler has chosen a request"
+    )
+    issued: str = Field(default="", description="probe with rq=, where the driver gets it")
+    per: str = Field(default="", description="divide by this counter; empty: the number itself")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if bool(self.event) + bool(self.locks) + bool(self.chosen) != 1:
+            raise ValueError("a counter has either event, locks or chosen")
+        if bool(self.chosen) != bool(self.issued):
+            raise ValueError("chosen and issued go together")
+        return self
+
+
+@dataclass(frozen=True)
+class Probes:
+    """What the agent sets up: lines of its file probes, and the counters they are for."""
+
+    text: str
+    counters: Mapping[str, Counter]
+
+
+def get(name: str) -> Counter:
+    """The counter called name; UsageError names the nearest one."""
+    return load(named(FOLDER, name, ".toml", "counter"), Counter)
+
+
+def known() -> list[str]:
+    """The names of all counters, sorted."""
+    return names(FOLDER)
+
+
+def probes(wanted: Sequence[str]) -> Probes:
+    """What has to be set up for counters, those they are divided by included.
+
+    A line is ``kprobe DEFINITION``, ``hist EVENT TRIGGER``, ``trace EVENT`` or ``locks``.
+    Raises UsageError for a counter that does not exist or is divided by itself.
+    """
+    found = _with_denominators(wanted)
+    lines: dict[str, None] = {}
+    for _, counter in sorted(found.items()):
+        if counter.locks:
+            lines["locks"] = None
+        elif counter.chosen:
+            for number, probe in enumerate(counter.chosen):
+                lines[f"kprobe {_probe(probe, f'chosen{number}')}"] = None
+                lines[f"trace lab/chosen{number}"] = None
+            lines[f"kprobe {_probe(counter.issued, 'issued')}"] = None
+            lines["trace lab/issued"] = None
+        else:
+            event, name = counter.event, _histogram(counter)
+            if event[:2] in ("p:", "r:"):
+                lines[f"kprobe {_probe(event, name)}"] = None
+                event = f"lab/{name}"
+            condition = f" if {counter.filter}" if counter.filter else ""
+            lines[f"hist {event} hist:name={name}:keys={counter.key}:size=4096{condition}"] = None
+    return Probes("".join(f"{line}\n" for line in lines), found)
+
+
+def _with_denominators(wanted: Sequence[str]) -> dict[str, Counter]:
+    found: dict[str, Counter] = {}
+    left = [*wanted, REQUESTS]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found[name] = get(name)
+            left += [found[name].per] if found[name].per else []
+    for name, counter in found.items():
+        if counter.per and found[counter.per].per:
+            raise UsageError(
+                f"{counter.per} is itself divided", where=str(FOLDER / f"{name}.toml: per")
+            )
+    return found
+
+
+def _histogram(counter: Counter) -> str:
+    """The name of a counter's histogram: one for all that count the same, as the kernel wants."""
+    return "h" + cache.key(counter.event, counter.key, counter.filter)
+
+
+def _probe(text: str, name: str) -> str:
+    """``p:function args`` as the definition of a probe of the group lab."""
+    kind, _, rest = text.partition(":")
+    return f"{kind}:lab/{name} {rest}"
+
+
+def values(set_up: Probes, outputs: Mapping[str, str]) -> dict[str, float]:
+    """The counters' values out of what the agent sent: ``hist``, ``lock_stat`` and ``trace``.
+
+    Raises GuestError for a histogram that lost events or a missing file.
+    """
+    histograms = _histograms(outputs.get("hist", ""))
+    raw = {
+        name: _raw(name, counter, histograms, outputs) for name, counter in set_up.counters.items()
+    }
+    found = {}
+    for name, counter in set_up.counters.items():
+        below = raw[counter.per] if counter.per else 1.0
+        if below == 0:
+            raise GuestError("failed", f"{name}: no {counter.per} were counted")
+        found[name] = raw[name] / below
+    return found
+
+
+def units(counters: Mapping[str, Counter]) -> dict[str, str]:
+    """The counters' units by name."""
+    return {name: counter.unit for name, counter in counters.items()}
+
+
+def _raw(
+    name: str,
+    counter: Counter,
+    histograms: Mapping[str, Mapping[str, int]],
+    outputs: Mapping[str, str],
+) -> float:
+    if counter.locks:
+        return float(_acquisitions(outputs.get("lock_stat", ""), counter.locks))
+    if counter.chosen:
+        return float(inversions(outputs.get("trace", "")))
+    histogram = histograms.get(_histogram(counter))
+    if histogram is None:
+        raise GuestError("garbled", f"the guest sent no histogram for the counter {name}")
+    pattern = re.compile(counter.match)
+    hits = [count for key, count in histogram.items() if pattern.search(key)]
+    return float(len(hits) if counter.take == "distinct" else sum(hits))
+
+
+def _histograms(text: str) -> dict[str, dict[str, int]]:
+    """Hits by key of every named histogram in the contents of hist files."""
+    found = {}
+    starts = [*_BLOCK.finditer(text)]
+    ends = [*(start.start() for start in starts), len(text)][1:]
+    for start, end in zip(starts, ends, strict=True):
+        block = text[start.end() : end]
+        dropped = _DROPPED.search(block)
+        if dropped and int(dropped[1]):
+            raise GuestError("failed", f"the histogram {start[1]} lost {dropped[1]} events")
+        found[start[1]] = {entry["keys"]: int(entry["hits"]) for entry in _ENTRY.finditer(block)}
+    return found
+
+
+def _acquisitions(text: str, classes: Sequence[str]) -> int:
+    """How often locks of the classes were taken, for reading or writing, as lock_stat counts."""
+    if "class name" not in text:
+        raise GuestError("garbled", "the guest sent no lock statistics")
+    total = 0
+    for line in text.splitlines():
+        label, colon, numbers = line.rpartition(":")
+        name = label.strip().removesuffix("-R").removesuffix("-W")
+        columns = numbers.split()
+        # con-bounces contentions, four waiting times, acq-bounces acquisitions, four holding times
+        if colon and name in classes and len(columns) == 12:
+            total += int(columns[7])
+    return total
+
+
+def inversions(trace: str) -> int:
+    """How many requests were issued after one that a scheduler had chosen later.
+
+    The trace has a line for each request chosen and each one issued, in order of time. A request
+    that was issued without having been chosen (it bypassed the scheduler) does not count.
+    Raises GuestError for a trace that lost events or is none.
+    """
+    buffered = _BUFFERED.search(trace)
+    if not buffered or buffered[1] != buffered[2]:
+        raise GuestError("failed", "the trace is not complete", hint="let the workload do less")
+    places: dict[str, int] = {}
+    latest, overtaken = -1, 0
+    for number, found in enumerate(_TRACED.finditer(trace)):
+        if found["event"] == "chosen":
+            places[found["request"]] = number
+        elif found["request"] in places:
+            place = places.pop(found["request"])
+            overtaken += place < latest
+            latest = max(latest, place)
+    return overtaken

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Profiles: how much of a matrix is run and for how long, one TOML file each in configs/profile."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from lab.base.system import PROJECT
+from lab.base.toml import Model, load, named
+from lab.inputs.workload import Value
+
+FOLDER = PROJECT / "configs/profile"
+
+
+class Block(Model):
+    """One block of a matrix: every combination of its topologies, schedulers and workloads."""
+
+    topologies: tuple[str, ...]
+    schedulers: tuple[str, ...]
+    workloads: tuple[str, ...]
+
+
+class Profile(Model):
+    """How thorough a run is."""
+
+    title: str
+    leaves_out: str = Field(default="", description="what a smaller profile does not show")
+    kernel: tuple[str, ...] = Field(description="configs/kernel fragments of the matrix's kernel")
+    tree: str = Field(default="debian:6.12", description="kernel source of the matrix")
+    boots: int = Field(default=1, ge=1, description="boots of each cell")
+    rounds: int = Field(default=6, ge=1, description="rounds of boots of a wall-clock comparison")
+    draws: int = Field(
+        default=1, ge=1, description="boots of an exact cell, each with other random numbers"
+    )
+    counted_boots: int = Field(default=2, ge=1, description="boots of what is counted, not exact")
+    alpha: float = Field(default=0.05, gt=0, lt=0.5, description="rate of wrong verdicts")
+    matrix: tuple[Block, ...]
+    parameters: dict[str, dict[str, Value | tuple[Value, ...]]] = Field(
+        default={}, description="workload parameters that differ from the workload's own"
+    )
+
+
+def get(name: str) -> Profile:
+    """The profile called name; UsageError names the nearest one."""
+    return load(named(FOLDER, name, ".toml", "profile"), Profile)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The words of the lab that are values: engines, levels of evidence, verdicts."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Engine(StrEnum):
+    """What executes and times a guest."""
+
+    ICOUNT = "icount"
+    TCG = "tcg"
+    KVM = "kvm"
+
+    @property
+    def sealed(self) -> bool:
+        """Whether nothing of the host, not even its file system, reaches into the guest."""
+        return self is Engine.ICOUNT
+
+    @property
+    def pausable(self) -> bool:
+        """Whether a guest that QEMU stops cannot notice: all its clocks are QEMU's own."""
+        return self is Engine.TCG
+
+
+class Level(StrEnum):
+    """What kind of evidence an expectation asks for."""
+
+    MECHANISM = "mechanism"
+    COST = "cost"
+    WALL = "wall clock"
+
+
+class Verdict(StrEnum):
+    """What is known of a claim; ERROR is none: the lab or the base kernel failed."""
+
+    HOLDS = "HOLDS"
+    REFUTED = "REFUTED"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    LEFT_OUT = "left out"
+    ERROR = "ERROR"

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Topologies: the emulated hardware of a guest, one TOML file each in configs/guest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from lab.base.errors import GuestError, UsageError
+from lab.base.system import PROJECT
+from lab.base.toml import Model, load, named, names
+
+FOLDER = PROJECT / "configs/guest"
+
+
+class Disk(Model):
+    """How the agent finds the disk under test.
+
+    by: ``nvme`` (value is the serial number), ``scsi`` (the host driver's name) or ``name``.
+    """
+
+    by: Literal["nvme", "scsi", "name"]
+    value: str
+
+
+class Topology(Model):
+    """One emulated machine.
+
+    Strings may contain {hw_queues} and {size_mib}; the second is what the workload asks for.
+    """
+
+    title: str
+    hw_queues: int = Field(ge=1, le=128, description="hardware queues the disk must have")
+    cpus: int = Field(default=2, ge=1, description="vCPUs that are online")
+    memory_mib: int = Field(default=2048, ge=256, description="memory, the disk's own not counted")
+    holds_data: bool = Field(description="whether the disk keeps what is written to it")
+    disk_in_memory: bool = Field(default=False, description="the guest's memory holds the disk")
+    devices: tuple[str, ...] = Field(default=(), description="QEMU -device arguments")
+    drive: bool = Field(default=False, description="give QEMU a drive with the id disk")
+    kernel_parameters: tuple[str, ...] = ()
+    null_blk: dict[str, int | str] | None = Field(
+        default=None, description="configfs attributes of a null_blk disk"
+    )
+    disk: Disk
+    dm: str = Field(
+        default="",
+        description="table of a device-mapper disk over the disk, without start and length; "
+        "DISK stands for the disk's path",
+    )
+    queue: dict[str, int | str] = Field(
+        default={}, description="queue/ attributes, written before the scheduler is chosen"
+    )
+    device: dict[str, int | str] = Field(default={}, description="device/ attributes")
+    effective: dict[str, int | str] = Field(
+        default={}, description="facts that the guest must report, beside hw_queues"
+    )
+
+    @property
+    def possible_cpus(self) -> int:
+        """CPUs the guest must believe possible: drivers cut their queues to that number."""
+        return max(self.cpus, self.hw_queues)
+
+    def disk_memory_mib(self, size_mib: int) -> int:
+        """How much of the guest's memory a disk of size_mib takes."""
+        return size_mib if self.disk_in_memory else 0
+
+    def fill(self, text: int | str, size_mib: int) -> str:
+        """Replace the placeholders of a value."""
+        try:
+            return str(text).format(hw_queues=self.hw_queues, size_mib=size_mib)
+        except (KeyError, IndexError, ValueError, AttributeError) as exc:
+            raise UsageError(
+                f"wrong braces in {text!r}: {exc}", hint="known: {hw_queues}, {size_mib}"
+            ) from exc
+
+    def setup_steps(self, size_mib: int) -> list[str]:
+        """The agent's steps that bring the disk up as this topology says."""
+        steps = []
+        if self.null_blk is not None:
+            pairs = [f"{name}={self.fill(v, size_mib)}" for name, v in self.null_blk.items()]
+            steps.append(f"null_blk {self.disk.value} {' '.join(pairs)}")
+        steps.append(f"disk {self.disk.by} {self.disk.value}")
+        if self.dm:
+            steps.append(f"dm {self.fill(self.dm, size_mib)}")
+        for name, value in self.queue.items():
+            steps.append(f"queue {name}={self.fill(value, size_mib)}")
+        for name, value in self.device.items():
+            steps.append(f"device {name}={self.fill(value, size_mib)}")
+        return steps
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A fact that is not what the topology says."""
+
+    fact: str
+    wanted: str
+    found: str
+
+
+def known() -> list[str]:
+    """The names of all topologies, sorted."""
+    return names(FOLDER)
+
+
+def get(name: str) -> Topology:
+    """The topology called name; UsageError names the nearest one."""
+    return load(named(FOLDER, name, ".toml", "topology"), Topology)
+
+
+def mismatches(topology: Topology, scheduler: str, facts: Mapping[str, str]) -> Iterable[Mismatch]:
+    """Every fact in which the guest differs from its topology."""
+    wanted: dict[str, int | str] = {
+        "hw_queues": str(topology.hw_queues),
+        "online_cpus": "0" if topology.cpus == 1 else f"0-{topology.cpus - 1}",
+        **{f"queue/{name}": value for name, value in topology.queue.items()},
+        **{f"device/{name}": value for name, value in topology.device.items()},
+        **topology.effective,
+    }
+    for fact, unfilled in wanted.items():
+        value = topology.fill(unfilled, size_mib=0)
+        if facts.get(fact) != value:
+            yield Mismatch(fact, value, facts.get(fact, "nothing"))
+    if f"[{scheduler}]" not in facts.get("queue/scheduler", ""):
+        yield Mismatch("queue/scheduler", scheduler, facts.get("queue/scheduler", "nothing"))
+
+
+def require_match(name: str, topology: Topology, scheduler: str, facts: Mapping[str, str]) -> None:
+    """Raise GuestError unless the guest is what its topology says."""
+    wrong = list(mismatches(topology, scheduler, facts))
+    if wrong:
+        lines = [f"{m.fact}: wanted {m.wanted}, the guest has {m.found}" for m in wrong]
+        raise GuestError(
+            "mismatch",
+            f"the guest is not the topology {name}: {'; '.join(lines)}",
+            where=str(FOLDER / f"{name}.toml"),
+        )

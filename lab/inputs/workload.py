@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Workloads: what a guest runs and measures, one TOML file each in workloads/.
+
+An fio workload has a Jinja2 template NAME.fio.j2 beside its NAME.toml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import jinja2
+from pydantic import Field
+
+from lab.base.errors import UsageError, nearest
+from lab.base.system import PROJECT
+from lab.base.toml import Model, load, named, names
+
+FOLDER = PROJECT / "workloads"
+Value = int | float | str
+
+
+class Noise(Model):
+    """How far two draws of equal guests are apart at the exact engine, as fractions.
+
+    The largest that was seen on six draws, rounded up; docs/verdicts.md has the figures.
+    """
+
+    insns: float = Field(default=0.01, ge=0, description="kernel instructions per I/O")
+    time: float = Field(default=0.2, ge=0, description="the guest's own time")
+
+
+class Workload(Model):
+    """One workload. A parameter that is a list makes one cell for each of its values."""
+
+    title: str
+    tool: Literal["fio", "dbench"]
+    metric: str = Field(description="the number that tables show")
+    unit: str
+    better: Literal["higher", "lower"]
+    size_mib: int = Field(default=1024, ge=16, description="size of the disk")
+    size_mib_per_client: int = Field(default=0, description="more disk for each dbench client")
+    exact_ios: tuple[int, int] = Field(
+        default=(1000, 41000), description="I/Os of all fio jobs in the exact engine's two runs"
+    )
+    noise: Noise = Noise()
+    filesystem: Literal["xfs"] | None = None
+    parameters: dict[str, Value | tuple[Value, ...]] = {}
+
+    def disk_mib(self, parameters: Mapping[str, Value]) -> int:
+        """The size of the disk for given parameters."""
+        return max(self.size_mib, self.size_mib_per_client * int(parameters.get("clients", 0)))
+
+    def checked(
+        self, changes: Mapping[str, Value | tuple[Value, ...]], where: str
+    ) -> dict[str, Value | tuple[Value, ...]]:
+        """The parameters with changes; UsageError for one that the workload does not have."""
+        for name, change in changes.items():
+            if name not in self.parameters:
+                raise UsageError(
+                    f"unknown parameter {name!r}", where=where, hint=nearest(name, self.parameters)
+                )
+            usual = self.parameters[name]
+            numeric = not isinstance(usual[0] if isinstance(usual, tuple) else usual, str)
+            for value in change if isinstance(change, tuple) else (change,):
+                if numeric and isinstance(value, str):
+                    raise UsageError(
+                        f"the parameter {name} is a number, not {value!r}", where=where
+                    )
+        return {**self.parameters, **changes}
+
+
+def known() -> list[str]:
+    """The names of all workloads, sorted."""
+    return names(FOLDER)
+
+
+def get(name: str) -> Workload:
+    """The workload called name; UsageError names the nearest one."""
+    return load(named(FOLDER, name, ".toml", "workload"), Workload)
+
+
+def fio_job(name: str, parameters: Mapping[str, Value]) -> str:
+    """The job file of an fio workload.
+
+    Raises UsageError when the template is missing, is wrong or uses an unknown parameter.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+    template = f"{name}.fio.j2"
+    try:
+        return environment.get_template(template).render(parameters) + "\n"
+    except jinja2.TemplateNotFound as exc:
+        own = exc.name == template
+        what = f"workload {name!r} has no job file" if own else f"no template {exc.name!r}"
+        raise UsageError(what, where=str(FOLDER / template)) from exc
+    except jinja2.TemplateError as exc:
+        line = f":{exc.lineno}" if isinstance(exc, jinja2.TemplateSyntaxError) else ""
+        raise UsageError(str(exc), where=f"{FOLDER / template}{line}") from exc
+    except (ArithmeticError, TypeError, ValueError) as exc:
+        raise UsageError(
+            f"the parameters make no job: {exc}", where=str(FOLDER / template)
+        ) from exc

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Verdicts: what measured values say about expectations, and expectations about claims.
+
+A wall-clock expectation HOLDS when the confidence interval of the change lies within its bound
+and chance alone would hardly show that, and is REFUTED when the same is true of the outside; the
+rest is INCONCLUSIVE. "Hardly" takes into account how many expectations were judged together. What
+is exact needs no chance: the value lies within the bound or not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lab.base.stats import Interval, Paired, adjusted, paired
+from lab.inputs import workload
+from lab.inputs.series import Arm, Series
+from lab.inputs.terms import Level, Verdict
+from lab.judge.experiment import Question
+from lab.measure import cost
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A guest that failed: of which arm, in which way, and what it said."""
+
+    arm: str
+    outcome: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was measured for a question: values by arm in its order, one a boot.
+
+    The boots of a wall-clock question are pairs: equal places belong together. same tells that
+    both arms run the same kernel on the same machine. boots are the ids that the values come from.
+    """
+
+    values: tuple[tuple[float, ...], ...] = ()
+    rejected: int = 0
+    failure: Failure | None = None
+    same: bool = False
+    boots: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to a question.
+
+    measured is the mean value of each arm; change (a fraction) and interval belong to an
+    expectation about a change. For wall clock, p is the chance of what was seen if the verdict
+    were wrong, after correction for the number of expectations; detectable is the smallest change
+    that these boots would show.
+    """
+
+    question: Question
+    evidence: Evidence
+    verdict: Verdict
+    reason: str
+    measured: tuple[float, ...] = ()
+    change: float | None = None
+    interval: Interval | None = None
+    p: float | None = None
+    detectable: float | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A series and what was found of it; error says why it could not be judged at all."""
+
+    name: str
+    series: Series
+    findings: tuple[Finding, ...]
+    error: str = ""
+
+    @property
+    def title(self) -> str:
+        """The series' own name, where name is the path of a folder."""
+        return Path(self.name).name
+
+    def claims(self) -> dict[str, tuple[Finding, ...]]:
+        """The findings by claim."""
+        names = dict.fromkeys(found.question.claim for found in self.findings)
+        return {n: tuple(f for f in self.findings if f.question.claim == n) for n in names}
+
+    def verdict(self) -> Verdict:
+        """The verdict on the series: that of all its claims together."""
+        return Verdict.ERROR if self.error else of_claim(self.findings)
+
+
+# What the exact engine gives is exact and one draw all the same: other random numbers, or a build
+# that places code elsewhere, move requests against each other. With so many draws of each arm they
+# speak for themselves: that all of one arm lie beyond all of the other happens by chance in one of
+# 20 cases (3 and 3 of 6 in any order), the level of a wall-clock verdict.
+DRAWS = 3
+
+# What a guest does when its kernel is broken; every other failure is the lab's.
+KERNEL_FAILURES = ("panic", "hang", "failed")
+
+
+def judge(
+    asked: Sequence[tuple[Question, Evidence]], arms: Sequence[Mapping[str, Arm]], alpha: float
+) -> list[Finding]:
+    """The findings for questions that are judged together.
+
+    arms are those of each question's series. Among wall-clock expectations the share of verdicts
+    HOLDS that are wrong is held at alpha, and so is that of verdicts REFUTED.
+    """
+    findings = [
+        _exact(question, evidence, own)
+        for (question, evidence), own in zip(asked, arms, strict=True)
+    ]
+    # What the host cannot decide anyway must not make the others harder to decide.
+    waiting = [i for i, found in enumerate(findings) if _has_pairs(found)]
+    for lacking in (False, True):
+        timed = [i for i in waiting if bool(findings[i].question.lacking) == lacking]
+        _decide(findings, timed, alpha)
+    return [_with_lacking(found) for found in findings]
+
+
+def _decide(findings: list[Finding], timed: Sequence[int], alpha: float) -> None:
+    """Put the verdicts of paired boots in the places timed, judged as one family."""
+    pairs = [paired(*findings[i].evidence.values) for i in timed]
+    bounds = [findings[i].question.expectation.bound for i in timed]
+    for_it = adjusted([p.p_outside(b) for p, b in zip(pairs, bounds, strict=True)])
+    against = adjusted([p.p_inside(b) for p, b in zip(pairs, bounds, strict=True)])
+    for place, i in enumerate(timed):
+        findings[i] = _timed(findings[i], pairs[place], for_it[place], against[place], alpha)
+
+
+def of_claim(findings: Sequence[Finding]) -> Verdict:
+    """The verdict on a claim from those on its expectations.
+
+    One refuted expectation refutes the claim; it holds when all that were measured hold.
+    """
+    verdicts = {found.verdict for found in findings} - {Verdict.LEFT_OUT}
+    for strongest in (Verdict.ERROR, Verdict.REFUTED, Verdict.INCONCLUSIVE):
+        if strongest in verdicts:
+            return strongest
+    return Verdict.HOLDS if verdicts else Verdict.LEFT_OUT
+
+
+def _has_pairs(found: Finding) -> bool:
+    """Whether the finding waits for the statistics of paired boots."""
+    return found.verdict is Verdict.INCONCLUSIVE and found.reason == ""
+
+
+def _exact(question: Question, evidence: Evidence, arms: Mapping[str, Arm]) -> Finding:
+    """The finding where no chance is involved; with an empty reason where statistics decide."""
+    if question.left_out:
+        return Finding(question, evidence, Verdict.LEFT_OUT, question.left_out)
+    if not question.runs:
+        return Finding(question, evidence, Verdict.INCONCLUSIVE, question.lacking)
+    if evidence.failure:
+        return _failed(question, evidence, evidence.failure, arms)
+    if question.expectation.change and evidence.same:
+        bound, nothing = question.expectation.bound, Interval(0.0, 0.0)
+        verdict = Verdict.HOLDS if bound.low < 0 < bound.high else Verdict.REFUTED
+        reason = "both arms are the same kernel with the same settings: nothing was changed"
+        return Finding(question, evidence, verdict, reason, change=0.0, interval=nothing)
+    if not evidence.values or not all(evidence.values):
+        reason = (
+            f"the host disturbed every round ({evidence.rejected} rejected)"
+            if question.timed
+            else f"the guests gave no {question.expectation.metric}; `lab doctor` says why"
+        )
+        return Finding(question, evidence, Verdict.INCONCLUSIVE, reason)
+    found = Finding(
+        *(question, evidence, Verdict.INCONCLUSIVE, ""),
+        measured=tuple(math.fsum(values) / len(values) for values in evidence.values),
+    )
+    if question.expectation.value:
+        interval = Interval(min(evidence.values[0]), max(evidence.values[0]))
+        return _bounded(replace(found, interval=interval), "value")
+    before, after = evidence.values
+    if min(before) <= 0 or (question.timed and min(after) <= 0):
+        which = "first" if min(before) <= 0 else "second"
+        return replace(found, reason=f"the {which} arm's value is 0: there is no ratio to judge")
+    if question.timed:
+        return found
+    margin = one_draw(question) if min(len(before), len(after)) < DRAWS else 0.0
+    low, high = min(after) / max(before) - 1, max(after) / min(before) - 1
+    interval = Interval(low - margin, high + margin)
+    change = found.measured[1] / found.measured[0] - 1
+    return _bounded(replace(found, change=change, interval=interval), "change")
+
+
+def one_draw(question: Question) -> float:
+    """How far one draw may be from another, as a fraction: nothing for what is counted."""
+    if question.level is not Level.COST:
+        return 0.0
+    return draw_noise(question.cells[0].workload, question.expectation.metric)
+
+
+def draw_noise(work: str, metric: str) -> float:
+    """How far draws of one kernel differ in a workload: what it executes, or the guest's time."""
+    noise = workload.get(work).noise
+    return noise.insns if metric in cost.UNITS else noise.time
+
+
+def _bounded(found: Finding, what: str) -> Finding:
+    """The verdict on everything that was seen: all within the bound, none, or some."""
+    bound, seen = found.question.expectation.bound, found.interval
+    assert seen is not None
+    if seen.within(bound):
+        return replace(found, verdict=Verdict.HOLDS, reason=f"the {what} is as expected")
+    if seen.apart(bound):
+        return replace(found, verdict=Verdict.REFUTED, reason=f"the {what} is not as expected")
+    reason = f"some boots give a {what} as expected, some do not"
+    if found.question.level is Level.COST and len(found.evidence.values[-1]) < DRAWS:
+        margin = 100 * one_draw(found.question)
+        reason = f"the {what} is nearer to the bound than {margin:g} %, by which draws differ"
+    return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)
+
+
+def _failed(
+    question: Question, evidence: Evidence, failure: Failure, arms: Mapping[str, Arm]
+) -> Finding:
+    """A patched kernel that breaks is refuted; a base kernel that does is an error of the lab."""
+    patched = arms[failure.arm].patches == "series"
+    if patched and failure.outcome in KERNEL_FAILURES:
+        reason = f"the patched kernel breaks in arm {failure.arm}: {failure.what}"
+        return Finding(question, evidence, Verdict.REFUTED, reason)
+    reason = f"arm {failure.arm} failed: {failure.what}"
+    return Finding(question, evidence, Verdict.ERROR, reason)
+
+
+def _timed(found: Finding, pairs: Paired, for_it: float, against: float, alpha: float) -> Finding:
+    """The verdict of paired boots; for_it and against are adjusted p-values."""
+    bound = found.question.expectation.bound
+    interval, detectable = pairs.interval(alpha), pairs.detectable(alpha)
+    known = replace(found, change=pairs.change, interval=interval, detectable=detectable)
+    if interval.within(bound) and for_it <= alpha:
+        reason = "the whole interval is as expected"
+        return replace(known, verdict=Verdict.HOLDS, reason=reason, p=for_it)
+    if interval.apart(bound) and against <= alpha:
+        reason = "the whole interval is outside of what is expected"
+        return replace(known, verdict=Verdict.REFUTED, reason=reason, p=against)
+    shown = f"would show a change of {100 * detectable:.0f} %"
+    few = f"are too few for an interval at the level {100 * (1 - alpha):g} %"
+    reason = f"the boots do not decide it: they {shown if math.isfinite(detectable) else few}"
+    return replace(known, verdict=Verdict.INCONCLUSIVE, reason=reason, p=min(for_it, against))
+
+
+def _with_lacking(found: Finding) -> Finding:
+    """What the host lacks makes a finding inconclusive, however the measurement came out.
+
+    A kernel that breaks is refuted on any host.
+    """
+    lacking = found.question.lacking
+    judged = (Verdict.HOLDS, Verdict.REFUTED, Verdict.INCONCLUSIVE)
+    if lacking and not found.evidence.failure and found.verdict in judged:
+        return replace(found, verdict=Verdict.INCONCLUSIVE, reason=lacking)
+    return found

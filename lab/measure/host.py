@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Facts about this machine, and which engines really work on it, each proved by booting a guest."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from lab.base import cache, system
+from lab.base.errors import GuestError, LabError
+from lab.base.process import run
+from lab.base.progress import Progress
+from lab.build.guest_root import GuestRoot
+from lab.build.kernel import Kernel
+from lab.guest import boot
+from lab.guest.boot import Orders
+from lab.guest.qemu_command import Machine
+from lab.inputs.terms import Engine
+from lab.inputs.topology import Disk, Topology
+
+_FIRMWARE = ("bios-256k.bin", "linuxboot_dma.bin", "pvh.bin")
+_KVM_S = 20.0
+_TCG_S = 120.0
+_PROBE = Topology(
+    title="the smallest guest",
+    hw_queues=1,
+    memory_mib=1024,
+    holds_data=False,
+    disk=Disk(by="name", value="none"),
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What this machine has; memory and disk in GiB.
+
+    emulator names everything of QEMU that a count depends on: version, build and firmware.
+    """
+
+    cpus: int
+    cpu_model: str
+    memory_gib: float
+    disk_free_gib: float
+    system: str
+    host_kernel: str
+    compiler: str
+    qemu: str
+    qemu_version: tuple[int, ...]
+    plugins: bool
+    emulator: str
+
+
+@dataclass(frozen=True)
+class EngineReport:
+    """Whether an engine works here, and how that was found out."""
+
+    engine: Engine
+    works: bool
+    reason: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything ``lab doctor`` says."""
+
+    facts: Facts
+    engines: tuple[EngineReport, ...] = field(default=())
+
+    def works(self, engine: Engine) -> bool:
+        """Whether an engine was proved to work."""
+        return any(report.works for report in self.engines if report.engine is engine)
+
+    def best_wall_clock(self) -> Engine:
+        """KVM where it was proved to work, else multi-threaded TCG."""
+        return Engine.KVM if self.works(Engine.KVM) else Engine.TCG
+
+    def require(self, engine: Engine) -> None:
+        """Raise LabError with the reason when an engine does not work here."""
+        for report in self.engines:
+            if report.engine is engine and not report.works:
+                raise LabError(
+                    f"the engine {engine} does not work on this machine: {report.reason}",
+                    hint="`lab doctor` shows which engines do",
+                )
+
+
+def facts() -> Facts:
+    """Look at this machine. Raises LabError when QEMU or the compiler is missing."""
+    version = qemu_version()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Facts(
+        cpus=os.cpu_count() or 1,
+        cpu_model=_cpu_model(),
+        memory_gib=memory / 2**30,
+        disk_free_gib=shutil.disk_usage(cache.make_folder(cache.root())).free / 2**30,
+        system=_system(),
+        host_kernel=platform.release(),
+        compiler=run(["gcc", "--version"]).output.splitlines()[0],
+        qemu=version,
+        qemu_version=system.qemu_version(),
+        plugins=_has_plugins(),
+        emulator=f"{version}; firmware {_firmware()}",
+    )
+
+
+def qemu_version() -> str:
+    """The first line of qemu --version: number and distribution's revision."""
+    return run([system.QEMU, "--version"]).output.splitlines()[0]
+
+
+def identity() -> str:
+    """An id for this machine: wall-clock numbers of different hosts are never mixed."""
+    machine_id = Path("/etc/machine-id")
+    own = machine_id.read_text().strip() if machine_id.exists() else platform.node()
+    return cache.key(own, _cpu_model(), os.cpu_count())
+
+
+def examine(kernel: Kernel, guest: GuestRoot, progress: Progress, *, fresh: bool = False) -> Report:
+    """Prove each engine by booting kernel, unless that was done since this host was booted."""
+    found = facts()
+    record = (
+        cache.root() / "host" / f"{_boot_id()}-{cache.key(found.qemu, kernel.id, guest.id)}.json"
+    )
+    if record.exists() and not fresh:
+        reports = [
+            EngineReport(Engine(row.pop("engine")), **row) for row in json.loads(record.read_text())
+        ]
+        return Report(found, tuple(reports))
+    reports = [prove(engine, kernel, guest, found, progress) for engine in Engine]
+    cache.write_atomically(record, json.dumps([asdict(report) for report in reports], indent=1))
+    return Report(found, tuple(reports))
+
+
+def prove(
+    engine: Engine, kernel: Kernel, guest: GuestRoot, found: Facts, progress: Progress
+) -> EngineReport:
+    """Boot a guest of two vCPUs to its agent and say whether it came up."""
+    if obstacle := _obstacle(engine, found):
+        return EngineReport(engine, False, obstacle)
+    deadline = _KVM_S if engine is Engine.KVM else _TCG_S
+    folder = cache.root() / "probe" / engine
+    cache.remove(folder)
+    machine = Machine(kernel, guest, _PROBE, engine, folder)
+    orders = Orders(("phase proved",), {"boot": deadline, "agent": deadline, "proved": deadline})
+    with progress.step(f"proving the engine {engine} (deadline {deadline:.0f} s)"):
+        try:
+            done = boot.steadily(lambda: boot.run(machine, orders))
+        except GuestError as exc:
+            return EngineReport(engine, False, _failure(engine, machine, exc, deadline))
+    if engine is Engine.KVM and "Hypervisor detected: KVM" not in machine.console.read_text():
+        return EngineReport(engine, False, "QEMU fell back to TCG")
+    took = sum(done.phases_s.values())
+    return EngineReport(engine, True, f"booted to the agent in {took:.1f} s", took)
+
+
+def _failure(engine: Engine, machine: Machine, error: GuestError, deadline: float) -> str:
+    """Why a probe did not come up, in one line."""
+    printed = machine.console.read_text(errors="replace") if machine.console.exists() else ""
+    complaint = next((line for line in printed.splitlines() if "error:" in line), "")
+    opens = "/dev/kvm opens, but " if engine is Engine.KVM else ""
+    if error.outcome == "died" and complaint:
+        return f"{opens}QEMU gives up: {complaint.partition('error:')[2].strip()}"
+    if not any(line.startswith("[") for line in printed.splitlines()):
+        return f"{opens}a guest's kernel printed nothing within {deadline:.0f} s"
+    return opens + error.what
+
+
+def _obstacle(engine: Engine, found: Facts) -> str | None:
+    """Why an engine cannot work, as far as that is known without booting."""
+    if engine is Engine.ICOUNT and found.qemu_version < system.MIN_QEMU:
+        return "QEMU before 8.1 hangs under icount with more than one vCPU"
+    if engine is Engine.KVM:
+        kvm = Path("/dev/kvm")
+        if not kvm.exists():
+            return "there is no /dev/kvm"
+        if not os.access(kvm, os.R_OK | os.W_OK):
+            return "no permission to open /dev/kvm"
+    return None
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or "unknown"
+
+
+def _system() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return platform.system()
+
+
+def _firmware() -> str:
+    """An id for the firmware that starts a guest: its instructions count, too."""
+    folders = run([system.QEMU, "-L", "help"]).output.split()
+    found = [Path(folder, name) for name in _FIRMWARE for folder in folders]
+    return cache.key([cache.file_hash(path) for path in found if path.exists()])
+
+
+def _has_plugins() -> bool:
+    return "-plugin" in run([system.QEMU, "--help"]).output
+
+
+def chosen(report: Report, wanted: str | None) -> Engine:
+    """The engine a user asked for, or the best wall-clock one; raises when it does not work."""
+    engine = Engine(wanted) if wanted else report.best_wall_clock()
+    report.require(engine)
+    return engine
+
+
+def lines(report: Report) -> Sequence[str]:
+    """The report as text, one fact a line."""
+    own = report.facts
+    enough = (
+        "enough for every engine" if own.qemu_version >= system.MIN_QEMU else "icount needs 8.1"
+    )
+    rows = [
+        f"system    {own.system}, kernel {own.host_kernel}",
+        f"CPUs      {own.cpus} x {own.cpu_model}",
+        f"memory    {own.memory_gib:.1f} GiB",
+        f"disk      {own.disk_free_gib:.1f} GiB free in {cache.root()}",
+        f"compiler  {own.compiler}",
+        f"QEMU      {'.'.join(map(str, own.qemu_version))} ({enough})",
+        f"plugins   {'QEMU loads TCG plugins' if own.plugins else 'this QEMU has no TCG plugins'}",
+    ]
+    for row in report.engines:
+        rows.append(f"{row.engine:<9} {'works' if row.works else 'REFUSED'}: {row.reason}")
+    return rows

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cells: what is measured, in which order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab.base.errors import UsageError, nearest
+from lab.base.system import PROJECT
+from lab.inputs import topology, workload
+from lab.inputs.profile import Profile
+from lab.inputs.terms import Engine
+from lab.inputs.workload import Value
+from lab.measure.cell import Cell
+
+SCHEDULERS = ("none", "mq-deadline", "bfq", "kyber")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a user picked of a profile's matrix; empty means all."""
+
+    topologies: tuple[str, ...] = ()
+    schedulers: tuple[str, ...] = ()
+    workloads: tuple[str, ...] = ()
+    parameters: tuple[tuple[str, tuple[Value, ...]], ...] = ()
+    cpus: int = 0
+
+    def check(self) -> None:
+        """Raise UsageError for a name that does not exist."""
+        require_known(self.topologies, self.schedulers, self.workloads)
+
+
+def require_known(
+    topologies: Sequence[str],
+    schedulers: Sequence[str],
+    workloads: Sequence[str],
+    where: str = "",
+) -> None:
+    """Raise UsageError for a name that does not exist; where says in which file it stands."""
+    for what, names, known in (
+        ("topology", topologies, topology.known()),
+        ("workload", workloads, workload.known()),
+        ("I/O scheduler", schedulers, SCHEDULERS),
+    ):
+        for name in names:
+            if name not in known:
+                raise UsageError(
+                    f"no {what} is called {name!r}", where=where, hint=nearest(name, known)
+                )
+
+
+def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
+    """The cells of a profile's matrix in the order in which they are run, none twice.
+
+    Raises UsageError for unknown names and when nothing is selected.
+    """
+    selection.check()
+    # One vCPU is the exact engine's default: it shows path length, and that needs no second one.
+    cpus = selection.cpus or (1 if engine.sealed else 0)
+    for name, parameters in profile.parameters.items():
+        workload.get(name).checked(parameters, f"parameters.{name} of the profile")
+    found: dict[Cell, None] = {}
+    for number, block in enumerate(profile.matrix):
+        require_known(block.topologies, block.schedulers, block.workloads)
+        extra = _unnamed(profile, selection) if number == 0 else Selection()
+        wanted = itertools.product(
+            _chosen((*block.workloads, *extra.workloads), selection.workloads),
+            _chosen((*block.topologies, *extra.topologies), selection.topologies),
+            _chosen(block.schedulers, selection.schedulers),
+        )
+        for work, machine, scheduler in wanted:
+            require_possible(work, machine, str(PROJECT / "configs/profile"))
+            swept, sets = _parameter_sets(work, profile, selection)
+            for values in sets:
+                found[Cell(machine, scheduler, work, values, engine, cpus, swept)] = None
+    if not found:
+        raise UsageError(
+            "the selection leaves no cell of the profile's matrix",
+            hint="look at configs/profile for what a profile holds",
+        )
+    return list(found)
+
+
+def _unnamed(profile: Profile, selection: Selection) -> Selection:
+    """What is selected but named by no block: it joins the first one."""
+    topologies = {name for block in profile.matrix for name in block.topologies}
+    workloads = {name for block in profile.matrix for name in block.workloads}
+    return Selection(
+        topologies=tuple(name for name in selection.topologies if name not in topologies),
+        workloads=tuple(name for name in selection.workloads if name not in workloads),
+    )
+
+
+def _chosen(offered: Sequence[str], selected: Sequence[str]) -> list[str]:
+    return [name for name in offered if not selected or name in selected]
+
+
+def require_possible(work: str, machine: str, where: str) -> None:
+    """Raise UsageError when a workload with a file system meets a disk that holds no data."""
+    if workload.get(work).filesystem and not topology.get(machine).holds_data:
+        raise UsageError(
+            f"{work} needs a disk that holds data, {machine} has none",
+            where=where,
+            hint="choose a topology with holds_data = true",
+        )
+
+
+def _parameter_sets(
+    work: str, profile: Profile, selection: Selection
+) -> tuple[tuple[str, ...], list[tuple[tuple[str, Value], ...]]]:
+    """The swept parameters' names, and every combination of all parameters' values."""
+    definition = workload.get(work)
+    known = dict(selection.parameters).keys() & definition.parameters.keys()
+    own = {name: values for name, values in selection.parameters if name in known}
+    merged = {**definition.parameters, **profile.parameters.get(work, {})}
+    merged |= {name: definition.checked({name: v}, "--set")[name] for name, v in own.items()}
+    names = sorted(merged)
+    lists = [value if isinstance(value := merged[name], tuple) else (value,) for name in names]
+    swept = tuple(
+        name
+        for name, values in zip(names, lists, strict=True)
+        if len(values) > 1 or isinstance(definition.parameters[name], tuple)
+    )
+    sets = [tuple(zip(names, values, strict=True)) for values in itertools.product(*lists)]
+    return swept, sets
+
+
+def require_used(selection: Selection, found: Sequence[Cell]) -> None:
+    """Raise UsageError for a parameter of the user's that no cell has."""
+    known = {name for cell in found for name, _ in cell.parameters}
+    for name, _ in selection.parameters:
+        if name not in known:
+            raise UsageError(
+                f"no selected workload has the parameter {name!r}", hint=nearest(name, known)
+            )

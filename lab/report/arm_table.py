@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Grids: one metric of one workload, a row for each swept value, a column for each arm."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lab.base.stats import Interval, paired
+from lab.judge.verdict import DRAWS, draw_noise
+from lab.report.run_record import Cell, Claim, Finding, Run, Series
+
+_HIGHER = ("iops", "bw_mib", "throughput_mb", "ios", "mean_batch", "stable_merges")
+_SIGNED = re.compile(r"([+-]\d+(?:\.\d+)?) ?%")
+_NOTHING = Interval(0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An arm's value in a row: the mean over its boots, and the change against the first arm.
+
+    change is a fraction in the metric's own direction; real tells that it is more than noise.
+    published is the change that was published, where one figure was.
+    """
+
+    cell: Cell
+    values: tuple[float, ...]
+    change: float | None = None
+    real: bool = False
+    published: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean over the boots."""
+        return statistics.fmean(self.values)
+
+
+@dataclass
+class Grid:
+    """Rows of entries: ``rows[label][arm]``; swept names what the labels are values of."""
+
+    topology: str
+    scheduler: str
+    workload: str
+    engine: str
+    cpus: int
+    metric: str
+    unit: str
+    arms: list[str] = field(default_factory=list)
+    swept: str = ""
+    rows: dict[str, dict[str, Entry]] = field(default_factory=dict)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """In which direction the metric improves."""
+        return higher_is_better(self.metric)
+
+    def improvement(self, entry: Entry) -> float | None:
+        """The change of an entry as an improvement: positive is better, as a fraction."""
+        return self.signed(entry.change)
+
+    def signed(self, change: float | None) -> float | None:
+        """A change with the sign of an improvement."""
+        if change is None:
+            return None
+        return change if self.higher_is_better else -change
+
+
+def higher_is_better(metric: str) -> bool:
+    """Whether more of a metric is better; costs, times and what is counted are better low."""
+    return metric in _HIGHER
+
+
+def of_series(run: Run, series: Series) -> list[Grid]:
+    """The grids of a series: arms of all claims that measured the same thing side by side."""
+    grids: dict[tuple[object, ...], Grid] = {}
+    for claim, finding in _comparisons(series):
+        first = run.cells[finding.cells[0]]
+        key = (
+            *(claim.topology, claim.scheduler, claim.workload, finding.metric, finding.engine),
+            *(first.cpus, tuple(_unswept(first))),
+        )
+        own = grids.setdefault(
+            key,
+            Grid(
+                *(claim.topology, claim.scheduler, claim.workload, finding.engine, first.cpus),
+                *(finding.metric, finding.unit),
+            ),
+        )
+        _add(own, run, finding)
+    for own in grids.values():
+        own.arms.sort(key=_order)
+    return list(grids.values())
+
+
+def published_change(text: str) -> float | None:
+    """The change that a published figure begins with, as a fraction; None when it has none."""
+    found = _SIGNED.match(text)
+    return float(found[1]) / 100 if found else None
+
+
+def real(cells: tuple[Cell, Cell], metric: str, alpha: float) -> bool:
+    """Whether two cells differ by more than noise.
+
+    Host time: the interval of paired boots, without correction, leaves out no change. The exact
+    engine: all draws of one arm lie beyond all of the other; with fewer than three draws, the
+    difference is larger than draws of equal kernels differ.
+    """
+    before, after = (cell.values(metric) for cell in cells)
+    if not before or not after or min(*before, *after) <= 0:
+        return False
+    if cells[0].engine == "icount":
+        few = min(len(before), len(after)) < DRAWS
+        margin = draw_noise(cells[0].workload, metric) if few else 0.0
+        return min(after) > max(before) * (1 + margin) or max(after) < min(before) * (1 - margin)
+    turns = [{boot.turn: boot.values.get(metric) for boot in cell.boots} for cell in cells]
+    pairs = [(turns[0][turn], turns[1].get(turn)) for turn in turns[0] if turn]
+    whole = [(one, other) for one, other in pairs if one and other]
+    if not whole:
+        return False
+    found = paired([one for one, _ in whole], [other for _, other in whole])
+    return found.interval(alpha).apart(_NOTHING)
+
+
+def _comparisons(series: Series) -> Iterator[tuple[Claim, Finding]]:
+    """What compares two arms and was measured."""
+    for claim in series.claims:
+        for finding in claim.findings:
+            if len(finding.cells) == 2 and finding.change is not None:
+                yield claim, finding
+
+
+def _unswept(cell: Cell) -> Iterator[tuple[str, object]]:
+    return ((k, v) for k, v in sorted(cell.parameters.items()) if k not in cell.swept)
+
+
+def _add(own: Grid, run: Run, finding: Finding) -> None:
+    cells = tuple(run.cells[place] for place in finding.cells)
+    label = ", ".join(str(cells[0].parameters[name]) for name in cells[0].swept)
+    own.swept = ", ".join(cells[0].swept)
+    row = own.rows.setdefault(label, {})
+    for arm, cell in zip(finding.arms, cells, strict=True):
+        if arm not in own.arms:
+            own.arms.append(arm)
+        if arm not in row:
+            row[arm] = Entry(cell, cell.values(finding.metric))
+    base, arm = finding.arms
+    if row[arm].change is None and _order(base) == _FIRST:
+        row[arm] = Entry(
+            cells[1],
+            row[arm].values,
+            finding.change,
+            real((cells[0], cells[1]), finding.metric, run.alpha),
+            published_change(finding.published),
+        )
+
+
+_FIRST = (0, "")
+
+
+def _order(arm: str) -> tuple[int, str]:
+    """Before comes first, after comes last."""
+    return {"before": _FIRST, "after": (2, "")}.get(arm, (1, arm))
+
+
+def sorted_labels(labels: Sequence[str]) -> list[str]:
+    """Row labels in the order of their numbers."""
+    return sorted(labels, key=lambda label: [float(n) for n in re.findall(r"\d+", label)])

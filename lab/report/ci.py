@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A run for machines that collect test results: JUnit XML, and KCIDB's JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from datetime import UTC, datetime
+
+from lab.report.run_record import Claim, Finding, Run, Series
+
+# Characters that XML 1.0 has no way to write.
+_NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_KCIDB_VERSION = {"major": 5, "minor": 3}
+_KCIDB_STATUS = {"HOLDS": "PASS", "REFUTED": "FAIL", "ERROR": "ERROR", "left out": "SKIP"}
+_ORIGIN = "blocklab"
+
+
+def junit(run: Run) -> str:
+    """JUnit XML: a suite for each series, a case for each claim.
+
+    A refuted claim is a failure and one that could not be judged an error. Inconclusive and left
+    out is skipped, with the reason: neither green nor red.
+    """
+    top = ET.Element("testsuites", name="blocklab")
+    for series in run.series:
+        suite = ET.SubElement(top, "testsuite", name=series.name)
+        suite.set("timestamp", _time(run.started)[:19])
+        if series.error:
+            case = ET.SubElement(suite, "testcase", classname=series.name, name="prepare", time="0")
+            _child(case, "error", "the series could not be judged", series.error)
+        for claim in series.claims:
+            _case(suite, run, series, claim)
+        _count(suite)
+    _count(top)
+    ET.indent(top)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(top, "unicode") + "\n"
+
+
+def kcidb(run: Run) -> str:
+    """KCIDB v5.3: a checkout and a build for each series, a test for each claim."""
+    checkouts, builds, tests = [], [], []
+    for series in run.series:
+        name = f"{_ORIGIN}:{run.id}-{series.name}"
+        checkouts.append(
+            {
+                "id": name,
+                "origin": _ORIGIN,
+                "tree_name": series.tree,
+                "comment": _clean(series.title),
+                "start_time": _time(run.started),
+                "valid": not series.error,
+            }
+        )
+        builds.append(
+            {
+                "id": name,
+                "checkout_id": name,
+                "origin": _ORIGIN,
+                "architecture": "x86_64",
+                "start_time": _time(run.started),
+                "comment": "base/ and series/ of the lab's kernel-patches",
+                "status": "ERROR" if series.error else "PASS",
+            }
+        )
+        tests += [_kcidb_test(run, series, claim, name) for claim in series.claims]
+    document = {"version": _KCIDB_VERSION, "checkouts": checkouts, "builds": builds, "tests": tests}
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _case(suite: ET.Element, run: Run, series: Series, claim: Claim) -> None:
+    seconds = _seconds(run, claim)
+    case = ET.SubElement(suite, "testcase", classname=series.name, name=claim.name)
+    case.set("time", f"{seconds:.3f}")
+    told = "\n".join(map(_told, claim.findings))
+    decisive = [found for found in claim.findings if found.verdict == claim.verdict]
+    message = decisive[0].metric + ": " + decisive[0].reason if decisive else claim.verdict
+    if claim.verdict == "REFUTED":
+        _child(case, "failure", message, told)
+    elif claim.verdict == "ERROR":
+        _child(case, "error", message, told)
+    elif claim.verdict != "HOLDS":
+        ET.SubElement(case, "skipped", message=_clean(f"{claim.verdict}: {message}"))
+    ET.SubElement(case, "system-out").text = _clean(f"published: {claim.published}\n{told}")
+
+
+def _child(case: ET.Element, tag: str, message: str, text: str) -> None:
+    child = ET.SubElement(case, tag, message=_clean(message), type=tag)
+    child.text = _clean(text)
+
+
+def _count(element: ET.Element) -> None:
+    """Set the totals that readers of JUnit expect."""
+    cases = list(element.iter("testcase"))
+    element.set("tests", str(len(cases)))
+    for tag, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        element.set(name, str(sum(case.find(tag) is not None for case in cases)))
+    element.set("time", f"{sum(float(case.get('time', '0')) for case in cases):.3f}")
+
+
+def _kcidb_test(run: Run, series: Series, claim: Claim, build: str) -> dict[str, object]:
+    test: dict[str, object] = {
+        "id": f"{build}-{claim.name}",
+        "build_id": build,
+        "origin": _ORIGIN,
+        "path": f"blocklab.{series.name}.{claim.name}",
+        "comment": _clean(claim.published),
+        "start_time": _time(run.started),
+        "duration": _seconds(run, claim),
+        "misc": {"verdict": claim.verdict, "findings": [_told(f) for f in claim.findings]},
+    }
+    # INCONCLUSIVE has no status: KCIDB takes that for a test that is not finished.
+    if claim.verdict in _KCIDB_STATUS:
+        test["status"] = _KCIDB_STATUS[claim.verdict]
+    return test
+
+
+def _told(found: Finding) -> str:
+    measured = " -> ".join(f"{value:.6g}" for value in found.measured)
+    change = f" ({100 * found.change:+.2f} %)" if found.change is not None else ""
+    arms = " -> ".join(found.arms)
+    shown = f"measured {measured} {found.unit}{change}" if measured else found.reason
+    return f"{found.verdict} {found.metric}: expected {arms} {found.expected}; {shown}"
+
+
+def _seconds(run: Run, claim: Claim) -> float:
+    """How long the boots of a claim took; one that is shared counts for each."""
+    places = {place for found in claim.findings for place in found.cells}
+    return round(sum(boot.seconds for place in places for boot in run.cells[place].boots), 3)
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two runs side by side: which verdicts changed, and what was measured then and now."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from lab.base.text import PlainTable, number
+from lab.report.run_record import Cell, Finding, Run
+
+# What one run of an engine differs by from the next is not for this table to judge.
+_NOTE = (
+    "Host time (tcg, kvm) was measured at different times: its differences are no\nfinding. "
+    "Exact values differ only when something that is executed does.\n"
+)
+
+
+def text(one: Run, other: Run) -> str:
+    """Verdicts that changed, then every measured value that both runs have, in 80 columns."""
+    lines = [f"{one.id}  {one.command}", f"{other.id}  {other.command}", ""]
+    lines += [_verdicts(one, other), _values(one, other), _NOTE]
+    return "\n".join(lines)
+
+
+def _verdicts(one: Run, other: Run) -> str:
+    before, after = (dict(_claims(run)) for run in (one, other))
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    if not changed:
+        same = f"all {len(before)} verdicts are the same" if before else "no claim was judged"
+        return f"Verdicts: {same}.\n"
+    table = PlainTable("Verdicts that differ")
+    for title in ("claim", "then", "now"):
+        table.column(title)
+    for name in changed:
+        table.row(name, before.get(name, "-"), after.get(name, "-"))
+    return table.text()
+
+
+def _values(one: Run, other: Run) -> str:
+    before, after = (dict(_measured(run)) for run in (one, other))
+    shared = [name for name in before if name in after]
+    if not shared:
+        return "Nothing was measured in both runs.\n"
+    table = PlainTable("Measured in both")
+    table.column("what")
+    for title in ("then", "now", "change"):
+        table.column(title, right=True)
+    equal = 0
+    for name in shared:
+        (was, sealed), (is_now, _) = before[name], after[name]
+        if sealed and was == is_now:
+            equal += 1
+            continue
+        change = f"{100 * (is_now / was - 1):+.2f} %" if was else "-"
+        table.row(name, number(was), number(is_now), change)
+    exact = sum(sealed for _, sealed in (before[name] for name in shared))
+    summary = f"{equal} of {exact} exact values are equal to the last digit.\n" if exact else ""
+    return (table.text() if equal < len(shared) else "") + summary
+
+
+def _claims(run: Run) -> Iterator[tuple[str, str]]:
+    for series in run.series:
+        for claim in series.claims:
+            yield f"{series.name}.{claim.name}", claim.verdict
+
+
+def _measured(run: Run) -> Iterator[tuple[str, tuple[float, bool]]]:
+    """Name, mean and whether it is exact of every value of a run."""
+    for series in run.series:
+        for claim in series.claims:
+            for finding in claim.findings:
+                for arm, mean in zip(finding.arms, finding.measured, strict=True):
+                    sealed = finding.engine == "icount"
+                    yield _name(f"{series.name}.{claim.name}", finding, arm), (mean, sealed)
+    if not run.series:
+        for cell in run.cells:
+            if values := cell.values():
+                yield _cell_name(cell), (statistics.fmean(values), cell.engine == "icount")
+
+
+def _name(claim: str, finding: Finding, arm: str) -> str:
+    conditions = "".join(f" {name}={value}" for name, value in finding.conditions.items())
+    return f"{claim} {arm} {finding.metric} {finding.engine}{conditions}"
+
+
+def _cell_name(cell: Cell) -> str:
+    where = f"{cell.arm} {cell.topology} {cell.scheduler}"
+    return f"{where} {cell.workload} {cell.sweep}".strip() + f" {cell.metric} {cell.engine}"

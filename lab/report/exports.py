@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A run as text that goes elsewhere: commit message, Markdown, CSV, JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from lab.base.text import number
+from lab.judge.verdict import DRAWS
+from lab.report import arm_table
+from lab.report.arm_table import Entry, Grid
+from lab.report.run_record import Claim, Finding, Run, Series
+
+_COMMIT_WIDTH = 74
+_ARROW = " -> "
+_COLUMNS = (
+    *("run", "topology", "scheduler", "workload", "parameters", "engine", "cpus", "hw_queues"),
+    *("arm", "kernel", "boot", "turn", "started", "metric", "value"),
+)
+
+
+def commit(run: Run) -> str:
+    """Tables of the series of a run for a commit message, no line of 75 columns or more.
+
+    A row for each swept value, a column for each arm with its change as an improvement against
+    the first: positive is better, as mmtests has it.
+    """
+    parts = []
+    for series in run.series:
+        for own in arm_table.of_series(run, series):
+            parts.append("\n".join(_commit_table(own)))
+    if not parts:
+        return "nothing that compares two kernels was measured\n"
+    return "\n\n".join([*parts, *_footnotes(run)]) + "\n"
+
+
+def markdown(run: Run) -> str:
+    """Verdicts and measurements as GitHub-flavoured Markdown."""
+    lines = [f"# {_text(run.title)}", ""]
+    if run.control:
+        lines += [f"**Control `{run.control}`: nothing of this should hold.**", ""]
+    if run.series:
+        lines += ["| series | claim | verdict |", "|---|---|---|"]
+        for series in run.series:
+            for claim in series.claims:
+                lines.append(f"| `{series.name}` | `{claim.name}` | {_mark(claim.verdict)} |")
+            if series.error:
+                lines.append(f"| `{series.name}` | {_text(series.error)} | {_mark('ERROR')} |")
+    for series in run.series:
+        for claim in series.claims:
+            lines += ["", *_claim(series, claim)]
+    if not run.series:
+        lines += _cells(run)
+    host = run.host
+    lines += ["", f"Measured on {_text(host.cpu_model)}, {host.cpus} CPUs, {_text(host.qemu)}; "]
+    lines[-1] += f"`{run.command}`, lab {run.lab}, run `{run.id}`."
+    return "\n".join(lines) + "\n"
+
+
+def csv_text(run: Run) -> str:
+    """Every number of every boot: a row for each boot and metric, with all that tells it apart."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for cell in run.cells:
+        parameters = " ".join(f"{k}={v}" for k, v in sorted(cell.parameters.items()))
+        what = (cell.topology, cell.scheduler, cell.workload, parameters, cell.engine)
+        arm = (cell.cpus, cell.hw_queues, cell.arm)
+        for boot in cell.boots:
+            when = (boot.kernel, boot.id, boot.turn, f"{boot.started:.3f}")
+            for metric, value in sorted(boot.values.items()):
+                writer.writerow((run.id, *what, *arm, *when, metric, repr(value)))
+    return out.getvalue()
+
+
+def json_text(run: Run) -> str:
+    """The record itself; ``lab schema`` prints its JSON Schema."""
+    return run.model_dump_json(indent=1) + "\n"
+
+
+def _commit_table(own: Grid) -> Iterator[str]:
+    direction = "higher" if own.higher_is_better else "lower"
+    vcpus = f", {own.cpus} vCPUs" if own.cpus > 1 else ""
+    title = f"{own.workload} on {own.topology}, {own.scheduler} ({own.engine}{vcpus}): "
+    title += f"{own.metric} in {own.unit}, {direction} is better"
+    yield from textwrap.wrap(title, _COMMIT_WIDTH)
+    yield ""
+    rows = [[own.swept, own.arms[0], *own.arms[1:]]]
+    for label in arm_table.sorted_labels(list(own.rows)):
+        found = own.rows[label]
+        rows.append([label, *(_shown(own, found.get(arm)) for arm in own.arms)])
+    yield from _aligned(rows)
+
+
+def _shown(own: Grid, entry: Entry | None) -> str:
+    if entry is None or not entry.values:
+        return "-"
+    better = own.improvement(entry)
+    change = f" ({100 * better:+z.2f}%){'*' if entry.real else ' '}" if better is not None else ""
+    return f"{_precise(entry.mean)}{change}"
+
+
+def _precise(value: float) -> str:
+    """A mean as mmtests prints it, with two digits; more when it is small, none when large."""
+    if 0 < abs(value) < 10:
+        return f"{value:.4g}"
+    return f"{value:.2f}" if abs(value) < 100_000 else f"{value:.0f}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Columns flush right; a table too wide for the message becomes a line for each value."""
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    if sum(widths) + 2 * len(widths) <= _COMMIT_WIDTH:
+        for row in rows:
+            cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            yield ("  " + "  ".join(cells)).rstrip()
+        return
+    head, *body = rows
+    for row in body:
+        for name, cell in zip(head[1:], row[1:], strict=True):
+            yield f"  {row[0]:>8}  {name:<20} {cell:>24}".rstrip()
+
+
+def _footnotes(run: Run) -> list[str]:
+    text = (
+        "In brackets the improvement against the first column, positive is better. * more than "
+        "noise. icount: by more than two draws of one kernel differ in this workload, or all of "
+        f"{DRAWS} and more draws beyond all of the other column. tcg, kvm: the "
+        f"{100 * (1 - run.alpha):g} % interval of the change over paired boots (sign-flip test) "
+        "leaves out zero."
+    )
+    return ["\n".join(textwrap.wrap(text, _COMMIT_WIDTH))]
+
+
+def _claim(series: Series, claim: Claim) -> Iterator[str]:
+    yield f"## {_mark(claim.verdict)} {series.name}: {claim.name}"
+    yield ""
+    yield f"Published: {_text(claim.published)}. "
+    yield f"{claim.topology}, {claim.scheduler}, {claim.workload}."
+    yield ""
+    yield "| verdict | evidence | metric | published | expected | measured | change |"
+    yield "|---|---|---|---|---|---:|---:|"
+    for finding in claim.findings:
+        yield _markdown_row(finding)
+
+
+def _markdown_row(finding: Finding) -> str:
+    conditions = "".join(f", {name}={value}" for name, value in finding.conditions.items())
+    measured = _ARROW.join(number(value) for value in finding.measured)
+    seen = [f"{measured} {finding.unit}"] if measured else []
+    if finding.verdict != "HOLDS" or not measured:
+        seen.append(_text(finding.reason))
+    cells = (
+        _mark(finding.verdict),
+        f"{finding.level} ({finding.engine})",
+        f"`{finding.metric}`{conditions}",
+        _text(finding.published) or "-",
+        f"{_ARROW.join(finding.arms)} {finding.expected}",
+        "; ".join(seen),
+        change(finding),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def change(finding: Finding) -> str:
+    """The change of a finding in per cent, with its interval for host time.
+
+    Small exact changes have a digit more: the gate's threshold is a quarter of a per cent.
+    """
+    if finding.change is None:
+        return ""
+    digits = 1 if finding.timed or abs(finding.change) >= 0.1 else 2
+    text = f"{100 * finding.change:+z.{digits}f} %"
+    if finding.timed and finding.interval and None not in finding.interval:
+        low, high = finding.interval
+        text += f" [{100 * (low or 0):+.1f}, {100 * (high or 0):+.1f}]"
+    return text
+
+
+def _cells(run: Run) -> Iterator[str]:
+    yield "| topology | scheduler | workload | engine | boots | mean | |"
+    yield "|---|---|---|---|---:|---:|---|"
+    for cell in run.cells:
+        values = cell.values()
+        mean = number(sum(values) / len(values)) if values else _text(cell.error)
+        work = f"{cell.workload} {cell.sweep}".strip()
+        shown = (cell.topology, cell.scheduler, work, cell.engine, str(len(values)), mean)
+        yield f"| {' | '.join(shown)} | {cell.unit if values else ''} |"
+
+
+def _mark(verdict: str) -> str:
+    signs = {"HOLDS": "✅", "REFUTED": "❌", "INCONCLUSIVE": "❔", "ERROR": "💥"}
+    return f"{signs.get(verdict, '')} {verdict}".strip()
+
+
+def _text(text: str) -> str:
+    """Text that cannot break a Markdown table."""
+    return " ".join(text.replace("|", "\\|").split())

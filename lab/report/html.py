@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A run as one HTML file that needs nothing else: no network, light and dark, phone and print."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from lab.base.stats import Interval, paired
+from lab.base.text import number
+from lab.guest import host_noise
+from lab.inputs import series
+from lab.judge import verdict
+from lab.report import arm_table, exports, svg
+from lab.report.arm_table import Grid
+from lab.report.run_record import Cell, Claim, CostDifference, Finding, Run, Series
+
+_TEMPLATE = "report.html.j2"
+_PERCENTILES = ("p50", "p90", "p99", "p999")
+# Facts of a guest that tell at a glance what it was; all are in its boots' folders.
+_TELLING = (
+    "release",
+    "hw_queues",
+    "online_cpus",
+    "possible_cpus",
+    "queue/scheduler",
+    "queue/rotational",
+    "queue/nr_requests",
+    "device/queue_depth",
+)
+# A page with more cells shows fewer boots of each.
+_POINTS = 12
+
+# For a boot and a metric: (seconds since 1970, kernel id, value) of every boot of the same cell.
+History = Callable[[str, str], Sequence[tuple[float, str, float]]]
+
+
+@dataclass(frozen=True)
+class MatrixTable:
+    """A workload measured on several disks: rows of cells, a column for each scheduler."""
+
+    workload: str
+    metric: str
+    unit: str
+    direction: str
+    schedulers: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell | None, ...]], ...]
+    top: float
+
+
+def html(run: Run, results: Path, target: Path, history: History) -> str:
+    """The report of a run; links to raw files are relative to target, the file it is meant for."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("lab.report", "."),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=True,
+    )
+    boots = os.path.relpath(results / "boots", target.parent)
+
+    def raw(boot: str) -> str:
+        return f"{boots}/{boot}/"
+
+    environment.filters |= {"number": number, "time": _time, "points": _points}
+    page = environment.get_template(_TEMPLATE)
+    return page.render(
+        run=run,
+        raw=raw,
+        arms=_arms,
+        decisive=_decisive,
+        change=exports.change,
+        finding_plots=lambda found: _finding_plots(run, found),
+        grid_plots=lambda own: _grid_plots(run, own),
+        latency=lambda claim: _latency(run, claim),
+        history=lambda claim: _histories(run, claim, history),
+        costs=lambda own, claim: _costs(run, own, claim),
+        matrix=_matrix(run) if not run.series else (),
+        hardware=_hardware(run),
+        telling=_TELLING,
+        noise=_noise(run),
+        counts=_counts(run),
+        commands=_commands(run),
+    )
+
+
+def _arms(found: Finding) -> str:
+    return " → ".join(found.arms)
+
+
+def _decisive(claim: Claim) -> str:
+    """What decided a claim, in a line: the finding with its verdict, wall clock before cost."""
+    levels = ("wall clock", "cost", "mechanism")
+    own = [found for found in claim.findings if found.verdict == claim.verdict]
+    own.sort(key=lambda f: (f.measured == (), f.change is None, levels.index(f.level)))
+    if not own:
+        return ""
+    found = own[0]
+    values = " → ".join(number(value) for value in found.measured)
+    shown = f"{found.metric} {values} {found.unit}".strip()
+    changed = exports.change(found)
+    told = f"{shown}, {changed}" if changed else shown
+    if claim.verdict == "HOLDS":
+        return told
+    return f"{told}: {found.reason}" if found.measured else f"{found.metric}: {found.reason}"
+
+
+def _points(cell: Cell, top: float) -> Markup:
+    return Markup(svg.points(cell.values()[-_POINTS:], top))
+
+
+def _finding_plots(run: Run, found: Finding) -> Markup:
+    """Changes of the rounds, and the boots of each arm; nothing where one boot says all."""
+    if not found.timed or len(found.values) != 2 or not found.values[0]:
+        return Markup("")
+    drawn = svg.strips(dict(zip(found.arms, found.values, strict=True)), found.unit)
+    before, after = found.values
+    if len(before) == len(after) and min(*before, *after) > 0:
+        rounds = [math.expm1(ratio) for ratio in paired(before, after).log_ratios]
+        interval = None
+        if found.interval and found.interval[0] is not None and found.interval[1] is not None:
+            interval = Interval(found.interval[0], found.interval[1])
+        bound = series.bound(found.expected, percent=True)
+        drawn = svg.change(rounds, interval, bound) + drawn
+    return Markup(drawn)
+
+
+def _grid_plots(run: Run, own: Series) -> Markup:
+    """Improvement by swept value, measured and published, for metrics that were swept."""
+    drawn = []
+    for found in arm_table.of_series(run, own):
+        if len(found.rows) > 1:
+            labels = arm_table.sorted_labels(list(found.rows))
+            drawn.append(
+                f"<figure><figcaption>{found.workload} on {found.topology}, {found.scheduler} "
+                f"({found.engine}): improvement of {found.metric} against {found.arms[0]}, by "
+                f"{found.swept}</figcaption>{_improvement(found, labels)}</figure>"
+            )
+    return Markup("".join(drawn))
+
+
+def _improvement(found: Grid, labels: Sequence[str]) -> str:
+    curves: dict[str, list[float | None]] = {}
+    dashed = []
+    for arm in found.arms[1:]:
+        entries = [found.rows[label].get(arm) for label in labels]
+        curves[arm] = [found.improvement(entry) if entry else None for entry in entries]
+        published = [found.signed(entry.published) if entry else None for entry in entries]
+        if any(value is not None for value in published):
+            curves[f"{arm} (published)"] = published
+            dashed.append(f"{arm} (published)")
+    return svg.lines(labels, curves, "improvement", dashed=dashed, percent=True)
+
+
+def _latency(run: Run, claim: Claim) -> Markup:
+    """Latency percentiles of the arms of a claim, where fio looked at the clock."""
+    curves: dict[str, list[float | None]] = {}
+    for found in claim.findings:
+        for arm, place in zip(found.arms, found.cells, strict=False):
+            cell = run.cells[place]
+            means = [_mean(cell.values(f"lat_{name}_ms")) for name in _PERCENTILES]
+            if found.timed and any(means):
+                curves.setdefault(f"{arm}, {found.engine}", means)
+    drawn = svg.lines(["50 %", "90 %", "99 %", "99.9 %"], curves, "completion latency", log=True)
+    return Markup(drawn)
+
+
+def _histories(run: Run, claim: Claim, history: History) -> Markup:
+    """The value of the claim's last arm over all kernels that were measured so far.
+
+    A change point is marked at every kernel whose values all differ from all of the one before by
+    more than draws of one kernel do.
+    """
+    drawn = []
+    places = dict.fromkeys(found.cells[-1] for found in claim.findings if found.cells)
+    for place in places:
+        cell = run.cells[place]
+        known = history(cell.boots[-1].id, cell.metric) if cell.boots else ()
+        kernels = list(dict.fromkeys(kernel for _, kernel, _ in known))
+        if len(kernels) < 2:
+            continue
+        values = [[value for _, own, value in known if own == kernel] for kernel in kernels]
+        margin = verdict.draw_noise(cell.workload, cell.metric)
+        marks = [
+            number
+            for number, (old, new) in enumerate(itertools.pairwise(values), start=1)
+            if min(new) > (1 + margin) * max(old) or max(new) < (1 - margin) * min(old)
+        ]
+        own = f"{cell.topology} {cell.scheduler} {cell.workload} {cell.sweep}".strip()
+        curve = svg.lines(
+            [kernel[:6] for kernel in kernels],
+            {cell.arm: [_mean(one) for one in values]},
+            "history",
+            marks=marks,
+        )
+        drawn.append(
+            f"<figure><figcaption>{own} ({cell.engine}), {cell.metric} in {cell.unit}, by kernel in"
+            f" order of time; change points: {len(marks)}</figcaption>{curve}</figure>"
+        )
+    return Markup("".join(drawn))
+
+
+def _costs(run: Run, own: Series, claim: Claim) -> list[CostDifference]:
+    name = f"{own.name}.{claim.name}"
+    return [cost for cost in run.costs if cost.claim == name and cost.functions]
+
+
+def _matrix(run: Run) -> Iterator[MatrixTable]:
+    """The cells of a run without a claim, as tables."""
+    by_workload: dict[tuple[str, str], list[Cell]] = {}
+    for cell in run.cells:
+        by_workload.setdefault((cell.workload, cell.metric), []).append(cell)
+    for (work, metric), cells in by_workload.items():
+        schedulers = tuple(dict.fromkeys(cell.scheduler for cell in cells))
+        rows: dict[str, dict[str, Cell]] = {}
+        for cell in cells:
+            label = f"{cell.topology} {cell.sweep}".strip()
+            rows.setdefault(label, {})[cell.scheduler] = cell
+        better = "higher" if arm_table.higher_is_better(metric) else "lower"
+        yield MatrixTable(
+            workload=work,
+            metric=metric,
+            unit=next((cell.unit for cell in cells if cell.boots), cells[0].unit),
+            direction=f"{better} is better",
+            schedulers=schedulers,
+            rows=tuple(
+                (label, tuple(found.get(name) for name in schedulers))
+                for label, found in rows.items()
+            ),
+            top=max((max(cell.values(), default=0.0) for cell in cells), default=0.0),
+        )
+
+
+def _hardware(run: Run) -> dict[str, Mapping[str, str]]:
+    """What the guests were, one for each topology, arm and engine that differ in it."""
+    found: dict[str, Mapping[str, str]] = {}
+    for cell in run.cells:
+        if cell.boots:
+            arm = f" ({cell.arm})" if cell.arm not in ("stock", "before", "after") else ""
+            name = f"{cell.topology}{arm}, {cell.scheduler}, {cell.engine}"
+            found.setdefault(name, cell.facts)
+    return found
+
+
+def _noise(run: Run) -> list[tuple[str, int, float, float]]:
+    """Signals of contention: name, boots, median and largest in per cent."""
+    found = []
+    for name in host_noise.UNITS:
+        values = sorted(v for cell in run.cells for v in cell.values(name))
+        if values:
+            title = name.removeprefix(host_noise.PREFIX).replace("_", " ")
+            found.append((title, len(values), values[len(values) // 2], values[-1]))
+    return found
+
+
+def _counts(run: Run) -> dict[str, int]:
+    claims = [claim for own in run.series for claim in own.claims]
+    names = dict.fromkeys(claim.verdict for claim in claims)
+    return {name: sum(claim.verdict == name for claim in claims) for name in sorted(names)}
+
+
+def _commands(run: Run) -> list[str]:
+    """What to type to see the same: the command, and that of each of the project's series alone."""
+    known = series.known()
+    alone = [f"make lab-run SERIES={own.name}" for own in run.series if own.name in known]
+    return [run.command, *alone]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")

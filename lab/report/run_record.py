@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The record of a run: all that reports and formats need, one JSON file with a versioned schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from lab.base import cache
+from lab.base.errors import UsageError, nearest
+from lab.base.toml import Model
+from lab.inputs.workload import Value
+
+SCHEMA_VERSION = 1
+_FILE = "run.json"
+
+
+class Boot(Model):
+    """One guest run: when (seconds since 1970), how long, in which round, and its numbers."""
+
+    id: str = Field(description="also the name of its folder in results/boots")
+    started: float
+    seconds: float
+    turn: str = Field(default="", description="equal for the boots of one round of several arms")
+    kernel: str = Field(description="id of the kernel that was booted")
+    values: dict[str, float] = Field(description="by metric")
+
+
+class Cell(Model):
+    """What was measured: arm, hardware, scheduler, workload, and its boots."""
+
+    arm: str
+    topology: str
+    scheduler: str
+    workload: str
+    parameters: dict[str, Value]
+    swept: tuple[str, ...] = Field(description="the parameters that differ between cells")
+    engine: str
+    cpus: int = Field(description="vCPUs; 0: as many as the topology has")
+    hw_queues: int = Field(description="hardware queues; 0: as many as the topology has")
+    boot: tuple[str, ...] = Field(description="additional kernel parameters")
+    counters: tuple[str, ...]
+    metric: str = Field(description="the number that stands for the cell")
+    unit: str
+    facts: dict[str, str] = Field(description="what the guest really was")
+    boots: tuple[Boot, ...]
+    error: str = ""
+
+    @property
+    def sweep(self) -> str:
+        """The swept parameters, such as ``clients=4``."""
+        return " ".join(f"{name}={self.parameters[name]}" for name in self.swept)
+
+    def values(self, metric: str = "") -> tuple[float, ...]:
+        """A metric of every boot that has it; the cell's own without a name."""
+        wanted = metric or self.metric
+        return tuple(boot.values[wanted] for boot in self.boots if wanted in boot.values)
+
+
+class Finding(Model):
+    """An expectation: what was published, expected and measured, and the verdict.
+
+    change, interval and detectable are fractions; an end of the interval is None when it is
+    infinite.
+    """
+
+    level: str
+    engine: str
+    metric: str
+    unit: str
+    conditions: dict[str, Value] = Field(description="workload parameters and vCPUs")
+    published: str
+    expected: str
+    because: str
+    verdict: str
+    reason: str
+    arms: tuple[str, ...]
+    cells: tuple[int, ...] = Field(description="places in the run's cells; of arms, in order")
+    values: tuple[tuple[float, ...], ...] = Field(description="one a boot, by arm")
+    measured: tuple[float, ...] = Field(description="means, by arm")
+    change: float | None = None
+    interval: tuple[float | None, float | None] | None = None
+    p: float | None = None
+    detectable: float | None = None
+    rejected: int = Field(default=0, description="rounds that the host disturbed")
+
+    @property
+    def timed(self) -> bool:
+        """Whether the boots are rounds, measured by host time."""
+        return self.level == "wall clock"
+
+
+class Claim(Model):
+    """A claim of a series and what was found of its expectations."""
+
+    name: str
+    verdict: str
+    published: str
+    topology: str
+    scheduler: str
+    workload: str
+    findings: tuple[Finding, ...]
+
+
+class Series(Model):
+    """A series under judgement; error says why it could not be judged."""
+
+    name: str
+    title: str
+    origin: str
+    tree: str
+    verdict: str
+    error: str
+    claims: tuple[Claim, ...]
+
+
+class CostDifference(Model):
+    """What an I/O costs by function in two arms, in instructions: what changed most first."""
+
+    claim: str
+    arms: tuple[str, str]
+    cells: tuple[int, int]
+    functions: tuple[tuple[str, float, float], ...]
+    totals: tuple[float, float] = Field(description="all kernel instructions per I/O")
+
+
+class Engine(Model):
+    """An engine and whether it was proved to work."""
+
+    name: str
+    works: bool
+    reason: str
+
+
+class Host(Model):
+    """The machine that measured."""
+
+    cpus: int
+    cpu_model: str
+    memory_gib: float
+    system: str
+    kernel: str
+    qemu: str
+    compiler: str
+    engines: tuple[Engine, ...]
+
+
+class Run(Model):
+    """Everything that one command measured and found."""
+
+    schema_version: Literal[1] = 1
+    id: str
+    command: str
+    title: str
+    profile: str
+    leaves_out: str
+    control: str = Field(default="", description="the control that was judged in place of claims")
+    alpha: float
+    started: float
+    finished: float
+    lab: str = Field(description="version and revision of the lab")
+    host: Host
+    series: tuple[Series, ...] = ()
+    cells: tuple[Cell, ...] = ()
+    costs: tuple[CostDifference, ...] = ()
+
+
+def schema() -> str:
+    """The JSON Schema of a record."""
+    return json.dumps(Run.model_json_schema(), indent=2)
+
+
+def save(run: Run, results: Path, summary: str) -> Path:
+    """Write a run below the results folder, with its summary for a terminal; return its folder."""
+    folder = cache.make_folder(results / "runs" / run.id)
+    cache.write_atomically(folder / "summary.txt", summary)
+    cache.write_atomically(folder / _FILE, run.model_dump_json(indent=1))
+    return folder
+
+
+def known(results: Path) -> list[str]:
+    """The ids of all recorded runs, oldest first."""
+    return sorted(path.parent.name for path in (results / "runs").glob(f"*/{_FILE}"))
+
+
+def find(results: Path, name: str) -> Path:
+    """The folder of a run by its id or the start of it; ``last`` is the newest, ``last~1`` before.
+
+    Raises UsageError when there is none, or several.
+    """
+    ids = known(results)
+    if not ids:
+        raise UsageError(f"no run is recorded in {results}", hint="`make lab-run` makes one")
+    latest, _, back = name.partition("~")
+    if latest == "last" and (back or "0").isdigit() and int(back or 0) < len(ids):
+        return results / "runs" / ids[-1 - int(back or 0)]
+    found = [own for own in ids if own.startswith(name)]
+    if name in ids or len(found) == 1:
+        return results / "runs" / (name if name in ids else found[0])
+    what = f"{len(found)} runs begin with {name!r}" if found else f"no run is called {name!r}"
+    raise UsageError(what, where=str(results / "runs"), hint=nearest(name, ["last", *ids]))
+
+
+def load(folder: Path) -> Run:
+    """Read the record in a run's folder. Raises UsageError for one that this lab cannot read."""
+    path = folder / _FILE
+    try:
+        return Run.model_validate_json(path.read_text())
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise UsageError(
+            f"not a record of schema version {SCHEMA_VERSION}: {first['msg']}",
+            where=f"{path}: {key}",
+            hint="the lab that wrote it can read it",
+        ) from exc

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Errors: what a user reads, and the exit code that a script sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.base.errors import BuildError, ChannelError, GuestError, LabError, UsageError, nearest
+
+
+def test_a_message_says_what_where_and_how_to_mend_it_in_that_order() -> None:
+    error = LabError("it broke", where="file:3", hint="glue it")
+    assert str(error) == "it broke\n  where: file:3\n  mend:  glue it"
+
+
+def test_a_message_leaves_out_what_is_not_known() -> None:
+    assert str(LabError("it broke")) == "it broke"
+    assert str(LabError("it broke", hint="glue it")) == "it broke\n  mend:  glue it"
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [(LabError, 3), (UsageError, 2), (BuildError, 3), (ChannelError, 3)]
+)
+def test_the_exit_code_tells_the_users_fault_from_the_labs(kind: type[LabError], code: int) -> None:
+    assert kind("it broke").exit_code == code
+
+
+def test_a_guests_error_carries_its_outcome_beside_the_message() -> None:
+    error = GuestError("panic", "the guest's kernel panicked", where="console.log")
+    assert error.outcome == "panic"
+    assert error.exit_code == 3
+    assert str(error) == "the guest's kernel panicked\n  where: console.log"
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "hint"),
+    [
+        ("blok", ["net", "block"], "did you mean 'block'? known: block, net"),
+        ("zzz", ["net", "block"], "known: block, net"),
+        ("zzz", [], "none is known"),
+    ],
+)
+def test_the_hint_for_a_mistyped_name_lists_all_and_guesses_one(
+    name: str, known: list[str], hint: str
+) -> None:
+    assert nearest(name, known) == hint

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernels: built once for each id, and a cache that no failed or killed build can spoil.
+
+The kernel here is the fake one of conftest.py: real make, real git, no compiler.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab.base import cache
+from lab.base.errors import BuildError, LabError
+from lab.base.progress import Progress
+from lab.build import kernel, patching
+from lab.build.kernel import Kernel
+from lab.build.source import resolve
+from lab.inputs import kconfig
+
+MakePatch = Callable[..., Path]
+Build = Callable[..., Kernel]
+
+
+@pytest.fixture(autouse=True)
+def fragments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of kernel fragments that the fake kernel can serve."""
+    folder = tmp_path / "fragments"
+    folder.mkdir()
+    (folder / "base.config").write_text("# comment\nCONFIG_SMP=y\n")
+    (folder / "block.config").write_text("CONFIG_BLOCK=y\n")
+    (folder / "lost.config").write_text("CONFIG_SMP=y\n\nCONFIG_NEEDS_MISSING=y\nCONFIG_TYPO=y\n")
+    monkeypatch.setattr(kconfig, "merge", functools.partial(kconfig.merge, folder=folder))
+    return folder
+
+
+@pytest.fixture
+def build(fake_tarball: Path, quiet: Progress) -> Build:
+    """A function that builds the fake kernel with patches."""
+    plain = resolve(f"tar:{fake_tarball}", quiet)
+
+    def build_patched(*patches: Path, fragments: tuple[str, ...] = ("base", "block")) -> Kernel:
+        return kernel.build(patching.patched(plain, patches), fragments, quiet)
+
+    return build_patched
+
+
+def logs() -> dict[str, tuple[int, str]]:
+    """Every log of a make run: when it was written, and its text."""
+    found = (cache.root() / "logs").glob("build-*.log")
+    return {path.name: (path.stat().st_mtime_ns, path.read_text()) for path in found}
+
+
+def object_folder() -> Path:
+    (found,) = cache.root().glob("bench/*/src/obj-*")
+    return found
+
+
+def test_a_build_leaves_image_symbols_and_configuration_in_the_cache(build: Build) -> None:
+    built = build()
+    assert sorted(os.listdir(built.folder)) == [
+        *("System.map", "bzImage", "config", "kernel.json", "vmlinux")
+    ]
+    assert "int bfq_1;" in built.image.read_text()
+    assert (built.folder / "config").read_text() == "CONFIG_BLOCK=y\nCONFIG_SMP=y\n"
+    assert built.release == "0.1.0"
+    assert built.fragments == ("base", "block")
+    assert "ld" in built.toolchain.lower()
+
+
+def test_a_second_build_is_found_in_the_cache_and_runs_no_make(build: Build) -> None:
+    first = build()
+    before = logs()
+    assert build() == first == kernel.find(first.id)
+    assert logs() == before
+
+
+def test_the_cache_serves_without_the_workbench(build: Build) -> None:
+    first = build()
+    shutil.rmtree(cache.root() / "bench")
+    assert build() == first
+    assert not (cache.root() / "bench").exists()
+
+
+def test_a_patch_makes_another_kernel_and_going_back_builds_nothing(
+    build: Build, make_patch: MakePatch
+) -> None:
+    plain = build()
+    patched = build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
+    assert patched.id != plain.id
+    assert "int seven;" in patched.image.read_text()
+    assert "int bfq_7;" not in patched.image.read_text()
+    before = logs()
+    assert build() == plain
+    assert logs() == before
+
+
+def test_a_changed_patch_of_the_same_name_makes_another_kernel(
+    build: Build, make_patch: MakePatch
+) -> None:
+    ids = {
+        build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", new))).id
+        for new in ("int seven;", "int eight;")
+    }
+    assert len(ids) == 2
+
+
+def test_a_file_that_a_patch_added_is_gone_without_the_patch(build: Build, tmp_path: Path) -> None:
+    patch = tmp_path / "new.patch"
+    patch.write_text("--- /dev/null\n+++ b/block/new.c\n@@ -0,0 +1 @@\n+int added;\n")
+    build(patch)
+    source = object_folder().parent
+    assert (source / "block/new.c").exists()
+    build(fragments=("base",))
+    assert not (source / "block/new.c").exists()
+
+
+def test_other_options_make_another_kernel_and_equal_ones_the_same(build: Build) -> None:
+    both = build()
+    assert build(fragments=("base",)).id != both.id
+    assert build(fragments=("block", "base")).id == both.id
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("KCFLAGS", "-O0"), ("MAKEFLAGS", " -- PROFILE=paper")]
+)
+def test_the_users_environment_does_not_reach_the_kernel(
+    build: Build, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert build().image.read_text().endswith("flags  \n")
+
+
+def test_a_build_that_fails_shows_the_compilers_error_and_the_log(
+    build: Build, make_patch: MakePatch
+) -> None:
+    bad = make_patch("bad.patch", "block/bfq.c", ("int bfq_7;", "SYNTAX_ERROR"))
+    with pytest.raises(BuildError) as caught:
+        build(bad)
+    assert "block/bfq.c:1:1: error: expected ';'" in caught.value.what
+    log = Path(caught.value.where)
+    assert log.is_relative_to(cache.root())
+    assert "  CC      block/bfq.o" in log.read_text()
+
+
+def test_after_a_build_that_failed_the_cache_works_on(build: Build, make_patch: MakePatch) -> None:
+    bad = make_patch("bad.patch", "block/bfq.c", ("int bfq_7;", "SYNTAX_ERROR"))
+    for _ in range(2):
+        with pytest.raises(BuildError):
+            build(bad)
+    assert not list(cache.root().glob("kernels/*"))
+    good = build()
+    assert "SYNTAX_ERROR" not in good.image.read_text()
+    assert list(cache.root().glob("kernels/*")) == [good.folder]
+
+
+def test_a_full_disk_in_the_build_is_told_as_such(build: Build, make_patch: MakePatch) -> None:
+    full = make_patch("full.patch", "block/bfq.c", ("int bfq_7;", "DISK_FULL"))
+    with pytest.raises(LabError, match=r"^no space left on the disk"):
+        build(full)
+    assert build().image.exists()
+
+
+def test_a_lost_option_names_its_line_in_the_fragment(build: Build, fragments: Path) -> None:
+    with pytest.raises(BuildError, match=r"^2 kernel option") as caught:
+        build(fragments=("base", "lost"))
+    assert [line.strip() for line in caught.value.where.splitlines()] == [
+        f"{fragments}/lost.config:3: CONFIG_NEEDS_MISSING=y: a dependency is not met",
+        f"{fragments}/lost.config:4: CONFIG_TYPO=y: this kernel has no such option",
+    ]
+    assert not list(cache.root().glob("kernels/*"))
+    assert build().image.exists()
+
+
+def test_an_option_declared_by_menuconfig_is_not_called_unknown(
+    build: Build, fragments: Path
+) -> None:
+    (fragments / "menu.config").write_text("CONFIG_BLOCK_MENU=y\n")
+    with pytest.raises(BuildError) as caught:
+        build(fragments=("menu",))
+    assert caught.value.where.endswith("a dependency is not met")
+
+
+def test_a_killed_builds_newest_files_are_not_trusted(build: Build, make_patch: MakePatch) -> None:
+    build()
+    objects = object_folder()
+    old = objects / "block/old.o"
+    half = objects / "block/bfq.o"
+    old.touch()
+    for path in (old, half):
+        os.utime(path, (time.time() - 1000,) * 2)
+
+    def interrupt_when_half_done() -> None:
+        for _ in range(500):
+            if half.stat().st_mtime > time.time() - 500:
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=interrupt_when_half_done, daemon=True)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        build(make_patch("slow.patch", "block/bfq.c", ("int bfq_7;", "HANG")))
+    thread.join()
+    assert half.exists()
+
+    # Configuring alone must do it: a good build afterwards would make the file again.
+    with pytest.raises(BuildError):
+        build(fragments=("lost",))
+    assert old.exists()
+    assert not half.exists()
+    assert not list(cache.root().glob("bench/*/building"))
+    assert build(fragments=("base",)).image.exists()
+
+
+def test_a_finished_build_keeps_its_objects_for_the_next(
+    build: Build, make_patch: MakePatch
+) -> None:
+    build()
+    made = object_folder() / "block/kept.o"
+    made.touch()
+    build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
+    assert made.exists()
+
+
+def test_a_git_that_was_killed_does_not_block_the_workbench(
+    build: Build, make_patch: MakePatch
+) -> None:
+    build()
+    (bench,) = cache.root().glob("bench/*")
+    (bench / "index.lock").touch()
+    assert build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))).image.exists()
+
+
+def test_a_broken_index_of_the_workbench_is_made_again(build: Build, make_patch: MakePatch) -> None:
+    build()
+    (bench,) = cache.root().glob("bench/*")
+    (bench / "index").write_bytes(b"")
+    patched = build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
+    assert "int seven;" in patched.image.read_text()
+
+
+def test_a_kernel_without_its_record_is_built_again(build: Build) -> None:
+    first = build()
+    (first.folder / "kernel.json").unlink()
+    assert kernel.find(first.id) is None
+    assert build() == first
+    assert first.image.exists()

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command line: every mistake gets one clear message and the promised exit code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from lab import __version__
+from lab.base import toml
+from lab.base.errors import BuildError
+from lab.cli import main
+from lab.inputs import profile, topology, workload
+from lab.measure import session
+
+COMMANDS = sorted(main.lab.commands)
+
+
+@pytest.fixture(autouse=True)
+def _no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake must be found before anything is downloaded or built."""
+
+    def prepare_kernel(*args: object) -> None:
+        raise AssertionError("the mistake was not noticed")
+
+    monkeypatch.setattr(session, "prepare_kernel", prepare_kernel)
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Lab:
+    """The lab command, called in this process."""
+    return Lab(monkeypatch, capsys)
+
+
+class Lab:
+    """Calls main() as the installed command does; any other exception passes through."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *args: str) -> tuple[int, str, str]:
+        """Exit status, standard output and standard error."""
+        self._monkeypatch.setattr(sys, "argv", ["lab", *args])
+        with pytest.raises(SystemExit) as caught:
+            main.main()
+        assert isinstance(caught.value.code, int)
+        printed = self._capsys.readouterr()
+        return caught.value.code, printed.out, printed.err
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "nearest"),
+    [
+        (["matrix", "--scheduler", "bqf"], "bqf", "bfq"),
+        (["matrix", "--topology", "nvme_qm"], "nvme_qm", "nvme_mq"),
+        (["matrix", "--workload", "dbench_xsf"], "dbench_xsf", "dbench_xfs"),
+        (["matrix", "--profile", "qick"], "qick", "quick"),
+        (["build", "--profile", "standart"], "standart", "standard"),
+        (["matrix", "--shceduler", "bfq"], "--shceduler", "--scheduler"),
+        (["matrix", "--engine", "icuont"], "icuont", "icount"),
+        (["matrix", "--set", "second=3"], "second", "seconds"),
+        (["matrix", "--workload", "dbench_xfs", "--set", "client=3"], "client", "clients"),
+        (["diff", "--scheduler", "bqf", "--scheduler", "none"], "bqf", "bfq"),
+        (
+            ["diff", "--scheduler", "none", "--scheduler", "bfq", "--topology", "nb"],
+            "nb",
+            "nullb_mq",
+        ),
+        (["build", "--patch", "/no/such.patch"], "/no/such.patch", "--patch"),
+        (["runn"], "runn", "run"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_names_itself_and_what_was_meant(
+    lab: Lab, args: list[str], named: str, nearest: str
+) -> None:
+    status, out, err = lab(*args)
+    assert status == 2
+    assert named in err
+    assert re.search(rf"(?<![\w-]){re.escape(nearest)}(?![\w-])", err)
+    assert out == ""
+    assert len(err.strip().splitlines()) <= 5
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["seconds", "=3", "seconds=", "seconds=1,,2", "seconds=soon", "numjobs=many"],
+)
+def test_a_setting_that_makes_no_sense_is_refused(lab: Lab, setting: str) -> None:
+    status, out, err = lab("matrix", "--workload", "randread_burst", "--set", setting)
+    assert status == 2
+    assert setting.partition("=")[0] in err
+    assert out == ""
+
+
+def test_a_selection_that_leaves_nothing_is_refused(lab: Lab) -> None:
+    status, _, err = lab("matrix", "--topology", "megasas", "--workload", "dbench_xfs")
+    assert status == 2
+    assert "no cell" in err
+
+
+def test_everything_that_can_be_named_is_listed(lab: Lab) -> None:
+    status, out, _ = lab("list")
+    assert status == 0
+    for folder in (topology.FOLDER, workload.FOLDER, profile.FOLDER):
+        names = toml.names(folder)
+        assert names
+        assert all(f"  {name} " in out for name in names)
+    assert "  filesystems\n" in out
+    assert topology.get("raid64").title in out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_and_its_options(lab: Lab, command: str) -> None:
+    status, out, _ = lab(command, "--help")
+    assert status == 0
+    found = main.lab.commands[command]
+    assert found.help
+    assert found.help.split("\n")[0] in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
+    options = [option for option in found.params if isinstance(option, click.Option)]
+    undocumented = [option.name for option in options if not option.help]
+    assert undocumented == []
+
+
+def test_the_lab_explains_its_commands_and_exit_codes(lab: Lab) -> None:
+    status, out, _ = lab("--help")
+    assert status == 0
+    assert all(f"  {command} " in out for command in COMMANDS)
+    assert "Exit codes" in out
+    assert lab("-h")[:2] == (status, out)
+
+
+def test_the_version_is_the_packages(lab: Lab) -> None:
+    assert __version__ in lab("--version")[1]
+
+
+def test_a_command_is_asked_for_when_there_is_none(lab: Lab) -> None:
+    status, out, err = lab()
+    assert status == 2
+    assert "Usage: lab" in out + err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (BuildError("0001-x.patch does not apply", where="here"), 3, "0001-x.patch does not apply"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_what_goes_wrong_later_has_the_promised_exit_code(
+    lab: Lab,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    status: int,
+    said: str,
+) -> None:
+    def fail(*args: object) -> None:
+        raise error
+
+    monkeypatch.setattr(session, "prepare_kernel", fail)
+    found, out, err = lab("build")
+    assert found == status
+    assert said in err
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "status"), [(["list"], 0), (["matrix", "--scheduler", "bqf"], 2), (["--nonsense"], 2)]
+)
+def test_the_installed_command_shows_no_traceback(args: list[str], status: int) -> None:
+    command = Path(sys.executable).with_name("lab")
+    argv = [str(command)] if command.exists() else [sys.executable, "-m", "lab.cli.main"]
+    done = subprocess.run([*argv, *args], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == status
+    assert "Traceback" not in done.stdout + done.stderr
+    assert bool(done.stdout) == (status == 0)
+    assert bool(done.stderr) == (status != 0)

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Claims as pytest items: what passes, what fails, what is an error, and what is judged at all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from lab.base.errors import LabError
+from lab.base.progress import Progress
+from lab.base.stats import Interval
+from lab.inputs import series
+from lab.inputs.profile import Profile
+from lab.inputs.terms import Engine, Level, Verdict
+from lab.judge import judge
+from lab.judge.experiment import Question
+from lab.judge.verdict import Evidence, Finding, Judged
+from lab.measure.boot_store import Store
+from lab.measure.cell import Cell
+
+pytest_plugins = ["pytester"]
+
+HEAD = 'title = "a title"\norigin = "somewhere"\n'
+CLAIM = """
+[claims.{name}]
+published = "40 % faster"
+topology = "nullb"
+scheduler = "bfq"
+workload = "randread_burst"
+[[claims.{name}.expect]]
+metric = "iops"
+change = ">= +20%"
+because = "half of it"
+"""
+
+
+@dataclass
+class Judge:
+    """A judge that finds what it is told: by claim, else that it holds."""
+
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+    broken: BaseException | None = None
+    asked: list[tuple[list[str], str, set[tuple[str, str]]]] = field(default_factory=list)
+
+    def __call__(
+        self,
+        names: Sequence[str],
+        profile: Profile,
+        store: Store,
+        progress: Progress,
+        *,
+        claims: Collection[tuple[str, str]] = (),
+    ) -> judge.Judgement:
+        self.asked.append((list(names), profile.title, set(claims)))
+        progress.say("a line of the judge")
+        if self.broken:
+            raise self.broken
+        found = (
+            self._series(name, {title for own, title in claims if own == name}) for name in names
+        )
+        return judge.Judgement(tuple(found), None)
+
+    def _series(self, name: str, titles: set[str]) -> Judged:
+        own = series.get(name)
+        if name in self.errors:
+            return Judged(name, own, (), self.errors[name])
+        found = tuple(self._finding(name, title) for title in own.claims if title in titles)
+        return Judged(name, own, found)
+
+    def _finding(self, name: str, title: str) -> Finding:
+        expectation = series.get(name).claims[title].expect[0]
+        cells = tuple(
+            Cell("nullb", "bfq", "randread_burst", (), Engine.TCG, arm=arm)
+            for arm in ("before", "after")
+        )
+        asked = Question(name, title, expectation, "nullb", Level.WALL, Engine.TCG, cells)
+        found = self.verdicts.get(title, Verdict.HOLDS)
+        if found is Verdict.ERROR:
+            return Finding(asked, Evidence(), found, "arm before failed: BUG")
+        evidence = Evidence(((100.0,), (150.0,)))
+        return Finding(asked, evidence, found, "why", (100.0, 150.0), 0.5, Interval(0.4, 0.6), 0.01)
+
+
+@pytest.fixture
+def fake(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Judge:
+    """A project with one series, own, that claims one and two; and its judge."""
+    found = Judge()
+    monkeypatch.setattr(series, "FOLDER", pytester.path / "kernel-patches")
+    monkeypatch.setattr(judge, "judge", found)
+    write(pytester, "own", HEAD + CLAIM.format(name="one") + CLAIM.format(name="two"))
+    return found
+
+
+def write(pytester: pytest.Pytester, name: str, text: str) -> Path:
+    path = pytester.path / "kernel-patches" / name / "series.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return path
+
+
+def run(pytester: pytest.Pytester, *options: str) -> tuple[dict[str, str], str]:
+    """What verbose pytest says of each item, and all that it printed."""
+    plugins = ("lab.cli.pytest_plugin", "no:cacheprovider", "no:hypothesispytest")
+    chosen = [option for name in plugins for option in ("-p", name)]
+    done = pytester.runpytest_inprocess(*chosen, "-v", "--strict-markers", *options)
+    words = {}
+    for line in done.outlines:
+        if line.startswith("kernel-patches/") and "::" in line:
+            name, word = line.partition("::")[2].split(None, 1)
+            words[name] = word.rpartition("[")[0].strip()
+    return words, done.stdout.str()
+
+
+def test_a_claim_passes_when_it_holds_and_shows_its_verdict(
+    pytester: pytest.Pytester, fake: Judge
+) -> None:
+    fake.verdicts = {"two": Verdict.REFUTED}
+    words, text = run(pytester)
+    assert words == {"own.well_formed": "PASSED", "own.one": "HOLDS", "own.two": "REFUTED"}
+    assert "1 failed, 2 passed" in text
+
+
+@pytest.mark.parametrize("verdict", [Verdict.REFUTED, Verdict.INCONCLUSIVE])
+def test_a_claim_that_does_not_hold_shows_what_was_measured_and_no_traceback(
+    pytester: pytest.Pytester, fake: Judge, verdict: Verdict
+) -> None:
+    fake.verdicts = {"one": verdict}
+    words, text = run(pytester, "-k", "one")
+    assert words == {"own.one": verdict}
+    failure = text.partition("= FAILURES =")[2].partition("= claims =")[0]
+    for part in ("published: 40 % faster", "expected  before -> after >= +20%", "150.0 IOPS"):
+        assert part in failure
+    assert "Traceback" not in text
+    assert "runtest" not in text
+
+
+def test_all_selected_claims_are_judged_together_and_once(
+    pytester: pytest.Pytester, fake: Judge
+) -> None:
+    write(pytester, "other", HEAD + CLAIM.format(name="three"))
+    words, _ = run(pytester, "--lab-profile", "standard", "-k", "one or three")
+    assert words == {"own.one": "HOLDS", "other.three": "HOLDS"}
+    ((names, title, claims),) = fake.asked
+    assert sorted(names) == ["other", "own"]
+    assert "several times" in title
+    assert claims == {("own", "one"), ("other", "three")}
+
+
+def test_a_series_is_selected_by_its_name(pytester: pytest.Pytester, fake: Judge) -> None:
+    write(pytester, "other", HEAD + CLAIM.format(name="three"))
+    words, _ = run(pytester, "-k", "other")
+    assert words == {"other.well_formed": "PASSED", "other.three": "HOLDS"}
+    assert [names for names, _, _ in fake.asked] == [["other"]]
+
+
+@pytest.mark.parametrize("options", [["-m", "not claim"], ["-k", "well_formed"], ["--co"]])
+def test_without_a_selected_claim_nothing_is_judged(
+    pytester: pytest.Pytester, fake: Judge, options: list[str]
+) -> None:
+    _, text = run(pytester, *options)
+    assert fake.asked == []
+    assert "= claims =" not in text
+
+
+def test_the_report_ends_with_all_that_was_judged(pytester: pytest.Pytester, fake: Judge) -> None:
+    fake.verdicts = {"two": Verdict.INCONCLUSIVE}
+    _, text = run(pytester)
+    report = text.partition("= claims =")[2]
+    for part in ("own: INCONCLUSIVE", "one: HOLDS", "two: INCONCLUSIVE", "a title", "Verdicts"):
+        assert part in report
+
+
+def test_what_the_judge_says_is_seen_while_it_works(
+    pytester: pytest.Pytester, fake: Judge, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(pytester)
+    assert "a line of the judge" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("title = ", "not valid TOML"),
+        (HEAD.replace("title", "titel") + CLAIM.format(name="three"), "did you mean 'title'"),
+        (HEAD + CLAIM.format(name="three").replace("+20%", "20"), "a change is in percent"),
+    ],
+)
+def test_a_malformed_file_fails_its_own_item_only(
+    pytester: pytest.Pytester, fake: Judge, text: str, said: str
+) -> None:
+    path = write(pytester, "broken", text)
+    words, printed = run(pytester)
+    assert words == {
+        "broken.well_formed": "FAILED",
+        "own.well_formed": "PASSED",
+        "own.one": "HOLDS",
+        "own.two": "HOLDS",
+    }
+    assert said in printed
+    assert str(path) in printed
+    assert "Traceback" not in printed
+    assert [names for names, _, _ in fake.asked] == [["own"]]
+
+
+def test_a_name_that_does_not_exist_fails_well_formed(
+    pytester: pytest.Pytester, fake: Judge
+) -> None:
+    write(pytester, "broken", HEAD + CLAIM.format(name="three").replace("iops", "iopss"))
+    words, printed = run(pytester, "-k", "well_formed")
+    assert words == {"broken.well_formed": "FAILED", "own.well_formed": "PASSED"}
+    assert "did you mean 'iops'" in printed
+
+
+def test_a_series_that_could_not_be_prepared_is_an_error_of_its_claims(
+    pytester: pytest.Pytester, fake: Judge
+) -> None:
+    write(pytester, "other", HEAD + CLAIM.format(name="three"))
+    fake.errors = {"other": "0001.patch does not apply"}
+    words, text = run(pytester, "-m", "claim")
+    assert words == {"own.one": "HOLDS", "own.two": "HOLDS", "other.three": "ERROR"}
+    assert "0001.patch does not apply" in text.partition("= ERRORS =")[2]
+    assert "Traceback" not in text
+
+
+def test_a_base_kernel_that_breaks_is_an_error_of_the_claim(
+    pytester: pytest.Pytester, fake: Judge
+) -> None:
+    fake.verdicts = {"two": Verdict.ERROR}
+    words, text = run(pytester, "-m", "claim")
+    assert words == {"own.one": "HOLDS", "own.two": "ERROR"}
+    assert "arm before failed: BUG" in text.partition("= ERRORS =")[2]
+
+
+def test_a_lab_that_fails_is_asked_once_and_is_an_error_of_every_claim(
+    pytester: pytest.Pytester, fake: Judge
+) -> None:
+    fake.broken = LabError("QEMU is missing", hint="install it")
+    words, text = run(pytester)
+    assert words == {"own.well_formed": "PASSED", "own.one": "ERROR", "own.two": "ERROR"}
+    assert len(fake.asked) == 1
+    assert "QEMU is missing" in text.partition("= ERRORS =")[2]
+    assert "mend:  install it" in text
+    assert "Traceback" not in text
+
+
+def test_an_unknown_profile_is_an_error_with_the_nearest_one(
+    pytester: pytest.Pytester, fake: Judge
+) -> None:
+    words, text = run(pytester, "--lab-profile", "qick", "-k", "one")
+    assert words == {"own.one": "ERROR"}
+    assert "did you mean 'quick'" in text
+    assert fake.asked == []
+
+
+def test_claims_are_not_judged_side_by_side(pytester: pytest.Pytester, fake: Judge) -> None:
+    pytester.makeconftest("def pytest_configure(config):\n    config.workerinput = {}\n")
+    words, text = run(pytester, "-k", "one")
+    assert words == {"own.one": "ERROR"}
+    assert "run pytest without -n" in text
+    assert fake.asked == []
+
+
+def test_only_files_of_the_series_folder_are_collected(
+    pytester: pytest.Pytester, fake: Judge
+) -> None:
+    for name in ("elsewhere/own", "kernel-patches/own/series"):
+        path = pytester.path / name
+        path.mkdir(parents=True)
+        (path / "series.toml").write_text(HEAD)
+    words, _ = run(pytester, "-m", "not claim")
+    assert words == {"own.well_formed": "PASSED"}

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The commands that show runs, as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import examples
+import pytest
+from click.testing import CliRunner, Result
+
+from lab.cli import main, show
+from lab.report import run_record
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LAB_RESULTS", str(tmp_path))
+    return tmp_path
+
+
+def lab(*words: str) -> Result:
+    return CliRunner().invoke(main.lab, words, catch_exceptions=False, standalone_mode=False)
+
+
+def test_show_prints_the_summary_again(results: Path) -> None:
+    run_record.save(examples.paired_run(), results, "own: HOLDS\n")
+    assert lab("show").output == "own: HOLDS\n"
+
+
+@pytest.mark.parametrize("name", sorted(show.FORMATS))
+def test_report_prints_every_format(results: Path, name: str) -> None:
+    run_record.save(examples.swept_run(), results, "")
+    printed = lab("report", "--format", name).output
+    target = results / "out"
+    lab("report", "last", "--format", name, "--output", str(target))
+    assert target.read_text() == printed
+    assert printed
+
+
+def test_report_writes_a_page_into_the_run(results: Path) -> None:
+    run = examples.paired_run()
+    folder = run_record.save(run, results, "")
+    assert lab("report").output.strip() == str(folder / "report.html")
+    assert "<!doctype html>" in (folder / "report.html").read_text()
+
+
+def test_compare_takes_the_last_run_by_itself(results: Path) -> None:
+    run_record.save(examples.paired_run(), results, "")
+    assert "all 1 verdicts are the same" in lab("compare", "last").output
+
+
+def test_list_shows_runs(results: Path) -> None:
+    assert "Runs" not in lab("list").output
+    run_record.save(examples.paired_run(), results, "")
+    assert "20260101-120000-abcd       Verdicts on own" in lab("list").output
+
+
+@pytest.mark.parametrize("what", ["run", "series", "topology", "workload", "counter", "profile"])
+def test_schemas_are_json(what: str) -> None:
+    assert json.loads(lab("schema", what).output)["type"] == "object"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script(shell: str) -> None:
+    assert "_LAB_COMPLETE" in lab("completion", shell).output
+
+
+def test_completion_knows_the_runs(results: Path) -> None:
+    run_record.save(examples.paired_run(), results, "")
+    params = {param.name: param for param in show.show.params}
+    found = params["run"].shell_complete(show.show.make_context("show", []), "2026")
+    assert [item.value for item in found] == ["20260101-120000-abcd"]
+
+
+@pytest.mark.parametrize("name", sorted(main.lab.commands))
+def test_every_command_explains_itself_with_an_example(name: str) -> None:
+    command = main.lab.commands[name]
+    text = command.help or ""
+    assert text
+    if command.params:
+        assert "Example" in text, f"lab {name} --help shows no example"

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is deleted, and above all what is not."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import examples
+import pytest
+
+from lab.base import cache
+from lab.base.errors import UsageError
+from lab.commands import gc
+from lab.commands.gate_history import Ledger
+from lab.inputs.terms import Engine
+from lab.measure.boot_store import Provenance, Store
+from lab.measure.cell import Cell
+from lab.measure.sampling import Sample
+from lab.report import run_record
+
+CELL = Cell("nullb", "bfq", "randread_burst", (), Engine.ICOUNT)
+OLD = 100 * 86400.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "results")
+
+
+def booted(store: Store, boot: str, kernel: str, age_s: float = OLD) -> None:
+    (store.boot_folder(boot)).mkdir(parents=True)
+    (store.boot_folder(boot) / "results").write_bytes(bytes(1000))
+    sample = Sample({"iops": 1.0}, {"iops": "IOPS"}, {}, {})
+    origin = Provenance(boot, kernel, "q", "h")
+    store.add(boot, CELL, origin, time.time() - age_s, sample)
+
+
+def cached(folder: str, name: str, age_s: float = OLD) -> Path:
+    path = cache.make_folder(cache.root() / folder / name)
+    (path / "content").write_bytes(bytes(500))
+    for entry in (path / "content", path):
+        os.utime(entry, (time.time() - age_s,) * 2)
+    return path
+
+
+def recorded(store: Store, run: str, boot: str, kernel: str) -> None:
+    """A run whose only cell names a boot."""
+    made = examples.matrix_run(1)
+    (cell,) = made.cells
+    own = cell.boots[0].model_copy(update={"id": boot, "kernel": kernel})
+    cells = (cell.model_copy(update={"boots": (own,)}),)
+    run_record.save(made.model_copy(update={"id": run, "cells": cells}), store.folder, "")
+
+
+def found(store: Store, days: float = 30) -> set[str]:
+    return {one.path.name for one in gc.garbage(store, Ledger(store.folder), days)}
+
+
+def test_old_boots_go_unless_a_report_names_them(store: Store) -> None:
+    for boot in ("named", "unnamed"):
+        booted(store, boot, "k")
+    booted(store, "recent", "k", age_s=60)
+    recorded(store, "r1", "named", "k")
+    assert found(store) == {"unnamed"}
+
+
+def test_what_a_killed_lab_left_of_a_run_goes(store: Store) -> None:
+    recorded(store, "whole", "named", "k")
+    for run, age_s in (("killed", OLD), ("being-written", 60.0)):
+        half = store.folder / "runs" / run / ".run.json.123"
+        half.parent.mkdir()
+        half.write_text("{")
+        for entry in (half, half.parent):
+            os.utime(entry, (time.time() - age_s,) * 2)
+    assert found(store) == {"killed"}
+
+
+def test_kernels_stay_that_were_booted_lately_or_belong_to_a_baseline(store: Store) -> None:
+    for kernel in ("good", "bad", "lately"):
+        booted(store, f"boot-{kernel}", kernel, age_s=60 if kernel == "lately" else OLD)
+        cached("kernels", kernel)
+    cached("kernels", "new", age_s=60)
+    recorded(store, "r-good", "boot-good", "good")
+    recorded(store, "r-bad", "boot-bad", "bad")
+    ledger = Ledger(store.folder)
+    ledger.add("next", "git:/linux@1", "r-good", "", {})
+    ledger.add("next", "git:/linux@2", "r-bad", "dearer", {})
+    assert found(store) == {"bad"}
+    ledger.accept("next", "git:/linux@2", "worth it")
+    assert found(store) == {"good"}
+
+
+def test_roots_and_sources_go_when_nobody_used_them(store: Store) -> None:
+    for folder in ("guests", "bench"):
+        cached(folder, f"old-{folder}")
+        cached(folder, f"new-{folder}", age_s=60)
+    assert found(store) == {"old-guests", "old-bench"}
+
+
+def test_what_is_deleted_is_gone_and_the_rest_is_whole(store: Store) -> None:
+    booted(store, "unnamed", "k")
+    booted(store, "recent", "k", age_s=60)
+    kernel = cached("kernels", "unused")
+    ledger = Ledger(store.folder)
+    garbage = gc.garbage(store, ledger, 30)
+    assert {(one.kind, one.size) for one in garbage} == {("boot", 1000), ("kernel", 500)}
+    gc.delete(garbage, store)
+    assert not kernel.exists()
+    assert not store.boot_folder("unnamed").exists()
+    assert len(list(store.folder.glob("objects/*/*"))) == 1
+    assert store.finished("unnamed") == []
+    assert len(store.finished("recent")) == 1
+    assert gc.garbage(store, ledger, 30) == []
+
+
+def test_nothing_is_guessed_of_a_record_that_cannot_be_read(store: Store) -> None:
+    booted(store, "boot", "k")
+    recorded(store, "r1", "boot", "k")
+    (store.folder / "runs/r1/run.json").write_text("{")
+    with pytest.raises(UsageError):
+        found(store)

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The verdict on a guest, with shell commands in the place of QEMU."""
+
+from __future__ import annotations
+
+import shlex
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab.base.errors import GuestError
+from lab.build.guest_root import GuestRoot
+from lab.build.kernel import Kernel
+from lab.guest import boot, lost_interrupt, qemu_command
+from lab.guest.boot import Boot, Orders
+from lab.guest.qemu_command import Machine
+from lab.inputs import topology
+from lab.inputs.terms import Engine
+
+DATA = Path(__file__).parents[1] / "data"
+KERNEL = Kernel("k", "6.12.117", "tree", ("base",), "gcc; ld")
+ORDERS = Orders(
+    ("phase setup", "facts", "phase workload"),
+    dict.fromkeys(("boot", "agent", "setup", "workload"), 20.0),
+)
+Guest = Callable[..., Boot]
+
+
+def send(kind: str, name: str, payload: str = "") -> str:
+    """A shell command that writes a record as the agent does."""
+    record = f"@{kind} {name} {len(payload.encode())}\n{payload}\n"
+    return f"printf %s {shlex.quote(record)} >>results"
+
+
+def console(name: str) -> str:
+    """A shell command that writes a recorded console."""
+    return f"cat {shlex.quote(str(DATA / f'console-{name}.log'))} >>console.log"
+
+
+END = send("end", "ok")
+
+
+@pytest.fixture
+def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
+    """A function that boots shell commands as a guest with a disk; its folder is tmp_path/boot."""
+
+    def run(
+        *commands: str,
+        deadlines_s: dict[str, float] | None = None,
+        observe: Callable[[str], None] = lambda phase: None,
+        engine: Engine = Engine.ICOUNT,
+    ) -> Boot:
+        monkeypatch.setattr(
+            qemu_command, "command", lambda machine: ["sh", "-c", "\n".join(commands)]
+        )
+        own = Machine(
+            KERNEL,
+            GuestRoot("g"),
+            topology.get("megasas"),
+            engine,
+            tmp_path / "boot",
+            size_mib=7,
+            backed=True,
+        )
+        told = Orders(ORDERS.steps, {**ORDERS.deadlines_s, **(deadlines_s or {})}, ORDERS.files)
+        return boot.run(own, told, observe)
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def _disk_goes(tmp_path: Path) -> object:
+    """Whatever becomes of a guest, its disk does not stay."""
+    yield
+    assert not (tmp_path / "boot/disk.raw").exists()
+
+
+def test_a_guest_that_ends_its_plan_gives_facts_and_outputs(guest: Guest) -> None:
+    done = guest(
+        send("phase", "agent"),
+        send("phase", "setup"),
+        send("file", "facts.tsv", "hw_queues\t64\nqueue/scheduler\tnone [bfq]\nempty\t\nnoise\n"),
+        send("phase", "workload"),
+        send("file", "fio.json", '{"jobs": []}\n@end ok 0\n'),
+        END,
+    )
+    assert done.facts == {"hw_queues": "64", "queue/scheduler": "none [bfq]", "empty": ""}
+    assert done.outputs["fio.json"] == '{"jobs": []}\n@end ok 0\n'
+    assert {"boot", "agent", "setup", "workload"} <= done.phases_s.keys()
+
+
+def test_the_time_of_a_phase_is_its_own(guest: Guest) -> None:
+    done = guest(send("phase", "setup"), send("phase", "workload"), "sleep 0.4", END)
+    assert 0.2 < done.phases_s["workload"] < 2
+    assert done.phases_s["setup"] < 0.2
+
+
+def test_phases_are_observed_as_they_are_entered(guest: Guest) -> None:
+    seen: list[str] = []
+    guest(
+        *(f"{send('phase', name)}; sleep 0.15" for name in ("setup", "workload")),
+        END,
+        observe=seen.append,
+    )
+    entered = [name for name in dict.fromkeys(seen) if name in ("setup", "workload")]
+    assert entered == ["setup", "workload"]
+
+
+def test_the_guest_finds_its_orders_and_its_disk(guest: Guest, tmp_path: Path) -> None:
+    done = guest("size=$(stat -c %s disk.raw)", 'printf "@file size 7\\n$size\\n" >>results', END)
+    assert done.outputs["size"] == str(7 * 2**20)
+    with tarfile.open(done.folder / "cell.tar") as archive:
+        plan = archive.extractfile("plan")
+        assert plan is not None
+        assert plan.read().decode().splitlines() == list(ORDERS.steps)
+    assert done.folder == tmp_path / "boot"
+
+
+def test_a_clean_console_of_a_good_guest_is_no_fault(guest: Guest) -> None:
+    assert guest(console("clean"), END).outputs == {}
+
+
+def test_a_plan_that_ended_stands_whatever_the_console_says_later(guest: Guest) -> None:
+    assert guest(END, console("panic")).facts == {}
+
+
+def test_a_guest_that_lingers_after_its_plan_is_ended(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boot, "_EXIT_S", 0.1)
+    started = time.monotonic()
+    guest(END, "sleep 100")
+    assert time.monotonic() - started < 10
+
+
+def failure(guest: Guest, *commands: str, **options: object) -> GuestError:
+    """The error of a guest that does not do its work."""
+    with pytest.raises(GuestError) as caught:
+        guest(*commands, **options)
+    return caught.value
+
+
+def test_a_step_that_fails_is_named_with_its_log(guest: Guest) -> None:
+    error = failure(
+        guest,
+        send("phase", "setup"),
+        send("file", "mkfs.log", "mkfs.xfs: cannot open /dev/sda: No such device"),
+        send("fail", "mkfs", "mkfs.xfs ended with status 1"),
+    )
+    assert error.outcome == "failed"
+    assert "in phase setup: mkfs.xfs ended with status 1" in str(error)
+    assert "cannot open /dev/sda" in str(error)
+
+
+def test_the_log_of_another_step_is_not_blamed(guest: Guest) -> None:
+    error = failure(guest, send("file", "mkfs.log", "all well"), send("fail", "mount", "no mount"))
+    assert "all well" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("panic", "Unable to mount root fs"),
+        ("oops", "NULL pointer dereference"),
+    ],
+)
+@pytest.mark.parametrize("engine", [Engine.ICOUNT, Engine.TCG])
+def test_a_kernel_that_dies_is_a_panic(guest: Guest, name: str, cause: str, engine: Engine) -> None:
+    error = failure(guest, send("phase", "workload"), console(name), "exit 1", engine=engine)
+    assert error.outcome == "panic"
+    assert "died in phase workload" in str(error)
+    assert cause in str(error)
+    assert "console.log" in error.where
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("soft-lockup", "soft lockup - CPU#1"),
+        ("hung-task", "task dbench:97 blocked"),
+        ("rcu-stall", "rcu_sched self-detected stall"),
+    ],
+)
+def test_a_kernel_that_is_stuck_and_says_so_is_a_hang(guest: Guest, name: str, cause: str) -> None:
+    error = failure(guest, send("phase", "workload"), console(name), "exit 1")
+    assert error.outcome == "hang"
+    assert "is stuck in phase workload" in str(error)
+    assert cause in str(error)
+
+
+def test_a_panic_explains_a_failed_step(guest: Guest) -> None:
+    error = failure(guest, console("oops"), send("fail", "fio", "fio ended with status 139"))
+    assert error.outcome == "panic"
+
+
+@pytest.mark.parametrize("phase", ["boot", "setup", "workload"])
+def test_silence_past_the_deadline_is_a_hang_in_its_phase(guest: Guest, phase: str) -> None:
+    begin = [send("phase", phase)] if phase != "boot" else []
+    started = time.monotonic()
+    error = failure(
+        guest,
+        *begin,
+        "echo '[    3.5] last words' >>console.log",
+        "sleep 100",
+        deadlines_s={phase: 1.0},
+    )
+    assert error.outcome == "hang"
+    assert f"through phase {phase} within" in str(error)
+    assert "[    3.5] last words" in str(error)
+    assert time.monotonic() - started < 10
+
+
+def test_each_phase_has_a_deadline_of_its_own(guest: Guest) -> None:
+    begin = ("sleep 0.7", send("phase", "workload"), "sleep 0.1", END)
+    assert "workload" in guest(*begin, deadlines_s={"workload": 0.6}).phases_s
+
+
+def test_a_hang_after_a_panic_is_a_panic(guest: Guest) -> None:
+    error = failure(guest, console("oops"), "sleep 100", deadlines_s={"boot": 1.0})
+    assert error.outcome == "panic"
+
+
+@pytest.mark.parametrize("status", [0, 1])
+@pytest.mark.parametrize("engine", [Engine.ICOUNT, Engine.TCG])
+def test_qemu_that_ends_by_itself_died(guest: Guest, status: int, engine: Engine) -> None:
+    error = failure(
+        guest,
+        send("phase", "setup"),
+        "echo 'qemu-system-x86_64: -device nvme: no such device' >&2",
+        f"exit {status}",
+        engine=engine,
+    )
+    assert error.outcome == "died"
+    assert "in phase setup" in str(error)
+    assert "no such device" in str(error)
+    assert "command" in error.where
+
+
+@pytest.mark.parametrize("phase", ["boot", "setup", "workload"])
+def test_a_guest_of_which_qemu_lost_an_interrupt_is_no_hang_of_its_kernel(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    monkeypatch.setattr(
+        lost_interrupt, "lost_interrupt", lambda path: f"vCPU 1 sleeps, says {path.name}"
+    )
+    begin = [send("phase", phase)] if phase != "boot" else []
+    waits = {} if phase == "workload" else {phase: 1.0}  # there it is found without waiting
+    error = failure(
+        guest, *begin, console("rcu-stall"), "sleep 100", engine=Engine.TCG, deadlines_s=waits
+    )
+    assert error.outcome == "lost"
+    assert f"in phase {phase}: vCPU 1 sleeps, says qmp" in str(error)
+
+
+def test_a_panic_stays_one_whatever_became_of_its_interrupts(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_interrupt, "lost_interrupt", lambda path: "vCPU 1 sleeps")
+    late = {"boot": 1.0}
+    error = failure(guest, console("panic"), "sleep 100", engine=Engine.TCG, deadlines_s=late)
+    assert error.outcome == "panic"
+
+
+def test_a_guest_in_good_health_is_examined_once(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Path] = []
+
+    def examine(path: Path) -> str:
+        seen.append(path)
+        return ""
+
+    monkeypatch.setattr(lost_interrupt, "lost_interrupt", examine)
+    for engine in (Engine.TCG, Engine.ICOUNT):
+        guest(send("phase", "workload"), "sleep 0.3", END, engine=engine)
+    assert len(seen) == 1  # a sealed guest has no monitor
+
+
+def test_a_record_that_is_cut_off_is_no_end(guest: Guest) -> None:
+    assert failure(guest, "printf '@end ok 0' >>results").outcome == "died"
+
+
+def test_garbage_on_the_channel_fails_this_guest_only(guest: Guest) -> None:
+    error = failure(guest, "echo 'Segmentation fault' >>results", "sleep 100")
+    assert "Segmentation fault" in str(error)
+
+
+def test_the_command_can_be_pasted(guest: Guest, tmp_path: Path) -> None:
+    guest(END)
+    assert shlex.split((tmp_path / "boot/command").read_text())[:2] == ["sh", "-c"]
+
+
+def test_an_interrupt_ends_the_guest_and_removes_the_disk(guest: Guest) -> None:
+    def interrupt(phase: str) -> None:
+        if phase == "setup":
+            raise KeyboardInterrupt
+
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        guest(send("phase", "setup"), "sleep 100", observe=interrupt)
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("outcome", "calls"),
+    [("died", boot.ATTEMPTS), ("lost", boot.ATTEMPTS), ("panic", 1), ("hang", 1)],
+)
+def test_only_a_guest_that_qemu_broke_is_booted_again(outcome: str, calls: int) -> None:
+    made = []
+
+    def call() -> None:
+        made.append(1)
+        raise GuestError(outcome, "it failed")
+
+    with pytest.raises(GuestError, match="it failed"):
+        boot.steadily(call)
+    assert len(made) == calls

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Workload files and the fio jobs that come of them."""
+
+from __future__ import annotations
+
+import configparser
+from pathlib import Path
+
+import pytest
+
+from lab.base import toml
+from lab.base.errors import UsageError
+from lab.inputs import workload
+from lab.inputs.workload import Value
+from lab.measure import dbench, fio
+
+NAMES = toml.names(workload.FOLDER)
+FIO = [name for name in NAMES if workload.get(name).tool == "fio"]
+TIMED = [name for name in FIO if "ios" in workload.get(name).parameters]
+
+
+def defaults(name: str) -> dict[str, Value]:
+    """A workload's own parameters, the first value of a sweep."""
+    own = workload.get(name).parameters
+    return {key: v[0] if isinstance(v, tuple) else v for key, v in own.items()}
+
+
+def job(name: str, **changes: Value) -> configparser.ConfigParser:
+    """A rendered job file, read back."""
+    parsed = configparser.ConfigParser(interpolation=None)
+    parsed.read_string(workload.fio_job(name, {**defaults(name), **changes}))
+    return parsed
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that takes the place of workloads/."""
+    monkeypatch.setattr(workload, "FOLDER", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", FIO)
+def test_every_fio_workload_renders_with_its_own_parameters(name: str) -> None:
+    parsed = job(name)
+    assert len(parsed.sections()) == 2
+    shared = parsed["global"]
+    assert shared["filename"] == "${DISK}"
+    assert shared["direct"] == shared["group_reporting"] == "1"
+    assert int(shared["numjobs"]) == defaults(name)["numjobs"]
+    assert {"rw", "bs", "ioengine"} <= shared.keys()
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_a_job_runs_for_some_time_by_default(name: str) -> None:
+    shared = job(name, seconds=7, ramp_seconds=3)["global"]
+    assert (shared["time_based"], shared["runtime"], shared["ramp_time"]) == ("1", "7", "3")
+    assert "number_ios" not in shared
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_a_job_with_ios_does_fixed_work(name: str) -> None:
+    shared = job(name, ios=1000)["global"]
+    assert shared["number_ios"] == "1000"
+    assert shared.keys().isdisjoint({"time_based", "runtime", "ramp_time"})
+
+
+def test_the_published_batches_are_kept() -> None:
+    shared = job("randwrite_uring")["global"]
+    names = ("rw", "ioengine", "iodepth", "iodepth_batch_submit", "iodepth_batch_complete_min")
+    assert [shared[name] for name in names] == ["randwrite", "io_uring", "32", "8", "8"]
+
+
+def test_streams_do_not_overlap() -> None:
+    shared = job("seqread_streams", numjobs=8)["global"]
+    assert shared["offset_increment"] == shared["size"] == "12%"
+
+
+@pytest.mark.parametrize("value", [0, "many"])
+def test_a_value_that_a_job_cannot_take_is_the_users_error(value: Value) -> None:
+    parameters = {**defaults("seqread_streams"), "numjobs": value}
+    with pytest.raises(UsageError, match=r"seqread_streams\.fio\.j2"):
+        workload.fio_job("seqread_streams", parameters)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_workload_shows_a_number_that_its_tool_gives(name: str) -> None:
+    work = workload.get(name)
+    units = fio.UNITS if work.tool == "fio" else dbench.UNITS
+    assert units[work.metric] == work.unit
+
+
+@pytest.mark.parametrize(
+    ("template", "complaint"),
+    [
+        ("[a]\nnumjobs={{ numjob }}\n", "numjob"),
+        ("[a]\nnumjobs={{ numjobs\n", r"burst\.fio\.j2:2"),
+        ('{% include "absent.fio.j2" %}\n', r"absent\.fio\.j2"),
+    ],
+    ids=["unknown variable", "syntax", "missing include"],
+)
+def test_a_wrong_template_is_named(own_folder: Path, template: str, complaint: str) -> None:
+    (own_folder / "burst.fio.j2").write_text(template)
+    with pytest.raises(UsageError, match=complaint) as caught:
+        workload.fio_job("burst", {"numjobs": 1})
+    assert str(own_folder / "burst.fio.j2") in str(caught.value)
+
+
+def test_a_missing_template_is_named(own_folder: Path) -> None:
+    with pytest.raises(UsageError, match="'burst' has no job file") as caught:
+        workload.fio_job("burst", {})
+    assert str(own_folder / "burst.fio.j2") in str(caught.value)
+
+
+def test_an_unknown_parameter_gets_the_nearest_name() -> None:
+    with pytest.raises(UsageError, match="did you mean 'numjobs'") as caught:
+        workload.get("randread_burst").checked({"numjob": 1}, "parameters.randread_burst")
+    assert "parameters.randread_burst" in str(caught.value)
+
+
+def test_changes_replace_and_the_rest_stays() -> None:
+    found = workload.get("randread_burst").checked({"numjobs": (1, 2)}, "here")
+    usual = workload.get("randread_burst").parameters
+    assert found == {**usual, "numjobs": (1, 2)}
+
+
+@pytest.mark.parametrize(("clients", "size"), [(1, 1024), (34, 1024), (35, 1050), (512, 15360)])
+def test_the_disk_grows_with_the_clients(clients: int, size: int) -> None:
+    assert workload.get("dbench_xfs").disk_mib({"clients": clients}) == size
+
+
+def test_an_unknown_workload_gets_the_nearest_name() -> None:
+    with pytest.raises(UsageError, match="did you mean 'randread_burst'"):
+        workload.get("randread_brust")

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What has to be measured, with which engine, to answer an expectation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab.base.errors import UsageError
+from lab.inputs import series
+from lab.inputs.profile import Block, Profile
+from lab.inputs.terms import Engine, Level
+from lab.inputs.workload import Value
+from lab.judge import experiment
+from lab.judge.experiment import Question
+from lab.measure.host import EngineReport, Facts, Report
+
+PROFILE = Profile(
+    title="own",
+    kernel=("base",),
+    matrix=(Block(topologies=("nullb",), schedulers=("bfq",), workloads=("randread_burst",)),),
+    parameters={"randread_burst": {"seconds": 2}, "dbench_xfs": {"clients": (1, 4), "seconds": 8}},
+)
+IOPS = 'metric = "iops"\nchange = ">= +20%"'
+COST = 'metric = "kernel_insns_per_io"\nchange = "<= 0%"'
+COUNTER = 'metric = "stable_merges"\nvalue = "== 9"'
+HEAD = 'title = "a title"\norigin = "somewhere"\n'
+ARMS = """
+[arms.raw]
+patches = "base"
+topology = "megasas"
+[arms.single]
+patches = "base"
+hw_queues = 1
+kernel_parameters = ["a.b=1"]
+"""
+
+Write = Callable[..., list[Question]]
+
+
+def report(*works: Engine, cpus: int = 2) -> Report:
+    """A host on which these engines work."""
+    facts = Facts(cpus, "cpu", 8, 50, "system", "6.1", "gcc", "QEMU", (10, 0, 2), True, "emulator")
+    return Report(facts, tuple(EngineReport(e, e in works, f"why {e}") for e in Engine))
+
+
+USUAL = report(Engine.TCG, Engine.ICOUNT)
+
+
+def claim(
+    *expectations: str,
+    name: str = "one",
+    topology: str = "nullb",
+    work: str = "randread_burst",
+    more: str = "",
+) -> str:
+    """A claim with expectations, as it stands in a series.toml."""
+    head = (
+        f'[claims.{name}]\npublished = "p"\ntopology = "{topology}"\nscheduler = "bfq"\n'
+        f'workload = "{work}"\n{more}\n'
+    )
+    tables = [f'[[claims.{name}.expect]]\nbecause = "b"\n{text}\n' for text in expectations]
+    return head + "".join(tables)
+
+
+@pytest.fixture
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """A function: claims as text, host, profile -> the questions of a series with these."""
+    monkeypatch.setattr(series, "FOLDER", tmp_path)
+    (tmp_path / "own").mkdir()
+
+    def write(*claims: str, host: Report = USUAL, profile: Profile = PROFILE) -> list[Question]:
+        (tmp_path / "own/series.toml").write_text(HEAD + ARMS + "".join(claims))
+        return experiment.questions("own", series.get("own"), profile, host)
+
+    return write
+
+
+def arms(asked: Question) -> list[str]:
+    return [cell.arm for cell in asked.cells]
+
+
+def parameters(asked: Question) -> dict[str, Value]:
+    (found,) = {cell.parameters for cell in asked.cells}
+    assert list(found) == sorted(found)
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    ("expectation", "level", "engine", "cpus"),
+    [
+        (IOPS, Level.WALL, Engine.TCG, 0),
+        (COST, Level.COST, Engine.ICOUNT, 1),
+        (COUNTER, Level.MECHANISM, Engine.ICOUNT, 0),
+        (f'{IOPS}\nengine = ["icount"]', Level.COST, Engine.ICOUNT, 0),
+        (f'{COUNTER}\nengine = ["kvm", "tcg"]', Level.MECHANISM, Engine.TCG, 0),
+        (f"{COST}\ncpus = 4", Level.COST, Engine.ICOUNT, 4),
+        (f"{IOPS}\ncpus = 4", Level.WALL, Engine.TCG, 4),
+    ],
+)
+def test_a_metric_decides_on_level_engine_and_cpus(
+    ask: Write, expectation: str, level: Level, engine: Engine, cpus: int
+) -> None:
+    (asked,) = ask(claim(expectation))
+    assert (asked.level, asked.engine, asked.lacking) == (level, engine, "")
+    assert {(cell.engine, cell.cpus) for cell in asked.cells} == {(engine, cpus)}
+    assert asked.timed == (level is Level.WALL)
+    assert asked.runs
+
+
+def test_a_claims_cpus_are_those_of_its_expectations(ask: Write) -> None:
+    found = ask(claim(IOPS, COST, f"{IOPS}\ncpus = 4", more="cpus = 8"))
+    assert [asked.cells[0].cpus for asked in found] == [8, 8, 4]
+
+
+def test_wall_clock_is_kvms_where_it_works(ask: Write) -> None:
+    (asked,) = ask(claim(IOPS), host=report(*Engine))
+    assert (asked.engine, asked.lacking) == (Engine.KVM, "")
+
+
+@pytest.mark.parametrize(
+    ("expectation", "host", "said"),
+    [
+        (COST, report(Engine.TCG), "needs the engine icount; on this host: why icount"),
+        (IOPS, report(Engine.ICOUNT), "needs the engine kvm or tcg; on this host: why kvm"),
+        (f'{IOPS}\nengine = ["kvm"]', USUAL, "needs the engine kvm; on this host: why kvm"),
+    ],
+)
+def test_without_its_engine_a_question_lacks_it_and_does_not_run(
+    ask: Write, expectation: str, host: Report, said: str
+) -> None:
+    (asked,) = ask(claim(expectation), host=host)
+    assert asked.lacking == said
+    assert not asked.runs
+
+
+def test_too_few_host_cpus_are_lacking_but_do_not_keep_it_from_running(ask: Write) -> None:
+    text = claim(f"{IOPS}\nneeds_cpus = 16")
+    (few,), (enough,) = ask(text), ask(text, host=report(Engine.TCG, cpus=16))
+    assert few.lacking == "needs 16 host CPUs, not 2"
+    assert few.runs
+    assert enough.lacking == ""
+
+
+def test_a_change_compares_two_arms_and_a_value_has_one(ask: Write) -> None:
+    found = ask(
+        claim(IOPS, COUNTER, f'{COUNTER}\narm = "single"', f'{IOPS}\ncompare = ["raw", "after"]'),
+        claim(IOPS, COUNTER, name="two", more='compare = ["single", "before"]'),
+    )
+    assert [arms(asked) for asked in found] == [
+        ["before", "after"],
+        ["after"],
+        ["single"],
+        ["raw", "after"],
+        ["single", "before"],
+        ["before"],
+    ]
+    assert [asked.claim for asked in found] == ["one"] * 4 + ["two"] * 2
+
+
+def test_an_arm_brings_its_own_hardware(ask: Write) -> None:
+    (asked,) = ask(claim(f'{IOPS}\ncompare = ["raw", "single"]'))
+    raw, single = asked.cells
+    assert (raw.topology, raw.hw_queues, raw.boot) == ("megasas", 0, ())
+    assert (single.topology, single.hw_queues, single.boot) == ("nullb", 1, ("a.b=1",))
+    assert asked.topology == "nullb"
+
+
+def test_the_nearest_parameter_wins(ask: Write) -> None:
+    expectation = f"{IOPS}\nparameters = {{ numjobs = 3 }}"
+    first, second = ask(claim(IOPS, expectation, more="parameters = { numjobs = 7 }"))
+    (usual,) = ask(claim(IOPS))
+    assert [parameters(asked)["numjobs"] for asked in (usual, first, second)] == [10, 7, 3]
+    assert [parameters(asked)["seconds"] for asked in (usual, first, second)] == [2, 2, 2]
+    assert parameters(usual)["ramp_seconds"] == 2
+
+
+def dbench(clients: int) -> str:
+    return f'metric = "amean_ms"\nchange = "<= -5%"\nparameters = {{ clients = {clients} }}'
+
+
+def test_what_the_profile_does_not_sweep_is_left_out(ask: Write) -> None:
+    found = ask(claim(dbench(4), dbench(512), topology="raid64", work="dbench_xfs"))
+    assert [asked.left_out for asked in found] == ["", "the profile leaves out clients=512"]
+    assert [asked.runs for asked in found] == [True, False]
+    assert parameters(found[0])["clients"] == 4
+    assert found[0].cells[0].sweep == "clients=4"
+
+
+def test_without_a_profiles_choice_the_workloads_own_values_count(ask: Write) -> None:
+    plain = PROFILE.model_copy(update={"parameters": {}})
+    text = claim(dbench(512), dbench(5), topology="raid64", work="dbench_xfs")
+    found = ask(text, profile=plain)
+    assert [asked.left_out for asked in found] == ["", "the profile leaves out clients=5"]
+
+
+def test_a_parameter_that_the_profile_sweeps_has_to_be_chosen(ask: Write) -> None:
+    swept = PROFILE.model_copy(update={"parameters": {"randread_burst": {"numjobs": (2, 4)}}})
+    with pytest.raises(UsageError, match="several values of numjobs"):
+        ask(claim(IOPS), profile=swept)
+    (asked,) = ask(claim(IOPS, more="parameters = { numjobs = 4 }"), profile=swept)
+    assert (parameters(asked)["numjobs"], asked.left_out) == (4, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "hint"),
+    [
+        (claim(IOPS, topology="nulb"), "claims.one", "'nullb'"),
+        (claim(IOPS).replace('"bfq"', '"bqf"'), "claims.one", "'bfq'"),
+        (claim(IOPS, work="randread_brust"), "claims.one", "'randread_burst'"),
+        (claim(IOPS).replace("iops", "iopss"), "claims.one.expect.0", "'iops'"),
+        (claim(IOPS, COUNTER.replace("stable", "stabel")), "expect.1", "'stable_merges'"),
+        (claim(IOPS, more="parameters = { numjbos = 2 }"), "expect.0", "'numjobs'"),
+        (claim(IOPS, f"{IOPS}\nparameters = {{ secnds = 2 }}"), "expect.1", "'seconds'"),
+        (claim(IOPS, more='parameters = { seconds = "x" }'), "expect.0", "is a number"),
+        (claim(f'{COST}\nengine = ["icount", "tcg"]'), "expect.0", "only the engine icount"),
+        (claim(f'{COUNTER}\narm = "befor"'), "expect.0", "'before'"),
+        (claim(IOPS, more='compare = ["before", "aftr"]'), "expect.0", "'after'"),
+        (claim(f'{IOPS}\ncompare = ["rwa", "after"]'), "expect.0", "'raw'"),
+        (
+            claim(IOPS) + '[arms.x]\npatches = "base"\ntopology = "nul"',
+            "arms.x.topology",
+            "'nullb'",
+        ),
+        (
+            claim(dbench(4).replace("amean", "amen"), topology="raid64", work="dbench_xfs"),
+            "expect.0",
+            "'amean_ms'",
+        ),
+        (
+            claim(IOPS, topology="raid64", work="dbench_xfs", more="parameters = { clients = 1 }"),
+            "expect.0",
+            "dbench_xfs has no metric 'iops'",
+        ),
+        (
+            claim(dbench(4).partition("\nparam")[0], topology="raid64", work="dbench_xfs"),
+            "expect.0",
+            "parameters = { clients = 1 }",
+        ),
+    ],
+)
+def test_what_does_not_exist_is_an_error_with_its_place_and_the_nearest_name(
+    ask: Write, tmp_path: Path, text: str, place: str, hint: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        ask(text)
+    assert hint in str(caught.value)
+    assert str(tmp_path / "own/series.toml") in caught.value.where
+    assert place in caught.value.where
+
+
+def test_all_that_is_counted_in_one_cell_is_counted_in_one_boot(ask: Write) -> None:
+    expirations = 'metric = "queue_expirations"\nchange = "<= -50%"'
+    merges, expired, wide, timed, cost = ask(
+        claim(COUNTER, expirations, f"{COUNTER}\ncpus = 4", IOPS, COST)
+    )
+    both = ("queue_expirations", "stable_merges")
+    assert merges.cells[0].counters == both
+    assert [cell.counters for cell in expired.cells] == [("queue_expirations",), both]
+    assert merges.cells[0] == expired.cells[1]
+    assert wide.cells[0].counters == ("stable_merges",)
+    assert [cell.counters for cell in (*timed.cells, *cost.cells)] == [()] * 4
+
+
+def test_equal_expectations_are_questions_of_their_own(ask: Write) -> None:
+    one, other = ask(claim(IOPS, IOPS))
+    assert one.cells == other.cells
+    assert len({one, other}) == 2
+
+
+def trials(asked: list[Question]) -> list[list[str]]:
+    return [[cell.arm for cell in cells] for cells in experiment.trials(asked)]
+
+
+def test_arms_of_the_same_conditions_are_booted_in_turn(ask: Write) -> None:
+    raw = f'{IOPS}\ncompare = ["raw", "after"]'
+    single = f'{IOPS}\ncompare = ["single", "raw"]'
+    assert trials(ask(claim(IOPS, raw, single))) == [["before", "after", "raw", "single"]]
+
+
+def test_equal_cells_of_several_claims_are_measured_once(ask: Write) -> None:
+    latency = 'metric = "lat_mean_ms"\nchange = "<= -5%"'
+    assert trials(ask(claim(IOPS, latency), claim(IOPS, name="two"))) == [["before", "after"]]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        claim(IOPS, name="two", topology="megasas"),
+        claim(IOPS, name="two", work="randwrite_uring"),
+        claim(IOPS, name="two", more="cpus = 4"),
+        claim(IOPS, name="two", more="parameters = { numjobs = 2 }"),
+        claim(IOPS, name="two").replace('"bfq"', '"kyber"'),
+    ],
+    ids=["topology", "workload", "cpus", "parameters", "scheduler"],
+)
+def test_other_conditions_are_trials_of_their_own(ask: Write, other: str) -> None:
+    asked = ask(claim(IOPS), other)
+    assert trials(asked) == [["before", "after"]] * 2
+    for cells in experiment.trials(asked):
+        assert len({(c.topology, c.workload, c.scheduler, c.parameters) for c in cells}) == 1
+
+
+def test_a_value_alone_is_a_trial_of_one_arm(ask: Write) -> None:
+    assert trials(ask(claim('metric = "iops"\nvalue = ">= 1000"'))) == [["after"]]

@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What values say about expectations, and expectations about claims and series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from lab.inputs.series import Arm, Claim, Expectation, Series
+from lab.inputs.terms import Engine, Level, Verdict
+from lab.judge import verdict
+from lab.judge.experiment import Question
+from lab.judge.verdict import Evidence, Failure, Finding, Judged
+from lab.measure.cell import Cell
+
+ARMS = {"before": Arm(patches="base"), "after": Arm(patches="series"), "raw": Arm(patches="base")}
+TURNED = {"before": Arm(patches="series"), "after": Arm(patches="base")}
+ALPHA = 0.05
+HOLDS, REFUTED, INCONCLUSIVE = Verdict.HOLDS, Verdict.REFUTED, Verdict.INCONCLUSIVE
+LEFT_OUT, ERROR = Verdict.LEFT_OUT, Verdict.ERROR
+LACKING = "needs 16 host CPUs, not 2"
+
+
+def question(
+    *,
+    change: str = "",
+    value: str = "",
+    level: Level = Level.WALL,
+    metric: str = "iops",
+    claim: str = "claim",
+    lacking: str = "",
+    left_out: str = "",
+) -> Question:
+    """A question about a metric: a change from before to after, or a value of after."""
+    expectation = Expectation(metric=metric, change=change, value=value, because="b")
+    engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
+    cells = tuple(
+        Cell("nullb", "bfq", "randread_burst", (), engine, arm=arm)
+        for arm in (("before", "after") if change else ("after",))
+    )
+    return Question("own", claim, expectation, "nullb", level, engine, cells, lacking, left_out)
+
+
+def judged(
+    asked: Question, evidence: Evidence, arms: Mapping[str, Arm] = ARMS, alpha: float = ALPHA
+) -> Finding:
+    (found,) = verdict.judge([(asked, evidence)], [arms], alpha)
+    return found
+
+
+def exact(change: str, before: Sequence[float], after: Sequence[float]) -> Finding:
+    """The finding on a change of something that is counted."""
+    asked = question(change=change, level=Level.COST, metric="kernel_insns_per_io")
+    return judged(asked, Evidence((tuple(before), tuple(after))))
+
+
+def timed(change: str, ratios: Sequence[float], alpha: float = ALPHA) -> Finding:
+    """The finding on rounds with these ratios of after to before."""
+    return judged(question(change=change), rounds(ratios), alpha=alpha)
+
+
+def rounds(ratios: Sequence[float]) -> Evidence:
+    before = tuple(100.0 + number for number in range(len(ratios)))
+    after = tuple(ratio * value for ratio, value in zip(ratios, before, strict=True))
+    return Evidence((before, after))
+
+
+@pytest.mark.parametrize(
+    ("change", "before", "after", "expected"),
+    [
+        ("<= 0%", [100], [99], HOLDS),
+        ("<= 0%", [100] * 3, [100] * 3, HOLDS),
+        ("<= 0%", [100], [101], REFUTED),
+        (">= +20%", [10], [12.5], HOLDS),
+        (">= +20%", [10], [11], REFUTED),
+        ("-1% .. +1%", [1000], [1005], HOLDS),
+        ("-1% .. +1%", [1000], [1100], REFUTED),
+        ("-1% .. +1%", [1000], [900], REFUTED),
+        ("== 0%", [7] * 3, [7] * 3, HOLDS),
+        ("<= -50%", [100, 110], [40, 45], HOLDS),
+        ("<= -50%", [100, 110], [80, 90], REFUTED),
+        ("<= -50%", [100, 110], [40, 52], INCONCLUSIVE),
+        ("<= -75%", [4], [0], HOLDS),
+        (">= +1%", [4], [0], REFUTED),
+    ],
+)
+def test_an_exact_change_lies_within_its_bound_or_not(
+    change: str, before: list[float], after: list[float], expected: Verdict
+) -> None:
+    found = exact(change, before, after)
+    assert found.verdict is expected
+    assert found.p is None
+    assert found.detectable is None
+
+
+def test_an_exact_finding_tells_what_was_measured() -> None:
+    found = exact("<= -50%", [100, 105, 110], [40, 42, 44])
+    assert found.measured == (105, 42)
+    assert found.change == pytest.approx(-0.6)
+    assert found.interval
+    assert (found.interval.low, found.interval.high) == pytest.approx((40 / 110 - 1, 44 / 100 - 1))
+    assert "some boots" in exact("<= -50%", [100, 105, 110], [40, 42, 52]).reason
+
+
+@pytest.mark.parametrize(
+    ("value", "values", "expected"),
+    [
+        ("== 9", [9], HOLDS),
+        ("== 9", [9, 9, 9], HOLDS),
+        ("== 9", [8], REFUTED),
+        ("== 9", [9, 8], INCONCLUSIVE),
+        ("== 0", [0, 0], HOLDS),
+        ("33 .. 64", [33, 64], HOLDS),
+        ("33 .. 64", [32, 65], INCONCLUSIVE),
+        ("<= 0.1", [0.2, 0.3], REFUTED),
+        (">= 1000", [999.9], REFUTED),
+    ],
+)
+@pytest.mark.parametrize("level", Level)
+def test_a_value_lies_within_its_bound_in_every_boot_or_in_none(
+    value: str, values: list[float], expected: Verdict, level: Level
+) -> None:
+    found = judged(question(value=value, level=level), Evidence((tuple(values),)))
+    assert found.verdict is expected
+    assert found.measured == (sum(values) / len(values),)
+    assert found.change is None
+
+
+@pytest.mark.parametrize(
+    ("level", "before", "after", "which"),
+    [
+        (Level.COST, (0.0,), (5.0,), "first"),
+        (Level.MECHANISM, (0.0, 1.0), (5.0, 5.0), "first"),
+        (Level.WALL, (0.0,) * 8, (5.0,) * 8, "first"),
+        (Level.WALL, (5.0,) * 8, (5.0,) * 7 + (0.0,), "second"),
+    ],
+)
+def test_there_is_no_change_from_zero(
+    level: Level, before: tuple[float, ...], after: tuple[float, ...], which: str
+) -> None:
+    found = judged(question(change="<= -10%", level=level), Evidence((before, after)))
+    assert found.verdict is INCONCLUSIVE
+    assert found.reason.startswith(f"the {which} arm's value is 0")
+    assert found.measured == (sum(before) / len(before), sum(after) / len(after))
+
+
+@pytest.mark.parametrize(
+    ("change", "ratios", "expected"),
+    [
+        (">= +20%", [1.25, 1.3, 1.4, 1.35, 1.28, 1.33], HOLDS),
+        (">= +20%", [1.0, 1.01, 0.99, 1.1, 1.05, 1.02], REFUTED),
+        (">= +20%", [1.0, 1.3, 1.1, 1.4, 1.2, 1.25], INCONCLUSIVE),
+        ("<= -10%", [0.8, 0.82, 0.85, 0.79, 0.88, 0.81], HOLDS),
+        ("<= -10%", [0.95, 1.0, 1.1, 0.99, 0.97, 0.98], REFUTED),
+        ("-5% .. +5%", [1.01, 0.99, 1.02, 0.98, 1.0, 1.03], HOLDS),
+        ("-5% .. +5%", [1.1, 1.2, 1.15, 1.18, 1.12, 1.11], REFUTED),
+        ("-5% .. +5%", [0.8, 0.81, 0.85, 0.9, 0.87, 0.83], REFUTED),
+        ("-5% .. +5%", [1.01, 1.1, 0.9, 1.0, 1.06, 0.99], INCONCLUSIVE),
+    ],
+)
+def test_rounds_decide_when_the_whole_interval_does(
+    change: str, ratios: list[float], expected: Verdict
+) -> None:
+    found = timed(change, ratios)
+    assert found.verdict is expected
+    assert found.change == pytest.approx(math.exp(np.mean(np.log(ratios))) - 1)
+    assert found.p is not None
+    assert (found.p <= ALPHA) == (expected is not INCONCLUSIVE)
+    assert found.interval
+    assert found.detectable
+
+
+def test_a_stricter_level_needs_more_rounds() -> None:
+    ratios = [1.25, 1.3, 1.4, 1.35, 1.28, 1.33]
+    assert timed(">= +20%", ratios, alpha=0.01).verdict is INCONCLUSIVE
+    assert timed(">= +20%", ratios * 2, alpha=0.01).verdict is HOLDS
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_rounds_too_few_for_any_interval_say_so(count: int) -> None:
+    found = timed(">= +20%", [1.5] * count)
+    assert found.verdict is INCONCLUSIVE
+    assert "too few for an interval at the level 95 %" in found.reason
+
+
+def test_rounds_that_do_not_decide_say_what_they_would_have_shown() -> None:
+    assert "would show a change of" in timed(">= +20%", [1.0, 1.3, 1.1, 1.4, 1.2, 1.25]).reason
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([1, 5, 20]),
+    st.booleans(),
+    st.lists(st.tuples(st.floats(99, 101), st.floats(1.01, 2)), min_size=6, max_size=8),
+    st.booleans(),
+)
+def test_what_holds_is_refuted_with_the_arms_turned_round(
+    percent: int, more: bool, values: list[tuple[float, float]], chance: bool
+) -> None:
+    bound = 1 + percent / 100 if more else 1 - percent / 100
+    before = tuple(value for value, _ in values)
+    after = tuple(v * bound * (ratio if more else 1 / ratio) for v, ratio in values)
+    asked = question(
+        change=f">= +{percent}%" if more else f"<= -{percent}%",
+        level=Level.WALL if chance else Level.COST,
+    )
+    found = judged(asked, Evidence((before, after)))
+    assume(found.verdict is HOLDS)
+    assert judged(asked, Evidence((after, before))).verdict is REFUTED
+
+
+def many(ratios: Sequence[Sequence[float]], change: str = ">= +20%") -> list[Verdict]:
+    """The verdicts on expectations that are judged together."""
+    asked = [(question(change=change), rounds(own)) for own in ratios]
+    return [found.verdict for found in verdict.judge(asked, [ARMS] * len(asked), ALPHA)]
+
+
+def test_one_expectation_among_many_needs_more_than_the_level() -> None:
+    good, idle = [1.4] * 6, [1.0, 1.4, 1.0, 1.4, 1.2, 1.2]
+    assert many([good]) == [HOLDS]
+    assert many([good, *[idle] * 9]) == [INCONCLUSIVE] * 10
+    assert many([good] * 10) == [HOLDS] * 10
+    assert many([[1.4] * 12, *[idle] * 9]) == [HOLDS] + [INCONCLUSIVE] * 9
+
+
+def test_what_is_not_timed_does_not_count_among_the_many() -> None:
+    others = [
+        (question(change=">= +20%", left_out="x"), Evidence()),
+        (question(change=">= +20%", level=Level.COST), Evidence(((1.0,), (1.0,)))),
+        (question(change=">= +20%"), Evidence(failure=Failure("before", "hang", "x"))),
+        (question(value=">= 1"), Evidence(((1.0,),))),
+    ]
+    asked = [(question(change=">= +20%"), rounds([1.4] * 6)), *others * 9]
+    found = verdict.judge(asked, [ARMS] * len(asked), ALPHA)
+    assert found[0].verdict is HOLDS
+    assert found[0].p == 1 / 64
+
+
+@pytest.mark.parametrize(("change", "wrong"), [(">= +20%", HOLDS), ("<= +20%", REFUTED)])
+def test_among_many_changes_at_the_bound_hardly_one_is_called(change: str, wrong: Verdict) -> None:
+    random = np.random.default_rng(1)
+    families, size, called = 40, 20, 0
+    for _ in range(families):
+        ratios = 1.2 * np.exp(0.02 * random.standard_normal((size, 8)))
+        called += wrong in many(ratios.tolist(), change)
+    # All are at the bound, so the false-discovery rate is the rate of families with a call.
+    assert called <= families * ALPHA + 3 * math.sqrt(families * ALPHA * (1 - ALPHA))
+
+
+@pytest.mark.parametrize("outcome", ["panic", "hang", "failed"])
+@pytest.mark.parametrize("level", Level)
+def test_a_patched_kernel_that_breaks_is_refuted(outcome: str, level: Level) -> None:
+    failure = Failure("after", outcome, "BUG: x")
+    found = judged(question(change="<= 0%", level=level), Evidence(((1.0,), ()), 0, failure))
+    assert found.verdict is REFUTED
+    assert "arm after" in found.reason
+    assert "BUG: x" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("arm", "outcome", "arms"),
+    [
+        ("before", "panic", ARMS),
+        ("raw", "hang", ARMS),
+        ("before", "failed", ARMS),
+        ("after", "died", ARMS),
+        ("after", "mismatch", ARMS),
+        ("after", "garbled", ARMS),
+        ("after", "panic", TURNED),
+    ],
+)
+def test_any_other_failure_is_the_labs(arm: str, outcome: str, arms: Mapping[str, Arm]) -> None:
+    evidence = Evidence(failure=Failure(arm, outcome, "something"))
+    found = judged(question(change="<= 0%"), evidence, arms)
+    assert found.verdict is ERROR
+    assert found.reason == f"arm {arm} failed: something"
+
+
+def test_with_the_arms_turned_round_the_patched_kernel_is_the_first() -> None:
+    evidence = Evidence(failure=Failure("before", "panic", "x"))
+    assert judged(question(change="<= 0%"), evidence, TURNED).verdict is REFUTED
+
+
+def test_a_failure_outweighs_the_rounds_that_were_complete() -> None:
+    good = rounds([1.4] * 8)
+    broken = Evidence(good.values, 0, Failure("after", "panic", "x"))
+    assert judged(question(change=">= +20%"), broken).verdict is REFUTED
+
+
+def test_the_same_kernel_under_two_names_changes_nothing() -> None:
+    found = judged(question(change="<= 0%"), Evidence(same=True))
+    assert (found.verdict, found.change) == (REFUTED, 0)
+    assert "same kernel" in found.reason
+    assert judged(question(value="== 1"), Evidence(((1.0,),), same=True)).verdict is HOLDS
+    assert judged(question(change="-1% .. +1%"), Evidence(same=True)).verdict is HOLDS
+
+
+@pytest.mark.parametrize(
+    ("metric", "after", "expected"),
+    [
+        ("iops", 89, HOLDS),
+        ("iops", 99, INCONCLUSIVE),
+        ("iops", 101, INCONCLUSIVE),
+        ("iops", 111, REFUTED),
+        ("kernel_insns_per_io", 99, HOLDS),
+        ("kernel_insns_per_io", 99.7, INCONCLUSIVE),
+    ],
+)
+def test_one_draw_needs_a_distance_to_its_bound(
+    metric: str, after: float, expected: Verdict
+) -> None:
+    asked = question(change="<= 0%", level=Level.COST, metric=metric)
+    found = judged(asked, Evidence(((100.0,), (after,))))
+    assert found.verdict is expected
+    noise = "10 %" if metric == "iops" else "0.5 %"
+    if expected is INCONCLUSIVE:
+        assert f"nearer to the bound than {noise}, by which draws differ" in found.reason
+    # With three draws of each arm these speak for themselves.
+    three = Evidence(((100.0,) * 3, (after,) * 3))
+    assert judged(asked, three).verdict is (HOLDS if after < 100 else REFUTED)
+
+
+@pytest.mark.parametrize("values", [(), ((), ())])
+def test_without_an_undisturbed_round_nothing_is_decided(
+    values: tuple[tuple[float, ...], ...],
+) -> None:
+    found = judged(question(change=">= +20%"), Evidence(values, 4))
+    assert found.verdict is INCONCLUSIVE
+    assert "4 rejected" in found.reason
+    assert found.measured == ()
+
+
+def test_what_the_profile_leaves_out_is_left_out() -> None:
+    asked = question(change=">= +20%", left_out="the profile leaves out clients=512")
+    found = judged(asked, Evidence())
+    assert (found.verdict, found.reason) == (LEFT_OUT, "the profile leaves out clients=512")
+
+
+def test_without_its_engine_an_expectation_is_inconclusive() -> None:
+    lacking = "needs the engine kvm; on this host: there is no /dev/kvm"
+    found = judged(question(change=">= +20%", lacking=lacking), Evidence())
+    assert (found.verdict, found.reason) == (INCONCLUSIVE, lacking)
+
+
+@pytest.mark.parametrize("ratio", [1.4, 1.0])
+def test_a_host_with_too_few_cpus_decides_nothing_but_shows_what_it_measured(ratio: float) -> None:
+    found = judged(question(change=">= +20%", lacking=LACKING), rounds([ratio] * 8))
+    assert (found.verdict, found.reason) == (INCONCLUSIVE, LACKING)
+    assert found.change == pytest.approx(ratio - 1)
+
+
+def test_too_few_cpus_do_not_hide_that_the_lab_failed() -> None:
+    evidence = Evidence(failure=Failure("before", "panic", "x"))
+    assert judged(question(change=">= +20%", lacking=LACKING), evidence).verdict is ERROR
+
+
+def finding(result: Verdict, claim: str = "claim") -> Finding:
+    return Finding(question(value="== 1", claim=claim), Evidence(), result, "r")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([], LEFT_OUT),
+        ([LEFT_OUT, LEFT_OUT], LEFT_OUT),
+        ([HOLDS, LEFT_OUT], HOLDS),
+        ([HOLDS, HOLDS], HOLDS),
+        ([HOLDS, INCONCLUSIVE], INCONCLUSIVE),
+        ([HOLDS, INCONCLUSIVE, REFUTED], REFUTED),
+        ([REFUTED, LEFT_OUT], REFUTED),
+        ([REFUTED, ERROR, HOLDS], ERROR),
+    ],
+)
+def test_the_worst_expectation_is_the_claims_verdict(
+    verdicts: list[Verdict], expected: Verdict
+) -> None:
+    for order in (verdicts, verdicts[::-1]):
+        assert verdict.of_claim([finding(one) for one in order]) is expected
+
+
+def test_a_series_is_judged_by_all_its_claims() -> None:
+    claim = Claim(
+        published="p",
+        topology="nullb",
+        scheduler="bfq",
+        workload="randread_burst",
+        expect=(Expectation(metric="iops", value="== 1", because="b"),),
+    )
+    series = Series(title="t", origin="o", claims={"a": claim, "b": claim})
+    found = (finding(HOLDS, "b"), finding(REFUTED, "a"), finding(HOLDS, "a"))
+    own = Judged("own", series, found)
+    assert own.verdict() is REFUTED
+    assert {title: [f.verdict for f in own_found] for title, own_found in own.claims().items()} == {
+        "b": [HOLDS],
+        "a": [REFUTED, HOLDS],
+    }
+    assert Judged("own", series, found[:1]).verdict() is HOLDS
+    assert Judged("own", series, (), "does not build").verdict() is ERROR
+
+
+def test_findings_keep_the_order_of_the_questions() -> None:
+    asked = [
+        (question(change=">= +20%"), rounds([1.4] * 8)),
+        (question(value="== 1"), Evidence(((1.0,),))),
+        (question(change=">= +20%"), rounds([1.0] * 8)),
+    ]
+    found = verdict.judge(asked, [ARMS] * 3, ALPHA)
+    assert [f.question for f in found] == [own for own, _ in asked]
+    assert [f.verdict for f in found] == [HOLDS, HOLDS, REFUTED]

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What was measured is found again, whoever measures beside."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from lab.base import cache
+from lab.inputs.terms import Engine
+from lab.measure.boot_store import Provenance, Store
+from lab.measure.cell import Cell
+from lab.measure.sampling import Sample
+
+CELL = Cell("raid64", "bfq", "dbench_xfs", (("clients", 4),), Engine.TCG)
+ORIGIN = Provenance("key", "kernel", "QEMU 10.0.2", "host")
+FACTS = {"hw_queues": "64", "queue/scheduler": "none [bfq]"}
+
+
+def sample(value: float = 1.5) -> Sample:
+    return Sample({"iops": value, "ios": 10.0}, {"iops": "IOPS", "ios": "I/Os"}, FACTS, {})
+
+
+def add(store: Store, value: float = 1.5, key: str = "key", ago: float = 0.0) -> str:
+    """Write down a boot that began some seconds ago."""
+    identity = store.new_boot()
+    origin = Provenance(key, "kernel", "QEMU 10.0.2", "host")
+    store.add(identity, CELL, origin, time.time() - ago, sample(value))
+    return identity
+
+
+def add_many(folder: Path, worker: int, count: int) -> None:
+    """What each of several writers does, in processes and threads alike."""
+    store = Store(folder)
+    for number in range(count):
+        add(store, worker * count + number)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store."""
+    return Store(tmp_path / "kept")
+
+
+def test_a_boot_comes_back_as_it_was_written(store: Store) -> None:
+    identity = add(store, 57563.25, ago=20)
+    (found,) = Store(store.folder).finished("key")
+    assert (found.id, found.outcome, found.reason) == (identity, "ok", "")
+    assert found.values == {"iops": 57563.25, "ios": 10.0}
+    assert found.facts == FACTS
+    assert found.seconds == pytest.approx(20, abs=1)
+
+
+def test_another_key_is_another_measurement(store: Store) -> None:
+    add(store, 1, key="one")
+    add(store, 2, key="two")
+    assert [boot.values["iops"] for boot in store.finished("two")] == [2]
+    assert store.finished("three") == []
+
+
+def test_the_oldest_boot_comes_first(store: Store) -> None:
+    for value, ago in ((2.0, 20.0), (3.0, 10.0), (1.0, 30.0)):
+        add(store, value, ago=ago)
+    assert [boot.values["iops"] for boot in store.finished("key")] == [1, 2, 3]
+
+
+def test_a_failed_boot_is_kept_but_is_no_result(store: Store) -> None:
+    identity = store.new_boot()
+    store.boot_folder(identity).mkdir(parents=True)
+    store.add(identity, CELL, ORIGIN, time.time() - 500, None, outcome="panic", reason="BUG: x")
+    assert store.finished("key") == []
+    assert store.usual_seconds() is None
+    store.forget_unfinished()
+    assert store.boot_folder(identity).exists()
+
+
+def test_a_failed_boot_does_not_hide_a_good_one(store: Store) -> None:
+    good = add(store)
+    store.add(store.new_boot(), CELL, ORIGIN, time.time(), None, outcome="hang", reason="late")
+    assert [boot.id for boot in store.finished("key")] == [good]
+
+
+def test_only_boots_that_were_cut_off_are_forgotten(store: Store) -> None:
+    kept, cut = add(store), store.new_boot()
+    for identity in (kept, cut):
+        store.boot_folder(identity).mkdir(parents=True)
+        (store.boot_folder(identity) / "console.log").write_text("x")
+    (store.folder / "last-table.txt").write_text("x")
+    store.forget_unfinished()
+    assert not store.boot_folder(cut).exists()
+    assert (store.boot_folder(kept) / "console.log").exists()
+    assert (store.folder / "last-table.txt").exists()
+    assert [boot.id for boot in store.finished("key")] == [kept]
+
+
+def test_a_boot_without_all_units_leaves_no_half_row(store: Store) -> None:
+    with pytest.raises(KeyError):
+        store.add("x", CELL, ORIGIN, time.time(), Sample({"iops": 1.0}, {}, FACTS, {}))
+    assert store.finished("key") == []
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_writers_beside_each_other_lose_nothing(store: Store, kind: str) -> None:
+    count = 15
+    pool = (
+        ThreadPoolExecutor(2)
+        if kind == "threads"
+        else ProcessPoolExecutor(2, multiprocessing.get_context("fork"))
+    )
+    with pool:
+        for job in [pool.submit(add_many, store.folder, worker, count) for worker in range(2)]:
+            job.result()
+    values = [boot.values["iops"] for boot in store.finished("key")]
+    assert sorted(values) == list(range(2 * count))
+
+
+def test_the_usual_time_is_the_mean_of_recent_boots(store: Store) -> None:
+    assert store.usual_seconds() is None
+    for ago in (10.0, 30.0):
+        add(store, ago=ago)
+    assert store.usual_seconds() == pytest.approx(20, abs=1)
+    for _ in range(40):
+        add(store, ago=4)
+    assert store.usual_seconds() == pytest.approx(4, abs=1)
+
+
+def test_ids_differ_and_sort_by_time(store: Store) -> None:
+    ids = [store.new_boot() for _ in range(50)]
+    assert len(set(ids)) == 50
+    assert [name[:15] for name in ids] == sorted(name[:15] for name in ids)
+
+
+def test_results_lie_where_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "elsewhere"))
+    assert Store().folder == tmp_path / "elsewhere"
+    assert (tmp_path / "elsewhere/lab.sqlite").exists()
+
+
+def add_to_round(store: Store, turn: str, key: str, outcome: str = "ok") -> str:
+    """Write down a boot of a round."""
+    identity = store.new_boot()
+    origin = Provenance(key, "kernel", "QEMU 10.0.2", "host", turn)
+    done = sample() if outcome == "ok" else None
+    store.add(identity, CELL, origin, time.time(), done, outcome=outcome)
+    return identity
+
+
+def test_boots_are_found_by_their_round_oldest_first(store: Store) -> None:
+    ids = [add_to_round(store, turn, "A") for turn in ("9", "1", "5")]
+    add_to_round(store, "9", "B")
+    add_to_round(store, "7", "A", outcome="panic")
+    found = store.in_rounds("A")
+    assert [(turn, boot.id) for turn, boot in found.items()] == list(
+        zip(("9", "1", "5"), ids, strict=True)
+    )
+    assert store.in_rounds("B").keys() == {"9"}
+
+
+def test_a_rejected_round_is_taken_out_of_all_arms_but_kept_on_record(store: Store) -> None:
+    for turn in ("1", "2"):
+        for key in ("A", "B"):
+            add_to_round(store, turn, key)
+    store.reject("1", "steal 2.0 %")
+    assert store.in_rounds("A").keys() == store.in_rounds("B").keys() == {"2"}
+    with sqlite3.connect(store.folder / "lab.sqlite") as connection:
+        rows = connection.execute("SELECT turn, outcome, reason FROM boots").fetchall()
+    assert rows == [("1", "disturbed", "steal 2.0 %")] * 2 + [("2", "ok", "")] * 2
+
+
+def test_rejecting_a_round_leaves_boots_without_a_round_alone(store: Store) -> None:
+    kept = add(store)
+    add_to_round(store, "1", "key")
+    store.reject("1", "noise")
+    assert [boot.id for boot in store.finished("key")] == [kept]
+
+
+def test_rejected_rounds_are_counted_once_and_only_those_of_the_arms(store: Store) -> None:
+    for turn, key in (("1", "A"), ("1", "B"), ("2", "A"), ("3", "C"), ("4", "A")):
+        add_to_round(store, turn, key)
+    assert store.rejected(["A", "B"]) == 0
+    for turn in ("1", "2", "3"):
+        store.reject(turn, "noise")
+    assert store.rejected(["A", "B"]) == 2
+    assert store.rejected(["B"]) == 1
+    assert store.rejected(["D"]) == 0
+
+
+def test_results_from_before_there_were_rounds_are_kept_and_usable(store: Store) -> None:
+    old = add(store, 7.5)
+    database = store.folder / "lab.sqlite"
+    with sqlite3.connect(database) as connection:
+        connection.execute("ALTER TABLE boots DROP COLUMN turn")
+    again = Store(store.folder)
+    assert [(boot.id, boot.values["iops"]) for boot in again.finished("key")] == [(old, 7.5)]
+    add_to_round(again, "1", "key")
+    assert again.in_rounds("key").keys() == {"", "1"}
+    assert len(Store(store.folder).finished("key")) == 2
+
+
+def booted(store: Store, **files: bytes) -> Path:
+    """The folder of a boot that left these files and was written down."""
+    identity = store.new_boot()
+    folder = store.boot_folder(identity)
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    store.add(identity, CELL, ORIGIN, time.time(), sample())
+    return folder
+
+
+def kept(store: Store) -> set[bytes]:
+    return {path.read_bytes() for path in (store.folder / "objects").glob("*/*")}
+
+
+def test_equal_files_of_boots_are_one_file_named_by_its_content(store: Store) -> None:
+    one, other = (booted(store, insns=b"same", log=bytes([n]), empty=b"") for n in (1, 2))
+    assert (one / "insns").samefile(other / "insns")
+    assert not (one / "empty").samefile(other / "empty")
+    assert [(boot / "log").read_bytes() for boot in (one, other)] == [b"\1", b"\2"]
+    assert sorted(path.name for path in other.iterdir()) == ["empty", "insns", "log"]
+    for path in (store.folder / "objects").glob("*/*"):
+        assert path.name == cache.file_hash(path)
+
+
+def test_files_go_with_the_last_boot_that_has_them(store: Store) -> None:
+    one, other = (booted(store, insns=b"same", log=bytes([n])) for n in (1, 2))
+    cache.remove(one)
+    store.sweep()
+    assert kept(store) == {b"same", b"\2"}
+    cache.remove(other)
+    store.sweep()
+    assert kept(store) == set()
+
+
+def test_files_stay_where_there_are_no_hard_links(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    assert (booted(store, insns=b"same") / "insns").read_bytes() == b"same"
+    assert kept(store) == set()

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cost per I/O out of counted phases, and the difference between two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.base.errors import LabError
+from lab.measure import cost, determinism, insn_counts
+from lab.measure.cost import Cost
+from lab.measure.insn_counts import Phase, Symbols
+
+NAMES = Symbols((0x100, 0x200, 0x300), ("submit", "complete", "idle"))
+OUTPUT = """\
+phase 0 500
+100 40
+1f8 2
+200 7
+phase 1 900
+100 80
+end
+"""
+
+costs = st.builds(
+    Cost,
+    st.floats(0, 1e6),
+    st.dictionaries(st.sampled_from([f"f{i}" for i in range(9)]), st.floats(0.01, 1e6)),
+)
+
+
+def test_phases_are_read_with_user_space_apart() -> None:
+    first, second = insn_counts.phases(OUTPUT)
+    assert (first.user, first.kernel_total) == (500, 49)
+    assert insn_counts.by_function(first, NAMES) == {"submit": 42, "complete": 7}
+    assert second.kernel == {0x100: 80}
+
+
+@pytest.mark.parametrize("text", ["", "phase 0 1\n", OUTPUT.removesuffix("end\n")])
+def test_counts_that_were_cut_off_are_refused(text: str) -> None:
+    with pytest.raises(LabError, match="incomplete"):
+        insn_counts.phases(text)
+
+
+def test_the_slope_leaves_what_both_runs_share_out() -> None:
+    few = Phase(1000 + 10 * 3, {0x100: 70 + 10 * 5, 0x300: 99})
+    many = Phase(1000 + 50 * 3, {0x100: 70 + 50 * 5, 0x200: 40, 0x300: 99})
+    found = cost.slope(few, many, 40, NAMES)
+    assert found == Cost(3.0, {"submit": 5.0, "complete": 1.0})
+    assert found.kernel_total == 6.0
+
+
+def test_an_address_belongs_to_the_function_that_begins_before_it() -> None:
+    assert [NAMES.name(a) for a in (0xFF, 0x100, 0x1FF, 0x200, 0x9999)] == [
+        "?",
+        "submit",
+        "submit",
+        "complete",
+        "idle",
+    ]
+    assert NAMES.address("complete") == 0x200
+    with pytest.raises(LabError, match="no function nowhere"):
+        NAMES.address("nowhere")
+
+
+def test_symbols_are_the_functions_of_a_system_map(tmp_path: Path) -> None:
+    text = "0000 A start\nff10 T submit\nff10 t alias\nff90 D data\nff20 w weak\n"
+    (tmp_path / "System.map").write_text(text)
+    found = insn_counts.symbols(tmp_path / "System.map")
+    assert (found.addresses, found.names) == ((0xFF10, 0xFF20), ("submit", "weak"))
+
+
+@given(costs, costs)
+def test_changes_sum_to_the_difference_of_the_totals(before: Cost, after: Cost) -> None:
+    found = cost.changes(before, after)
+    total = sum(change.difference for change in found)
+    assert total == pytest.approx(after.kernel_total - before.kernel_total, abs=1e-3)
+    sizes = [abs(change.difference) for change in found]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+@given(costs)
+def test_a_cost_survives_its_file_to_the_last_bit(found: Cost) -> None:
+    assert cost.from_text(cost.to_text(found)) == found
+    assert cost.changes(found, cost.from_text(cost.to_text(found))) == []
+
+
+def test_of_a_run_only_what_lies_between_its_jobs_marks_is_taken() -> None:
+    # Boot; then for each run of two jobs: start, three inside, end; and what lies between runs.
+    start, end, between = Phase(1, {0x300: 10**3}), Phase(1, {0x300: 10**6}), Phase(5, {})
+    inside = [Phase(10, {0x100: run}) for run in (1, 2, 3)]
+    phases = [Phase(9, {}), start, *inside, end, between, start, *inside, end, between]
+    for run in (0, 1):
+        assert insn_counts.run_phase(phases, run, jobs=2) == Phase(30, {0x100: 6})
+    with pytest.raises(LabError, match="too few for 3 runs"):
+        insn_counts.run_phase(phases, 2, jobs=2)
+
+
+def test_boots_are_compared_up_to_the_last_mark(tmp_path: Path) -> None:
+    for name, last in (("one", "7"), ("other", "8")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "console.log").write_text("[ 0.1] up\n")
+        (tmp_path / name / "insns").write_text(f"phase 0 1\n100 5\nphase 1 2\n100 {last}\nend\n")
+    one, other = tmp_path / "one", tmp_path / "other"
+    assert determinism.first_difference(one, other) == ""
+    assert determinism.digest(one) == determinism.digest(other)
+    (other / "insns").write_text("phase 0 1\n100 6\nphase 1 2\nend\n")
+    assert determinism.first_difference(one, other) == "insns, line 2: '100 5' against '100 6'"
+    assert determinism.digest(one) != determinism.digest(other)
+
+
+@pytest.mark.parametrize("shift", [3.0, 5.0])
+def test_functions_count_that_draws_tell_apart(shift: float) -> None:
+    """Three draws of chance beyond three others are chance still, in one of ten cases."""
+    before = [Cost(0, {"submit": 166.0, "rb_insert": value}) for value in (16.0, 20.0, 18.0)]
+    after = [Cost(0, {"submit": 186.0, "rb_insert": v + shift}) for v in (16.0, 20.0, 18.0)]
+    assert cost.apart(before, after) == [cost.Change("submit", 166.0, 186.0)]
+    assert cost.apart(after, before) == [cost.Change("submit", 186.0, 166.0)]
+    assert cost.apart(before, before) == []
+
+
+def test_a_function_that_is_new_in_all_draws_is_told() -> None:
+    before, after = [Cost(0, {})] * 3, [Cost(0, {"account": value}) for value in (4.0, 5.0, 6.0)]
+    assert cost.apart(before, after) == [cost.Change("account", 0.0, 5.0)]
+
+
+@given(st.lists(costs, min_size=1, max_size=4), st.lists(costs, min_size=1, max_size=4))
+def test_what_is_apart_is_apart_the_other_way_round(before: list[Cost], after: list[Cost]) -> None:
+    there, back = cost.apart(before, after), cost.apart(after, before)
+    assert {(c.function, c.before, c.after) for c in there} == {
+        (c.function, c.after, c.before) for c in back
+    }

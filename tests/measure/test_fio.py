@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""fio's numbers, checked against a recorded run."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.base.errors import GuestError
+from lab.measure import fio
+
+RECORDED = (Path(__file__).parents[1] / "data/fio-randwrite-group.json").read_text()
+DOCUMENT: dict[str, Any] = json.loads(RECORDED)
+
+
+def changed(**changes: Any) -> str:
+    """The recorded output with other values in its job."""
+    document = copy.deepcopy(DOCUMENT)
+    document["jobs"][0].update(changes)
+    return json.dumps(document)
+
+
+def halved(side: dict[str, Any], ratio: int) -> dict[str, Any]:
+    parts = {name: side[name] // ratio for name in ("total_ios", "bw_bytes")}
+    return {**side, **parts, "iops": side["iops"] / ratio}
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [
+        ("iops", 57563.255966),
+        ("bw_mib", 236463325 / 1024 / 1024),
+        ("ios", 176086),
+        ("runtime_s", 3.059),
+        ("lat_mean_ms", 6.735808485306),
+        ("lat_max_ms", 137.552399),
+        ("lat_p50_ms", 0.585728),
+        ("lat_p90_ms", 29.753344),
+        ("lat_p99_ms", 61.603840),
+        ("lat_p999_ms", 85.458944),
+    ],
+)
+def test_a_recorded_run_gives_the_numbers_in_its_file(metric: str, value: float) -> None:
+    assert fio.metrics(RECORDED)[metric] == pytest.approx(value, rel=1e-9)
+
+
+def test_cpu_and_context_switches_are_those_of_the_job() -> None:
+    job = DOCUMENT["jobs"][0]
+    found = fio.metrics(RECORDED)
+    assert (found["usr_cpu"], found["sys_cpu"]) == (job["usr_cpu"], job["sys_cpu"])
+    assert found["ctx"] == job["ctx"]
+    assert found["ctx_per_io"] == pytest.approx(job["ctx"] / 176086)
+
+
+def test_numbers_agree_with_each_other() -> None:
+    found = fio.metrics(RECORDED)
+    assert found["ios"] / found["runtime_s"] == pytest.approx(found["iops"], rel=1e-3)
+    assert found["bw_mib"] * 256 == pytest.approx(found["iops"], rel=5e-3)  # 4 KiB blocks
+
+
+def test_every_number_has_a_unit() -> None:
+    assert fio.metrics(RECORDED).keys() == fio.UNITS.keys()
+
+
+def test_reads_and_writes_are_added_and_the_busier_side_gives_the_latency() -> None:
+    write = DOCUMENT["jobs"][0]["write"]
+    read = halved(write, 2)
+    read["clat_ns"] = {**write["clat_ns"], "mean": 1.0}
+    found = fio.metrics(changed(read=read))
+    assert found["iops"] == pytest.approx(57563.255966 * 1.5)
+    assert found["ios"] == 176086 + 88043
+    assert found["bw_mib"] == pytest.approx((236463325 + 118231662) / 2**20)
+    assert found["lat_mean_ms"] == pytest.approx(6.735808485306)
+
+
+def test_a_side_without_completion_latency_gives_its_total_latency() -> None:
+    write = DOCUMENT["jobs"][0]["write"]
+    total = {"N": 1, "mean": 2e6, "max": 3_000_000}
+    found = fio.metrics(changed(write={**write, "clat_ns": {"N": 0}, "lat_ns": total}))
+    assert [found["lat_mean_ms"], found["lat_max_ms"]] == pytest.approx([2, 3])
+    assert "lat_p99_ms" not in found
+
+
+def test_text_before_the_json_is_skipped() -> None:
+    note = "note: both iodepth >= 1 and synchronous I/O engine are selected\n"
+    assert fio.metrics(note + RECORDED) == fio.metrics(RECORDED)
+
+
+@pytest.mark.parametrize(
+    ("output", "complaint"),
+    [
+        ("", "no job"),
+        ("fio: failed to open /dev/nb", "no job"),
+        ('{"jobs": []}', "no job"),
+        (RECORDED[: len(RECORDED) // 2], "not JSON"),
+        (changed(error=5), "writers failed with error 5"),
+        (changed(write=DOCUMENT["jobs"][0]["read"]), "no I/O"),
+    ],
+)
+def test_output_without_numbers_is_a_failed_guest(output: str, complaint: str) -> None:
+    with pytest.raises(GuestError, match=complaint) as caught:
+        fio.metrics(output)
+    assert caught.value.outcome == "failed"
+
+
+def test_an_error_in_any_job_counts() -> None:
+    document = copy.deepcopy(DOCUMENT)
+    document["jobs"].append({**document["jobs"][0], "jobname": "second", "error": 28})
+    with pytest.raises(GuestError, match="second failed with error 28"):
+        fio.metrics(json.dumps(document))

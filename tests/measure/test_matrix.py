@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which cells a profile and a user's selection come to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab.base import toml
+from lab.base.errors import UsageError
+from lab.inputs import profile, workload
+from lab.inputs.profile import Block, Profile
+from lab.inputs.terms import Engine
+from lab.inputs.workload import Value
+from lab.measure import matrix
+from lab.measure.cell import Cell
+from lab.measure.matrix import SCHEDULERS, Selection
+
+FIO = {"randwrite_uring", "randread_burst", "seqread_streams"}
+TOPOLOGIES = {"nullb_mq", "nvme_mq", "megasas", "raid64"}
+
+
+def quick(selection: Selection | None = None) -> list[Cell]:
+    """The quick profile's cells."""
+    return matrix.cells(profile.get("quick"), selection or Selection(), Engine.TCG)
+
+
+def small(**changes: Any) -> Profile:
+    """A profile with one cell, or another one of these."""
+    block = {"topologies": ("raid64",), "schedulers": ("bfq",), "workloads": ("randread_burst",)}
+    own = {name: (changes.pop(name),) for name in [*block] if name in changes}
+    return Profile(title="small", kernel=("base",), matrix=(Block(**{**block, **own}),), **changes)
+
+
+def parameters(cell: Cell) -> dict[str, Value]:
+    return dict(cell.parameters)
+
+
+def test_the_quick_profile_has_every_scheduler_on_every_topology() -> None:
+    found = {(c.workload, c.topology, c.scheduler) for c in quick() if c.workload in FIO}
+    assert found == {(w, t, s) for w in FIO for t in TOPOLOGIES for s in SCHEDULERS}
+
+
+def test_a_profile_sweeps_dbenchs_clients() -> None:
+    every = matrix.cells(profile.get("standard"), Selection(), Engine.TCG)
+    found = [c for c in every if c.workload == "dbench_xfs"]
+    assert {(c.scheduler, parameters(c)["clients"]) for c in found} == {
+        (scheduler, clients) for scheduler in SCHEDULERS for clients in (1, 2, 4, 8, 16, 32, 64)
+    }
+    assert {c.topology for c in found} == {"raid64"}
+
+
+@pytest.mark.parametrize("name", toml.names(profile.FOLDER))
+def test_no_profile_measures_a_cell_twice(name: str) -> None:
+    found = matrix.cells(profile.get(name), Selection(), Engine.TCG)
+    assert len(found) == len(set(found)) == len({str(cell) for cell in found})
+
+
+def test_overlapping_blocks_give_a_cell_once() -> None:
+    one = small()
+    twice = one.model_copy(update={"matrix": one.matrix * 2})
+    assert matrix.cells(twice, Selection(), Engine.TCG) == matrix.cells(
+        one, Selection(), Engine.TCG
+    )
+
+
+def test_a_profile_shortens_the_workloads() -> None:
+    shortened = profile.get("quick").parameters
+    for cell in quick():
+        if cell.workload in FIO:
+            wanted = shortened[cell.workload]["seconds"]
+            assert parameters(cell)["seconds"] == wanted
+            assert wanted != workload.get(cell.workload).parameters["seconds"]
+
+
+def test_the_engine_is_part_of_a_cell() -> None:
+    (cell,) = matrix.cells(small(), Selection(), Engine.ICOUNT)
+    assert cell.engine is Engine.ICOUNT
+
+
+def test_a_selection_leaves_what_it_names() -> None:
+    found = quick(Selection(("megasas",), ("bfq", "none"), ("randread_burst",)))
+    assert {(c.topology, c.scheduler, c.workload) for c in found} == {
+        ("megasas", scheduler, "randread_burst") for scheduler in ("bfq", "none")
+    }
+
+
+@pytest.mark.parametrize(
+    ("selection", "hint"),
+    [
+        (Selection(schedulers=("bqf",)), "did you mean 'bfq'"),
+        (Selection(schedulers=("deadline",)), "did you mean 'mq-deadline'"),
+        (Selection(topologies=("nvme_qm",)), "did you mean 'nvme_mq'"),
+        (Selection(workloads=("dbench_xsf",)), "did you mean 'dbench_xfs'"),
+    ],
+)
+def test_an_unknown_name_gets_the_nearest_one(selection: Selection, hint: str) -> None:
+    with pytest.raises(UsageError, match=hint):
+        quick(selection)
+
+
+@pytest.mark.parametrize(
+    ("changes", "hint"),
+    [
+        ({"schedulers": "bqf"}, "did you mean 'bfq'"),
+        ({"topologies": "raid46"}, "did you mean 'raid64'"),
+        ({"workloads": "randread_brust"}, "did you mean 'randread_burst'"),
+        ({"parameters": {"randread_brust": {"seconds": 1}}}, "did you mean 'randread_burst'"),
+        ({"parameters": {"randread_burst": {"second": 1}}}, "did you mean 'seconds'"),
+    ],
+)
+def test_a_wrong_name_in_a_profile_is_found_before_anything_runs(
+    changes: dict[str, Any], hint: str
+) -> None:
+    with pytest.raises(UsageError, match=hint):
+        matrix.cells(small(**changes), Selection(), Engine.TCG)
+
+
+def test_a_selection_outside_the_profile_is_refused() -> None:
+    with pytest.raises(UsageError, match="no cell"):
+        quick(Selection(topologies=("nullb_mq",), workloads=("dbench_xfs",)))
+
+
+def test_a_filesystem_needs_a_disk_that_holds_data() -> None:
+    wrong = small(topologies="nullb_mq", workloads="dbench_xfs")
+    with pytest.raises(UsageError, match="dbench_xfs needs a disk that holds data, nullb_mq"):
+        matrix.cells(wrong, Selection(), Engine.TCG)
+
+
+def test_a_setting_with_several_values_makes_several_cells() -> None:
+    swept = Selection(
+        ("megasas",), ("bfq",), ("randread_burst",), (("numjobs", (1, 4)), ("seconds", (1, 2)))
+    )
+    found = quick(swept)
+    assert [(parameters(c)["numjobs"], parameters(c)["seconds"]) for c in found] == [
+        (1, 1),
+        (1, 2),
+        (4, 1),
+        (4, 2),
+    ]
+    assert {parameters(c)["ramp_seconds"] for c in found} == {1}
+
+
+def test_cells_that_differ_are_told_apart_by_their_names() -> None:
+    swept = Selection(("megasas",), ("bfq",), ("randread_burst",), (("numjobs", (1, 4)),))
+    assert len({str(cell) for cell in quick(swept)}) == 2
+
+
+def test_a_setting_overrides_the_profile() -> None:
+    found = quick(Selection(workloads=("dbench_xfs",), parameters=(("clients", (3,)),)))
+    assert {parameters(c)["clients"] for c in found} == {3}
+    assert {c.sweep for c in found} == {"clients=3"}
+
+
+def test_a_setting_touches_only_workloads_that_know_it() -> None:
+    selection = Selection(parameters=(("numjobs", (2,)),))
+    found = quick(selection)
+    assert {parameters(c).get("numjobs") for c in found} == {2, None}
+    matrix.require_used(selection, found)
+
+
+def test_a_setting_that_no_workload_knows_is_reported() -> None:
+    selection = Selection(workloads=("randread_burst",), parameters=(("clients", (2,)),))
+    with pytest.raises(UsageError, match="has the parameter 'clients'"):
+        matrix.require_used(selection, quick(selection))
+
+
+def test_a_cell_names_what_it_is() -> None:
+    found = quick(Selection(schedulers=("bfq",), workloads=("dbench_xfs",)))
+    assert str(found[0]) == "raid64 bfq dbench_xfs clients=8"

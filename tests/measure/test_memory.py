@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Memory is never given out twice, and all who can ever be served are."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lab.base.errors import GuestError
+from lab.measure.memory import Room
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(256, 4096), min_size=1, max_size=12))
+def test_guests_never_have_more_than_there_is_and_all_get_theirs(sizes: list[int]) -> None:
+    room, lock = Room(6), threading.Lock()
+    inside: list[int] = []
+    served: list[int] = []
+
+    def guest(size: int) -> None:
+        with room.taken(size):
+            with lock:
+                inside.append(size)
+                assert room.holds(*inside)
+            with lock:
+                inside.remove(size)
+                served.append(size)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(guest, sizes))
+    assert sorted(served) == sorted(sizes)
+    assert room.holds(5 * 1024 - 256)
+
+
+def test_a_guest_that_fails_gives_its_memory_back() -> None:
+    room = Room(4)
+    for _ in range(3):
+        with pytest.raises(RuntimeError), room.taken(2048):
+            raise RuntimeError
+    with room.taken(2048):
+        pass
+
+
+def test_a_guest_that_never_fits_is_told_so_at_once() -> None:
+    room = Room(4)
+    refused = pytest.raises(GuestError, match=r"needs 3\.0 GiB .* has 3\.0 GiB")
+    with room.taken(2048), refused, room.taken(3 * 1024):
+        raise AssertionError

@@ -1,0 +1,456 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which boots are run, in which order, and which of them count."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from lab.base.errors import GuestError
+from lab.base.progress import Progress
+from lab.build.guest_root import GuestRoot
+from lab.build.kernel import Kernel
+from lab.guest.boot import ATTEMPTS
+from lab.guest.host_noise import LIMITS, PREFIX
+from lab.guest.time_slices import Seat
+from lab.inputs.terms import Engine
+from lab.measure import sampling
+from lab.measure.boot_store import Store
+from lab.measure.cell import Cell
+from lab.measure.host import Facts, Report
+from lab.measure.runner import Bench, Rounds, Runner, Task
+from lab.measure.sampling import Sample
+
+BASE = Kernel("base", "6.12.117", "tree", ("base",), "gcc")
+PATCHED = replace(BASE, id="patched")
+CELL = Cell("nullb", "bfq", "randread_burst", (), Engine.TCG)
+ONE, OTHER = Task(CELL, BASE), Task(replace(CELL, scheduler="none"), BASE)
+# Guests under KVM cannot take turns: each runs to its end, so the order is known.
+A = Task(replace(CELL, engine=Engine.KVM, arm="A"), BASE)
+B = Task(replace(CELL, engine=Engine.KVM, arm="B"), PATCHED)
+C = Task(replace(CELL, engine=Engine.KVM, arm="C"), BASE)
+BY_TURNS = [replace(task, cell=replace(task.cell, engine=Engine.TCG)) for task in (A, B, C)]
+NOISE = {f"{PREFIX}steal": LIMITS["steal"] + 1}
+UNITS = {"iops": "IOPS", f"{PREFIX}steal": "%"}
+
+Answer = Mapping[str, float] | BaseException
+
+
+@dataclass
+class Guests:
+    """Guests that answer as they are told; after the last answer each is well."""
+
+    answers: dict[int, Answer] = field(default_factory=dict)
+    booted: list[Cell] = field(default_factory=list)
+    seats: list[Seat | None] = field(default_factory=list)
+    inside: int = 0
+    together: int = 0
+    on_boot: Callable[[], object] = lambda: None
+
+    @property
+    def arms(self) -> str:
+        return "".join(cell.arm for cell in self.booted)
+
+    def measure(
+        self,
+        cell: Cell,
+        kernel: Kernel,
+        guest: GuestRoot,
+        folder: Path,
+        observe: Callable[[str], None],
+        plugin: Path | None,
+        seat: Seat | None,
+    ) -> Sample:
+        self.seats.append(seat)
+        number = len(self.booted)
+        self.booted.append(cell)
+        self.inside += 1
+        self.together = max(self.together, self.inside)
+        try:
+            self.on_boot()
+            observe("workload")
+        finally:
+            self.inside -= 1
+        answer = self.answers.get(number, {})
+        if isinstance(answer, BaseException):
+            raise answer
+        return Sample({"iops": 100.0 + number, **answer}, UNITS, {}, {})
+
+
+@pytest.fixture
+def guests(monkeypatch: pytest.MonkeyPatch) -> Guests:
+    """What is booted in the place of real guests; a cell's key is all that it is but its arm."""
+    found = Guests()
+
+    def key(cell: Cell, kernel: Kernel, *_: object) -> str:
+        return f"{replace(cell, arm='')} {kernel.id}"
+
+    monkeypatch.setattr(sampling, "measure", found.measure)
+    monkeypatch.setattr(sampling, "key", key)
+    return found
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "results")
+
+
+@pytest.fixture
+def runner(guests: Guests, store: Store, quiet: Progress) -> Runner:
+    return fresh(store, quiet)
+
+
+def fresh(store: Store, progress: Progress, memory_gib: float = 8) -> Runner:
+    """A runner as the lab has it after it was started again."""
+    facts = Facts(
+        2, "cpu", memory_gib, 50, "system", "6.1", "gcc", "QEMU", (10, 0, 2), True, "emulator"
+    )
+    return Runner(Bench(BASE, BASE, GuestRoot("guest"), Report(facts)), store, progress)
+
+
+def iops(found: Rounds) -> dict[str, list[float]]:
+    return {arm: [boot.values["iops"] for boot in boots] for arm, boots in found.boots.items()}
+
+
+def on_record(store: Store) -> list[tuple[str, str]]:
+    """Arm and outcome of every boot that was written down."""
+    with sqlite3.connect(store.folder / "lab.sqlite") as connection:
+        rows = connection.execute("SELECT cell ->> 'arm', outcome FROM boots ORDER BY rowid")
+        return list(rows)
+
+
+def lost() -> GuestError:
+    return GuestError("lost", "QEMU lost an interrupt")
+
+
+def died() -> GuestError:
+    return GuestError("died", "QEMU ended")
+
+
+def hang() -> GuestError:
+    return GuestError("hang", "the guest did not get through phase boot")
+
+
+def panic() -> GuestError:
+    return GuestError("panic", "BUG: x")
+
+
+def test_everything_is_booted_once_then_everything_twice(runner: Runner, guests: Guests) -> None:
+    found = runner.all([ONE, OTHER], 2, sealed=False)
+    assert [cell.scheduler for cell in guests.booted] == ["bfq", "none"] * 2
+    assert [(o.cell, len(o.boots), o.error) for o in found] == [
+        (ONE.cell, 2, None),
+        (OTHER.cell, 2, None),
+    ]
+
+
+def test_only_what_is_missing_is_booted(
+    runner: Runner, guests: Guests, store: Store, quiet: Progress
+) -> None:
+    runner.all([ONE], 2, sealed=False)
+    found = fresh(store, quiet).all([ONE, OTHER], 3, sealed=False)
+    assert [cell.scheduler for cell in guests.booted] == ["bfq"] * 2 + ["bfq", "none"] + [
+        "none"
+    ] * 2
+    assert [len(outcome.boots) for outcome in found] == [3, 3]
+    fresh(store, quiet).all([OTHER, ONE], 3, sealed=False)
+    assert len(guests.booted) == 6
+
+
+def test_nothing_to_do_boots_nothing(runner: Runner, guests: Guests) -> None:
+    assert runner.all([], 3, sealed=False) == []
+    assert guests.booted == []
+
+
+def test_equal_tasks_are_run_once_and_answer_for_each(runner: Runner, guests: Guests) -> None:
+    found = runner.all([A, B, C], 1, sealed=False)
+    assert guests.arms == "AB"
+    assert [outcome.cell.arm for outcome in found] == ["A", "B", "C"]
+    assert found[0].boots == found[2].boots
+
+
+def test_boots_that_measure_host_time_are_never_side_by_side(
+    runner: Runner, guests: Guests
+) -> None:
+    runner.all([A, B, OTHER], 2, sealed=False)
+    assert guests.together == 1
+
+
+def test_sealed_boots_run_side_by_side(
+    runner: Runner, guests: Guests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    both = threading.Barrier(2, timeout=10)
+    guests.on_boot = both.wait
+    assert len(runner.all([A, B], 1, sealed=True)) == 2
+    assert guests.together == 2
+
+
+def test_sealed_boots_that_memory_does_not_hold_wait_for_each_other(
+    guests: Guests, store: Store, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    guests.on_boot = lambda: time.sleep(0.05)
+    tasks = [replace(ONE, kernel=replace(BASE, id=str(number))) for number in range(6)]
+    size = sampling.machine(CELL, BASE, GuestRoot("guest"), store.folder, None).memory_mib
+    found = fresh(store, quiet, 1 + 2.5 * size / 1024).all(tasks, 1, sealed=True)
+    assert all(outcome.boots for outcome in found)
+    assert guests.together == 2
+
+
+def test_a_guest_that_this_host_cannot_hold_fails_alone(
+    guests: Guests, store: Store, quiet: Progress
+) -> None:
+    clients = replace(
+        CELL, topology="raid64", workload="dbench_xfs", parameters=(("clients", 512),)
+    )
+    runner = fresh(store, quiet, 8)
+    large, usual = runner.all([replace(ONE, cell=clients), OTHER], 1, sealed=True)
+    assert large.error
+    assert large.error.outcome == "mismatch"
+    assert "needs 17.0 GiB of memory, and this host has 7.0 GiB" in str(large.error)
+    assert len(usual.boots) == 1
+
+
+def test_guests_of_a_round_that_memory_does_not_hold_take_no_turns(
+    guests: Guests, store: Store, quiet: Progress
+) -> None:
+    fresh(store, quiet, 4).rounds(BY_TURNS[:2], 1)
+    assert guests.seats == [None, None]
+    guests.seats.clear()
+    fresh(store, quiet, 8).rounds(BY_TURNS[:2], 2)
+    assert None not in guests.seats
+
+
+def test_a_guest_that_fails_is_reported_and_the_others_are_measured(
+    runner: Runner, guests: Guests, store: Store
+) -> None:
+    guests.answers[0] = panic()
+    broken, good = runner.all([ONE, OTHER], 1, sealed=False)
+    assert broken.error is guests.answers[0]
+    assert broken.boots == ()
+    assert (len(good.boots), good.error) == (1, None)
+    assert [outcome for _, outcome in on_record(store)] == ["panic", "ok"]
+
+
+def test_a_qemu_that_failed_says_nothing_of_the_guest(runner: Runner, guests: Guests) -> None:
+    guests.answers = {number: (died(), lost())[number % 2] for number in range(ATTEMPTS - 1)}
+    (found,) = runner.all([ONE], 1, sealed=False)
+    assert len(guests.booted) == ATTEMPTS
+    assert (len(found.boots), found.error) == (1, None)
+
+
+@pytest.mark.parametrize("failure", [died, lost])
+def test_a_qemu_that_always_fails_is_an_error(
+    runner: Runner, guests: Guests, failure: Callable[[], GuestError]
+) -> None:
+    guests.answers = {number: failure() for number in range(9)}
+    (found,) = runner.all([ONE], 1, sealed=False)
+    assert len(guests.booted) == ATTEMPTS
+    assert found.error
+    assert found.error.outcome == failure().outcome
+
+
+def test_a_hang_is_the_kernels_when_it_comes_again(runner: Runner, guests: Guests) -> None:
+    guests.answers[0] = hang()
+    (once,) = runner.all([ONE], 1, sealed=False)
+    assert (len(guests.booted), len(once.boots), once.error) == (2, 1, None)
+    guests.answers = {2: hang(), 3: died(), 4: hang()}
+    (again,) = runner.all([OTHER], 1, sealed=False)
+    assert len(guests.booted) == 5
+    assert again.error
+    assert again.error.outcome == "hang"
+
+
+def test_a_sealed_guest_that_hung_would_hang_again(runner: Runner, guests: Guests) -> None:
+    guests.answers[0] = hang()
+    (found,) = runner.all([replace(ONE, cell=replace(CELL, engine=Engine.ICOUNT))], 1, sealed=True)
+    assert len(guests.booted) == 1
+    assert found.error
+
+
+def test_a_hang_in_a_round_is_the_kernels_when_it_comes_again(
+    runner: Runner, guests: Guests
+) -> None:
+    guests.answers[1] = hang()
+    assert runner.rounds([A, B], 1).error is None
+    guests.answers = {5: hang(), 6: hang()}
+    found = runner.rounds([A, B], 3)
+    assert found.error
+    assert found.error.outcome == "hang"
+
+
+@pytest.mark.parametrize("outcome", ["panic", "failed", "mismatch", "garbled"])
+def test_any_other_failure_is_final(runner: Runner, guests: Guests, outcome: str) -> None:
+    guests.answers[0] = GuestError(outcome, "x")
+    runner.all([ONE], 1, sealed=False)
+    assert len(guests.booted) == 1
+
+
+def test_an_interruption_keeps_what_was_finished(
+    runner: Runner, guests: Guests, store: Store, quiet: Progress
+) -> None:
+    guests.answers[2] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        runner.all([ONE, OTHER], 2, sealed=False)
+    kept = [outcome for _, outcome in on_record(store)].count("ok")
+    assert kept >= 2
+    before = len(guests.booted)
+    found = fresh(store, quiet).all([ONE, OTHER], 2, sealed=False)
+    assert [len(outcome.boots) for outcome in found] == [2, 2]
+    assert len(guests.booted) == before + 4 - kept
+
+
+def test_rounds_begin_with_either_arm_in_turn(runner: Runner, guests: Guests) -> None:
+    found = runner.rounds([A, B], 4)
+    assert guests.arms == "ABBAABBA"
+    assert iops(found) == {"A": [100, 103, 104, 107], "B": [101, 102, 105, 106]}
+    assert (found.complete, found.rejected, found.failed_arm, found.error) == (4, 0, "", None)
+
+
+def test_rounds_of_three_arms_are_run_there_and_back(runner: Runner, guests: Guests) -> None:
+    assert runner.rounds([A, B, C], 2).complete == 2
+    assert guests.arms == "ABCCBA"
+
+
+def test_only_missing_rounds_are_run_and_the_order_goes_on(
+    runner: Runner, guests: Guests, store: Store, quiet: Progress
+) -> None:
+    first = runner.rounds([A, B], 1)
+    assert runner.rounds([A, B], 1) == first
+    found = fresh(store, quiet).rounds([A, B], 3)
+    assert guests.arms == "AB" + "BA" + "AB"
+    assert found.complete == 3
+    assert {arm: boots[:1] for arm, boots in found.boots.items()} == first.boots
+
+
+def test_boots_without_company_are_not_used_in_rounds(runner: Runner, guests: Guests) -> None:
+    runner.all([A, B], 1, sealed=False)
+    runner.rounds([A, B], 1)
+    runner.rounds([A, B, OTHER], 1)
+    assert len(guests.booted) == 2 + 2 + 3
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_disturbed_round_is_run_again_and_none_of_it_counts(
+    runner: Runner, guests: Guests, store: Store, place: int
+) -> None:
+    guests.answers[2 + place] = NOISE
+    found = runner.rounds([A, B], 2)
+    assert guests.arms == "AB" + "BA" + "BA"
+    assert (found.complete, found.rejected) == (2, 1)
+    assert iops(found) == {"A": [100, 105], "B": [101, 104]}
+    outcomes = [outcome for _, outcome in on_record(store)]
+    assert outcomes == ["ok"] * 2 + ["disturbed"] * 2 + ["ok"] * 2
+
+
+def test_rounds_at_the_limit_are_not_disturbed(runner: Runner, guests: Guests) -> None:
+    guests.answers[0] = {f"{PREFIX}steal": LIMITS["steal"]}
+    assert runner.rounds([A, B], 1).rejected == 0
+
+
+def test_a_host_that_never_is_quiet_is_given_up(
+    runner: Runner, guests: Guests, store: Store, quiet: Progress
+) -> None:
+    guests.answers = dict.fromkeys(range(2, 1000), NOISE)
+    found = runner.rounds([A, B], 6)
+    assert found.complete == 1
+    assert found.rejected == (len(guests.booted) - 2) / 2
+    assert 1 < found.rejected < 20
+    guests.answers.clear()
+    again = fresh(store, quiet).rounds([A, B], 6)
+    assert (again.complete, again.rejected) == (6, found.rejected)
+
+
+def test_a_host_that_is_quiet_now_and_then_is_not_given_up(runner: Runner, guests: Guests) -> None:
+    noisy = [number for number in range(40) if number % 4 > 2]
+    guests.answers = dict.fromkeys(noisy, NOISE)
+    found = runner.rounds([A, B], 6)
+    assert found.complete == 6
+    assert found.rejected > 4
+
+
+def test_half_a_round_is_not_used_after_an_interruption(
+    runner: Runner, guests: Guests, store: Store, quiet: Progress
+) -> None:
+    guests.answers[3] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        runner.rounds([A, B], 2)
+    found = fresh(store, quiet).rounds([A, B], 2)
+    assert guests.arms == "AB" + "BA" + "BA"
+    assert iops(found) == {"A": [100, 105], "B": [101, 104]}
+    assert found.rejected == 0
+
+
+def test_guests_that_can_be_stopped_take_turns(runner: Runner, guests: Guests) -> None:
+    here = threading.Barrier(3)
+    guests.on_boot = lambda: here.wait(20)
+    assert runner.rounds(BY_TURNS, 2).complete == 2
+    assert guests.together == 3
+    rounds = guests.seats[:3], guests.seats[3:]
+    assert all(len(set(seats)) == 3 and None not in seats for seats in rounds)
+
+
+def test_guests_that_cannot_be_stopped_have_no_seat(runner: Runner, guests: Guests) -> None:
+    runner.rounds([A, B], 1)
+    assert guests.seats == [None, None]
+    assert guests.together == 1
+
+
+@pytest.mark.parametrize(("number", "arm"), [(0, "A"), (1, "B"), (2, "B"), (3, "A")])
+def test_a_failure_ends_the_rounds_and_names_the_arm(
+    runner: Runner, guests: Guests, number: int, arm: str
+) -> None:
+    guests.answers[number] = panic()
+    found = runner.rounds([A, B], 4)
+    assert len(guests.booted) == 2 * (number // 2) + 2
+    assert (found.failed_arm, found.error) == (arm, guests.answers[number])
+    assert found.complete == number // 2
+    assert found.boots.keys() == {"A", "B"}
+
+
+def test_a_qemu_that_died_spoils_its_round_only(
+    runner: Runner, guests: Guests, store: Store
+) -> None:
+    guests.answers[1] = died()
+    found = runner.rounds([A, B], 1)
+    assert guests.arms == "ABAB"
+    assert (found.complete, found.error) == (1, None)
+    assert iops(found) == {"A": [102], "B": [103]}
+
+
+def test_a_qemu_that_always_dies_ends_the_rounds(runner: Runner, guests: Guests) -> None:
+    guests.answers = {number: died() for number in range(1, 99, 2)}
+    found = runner.rounds([A, B], 2)
+    assert len(guests.booted) < 20
+    assert found.failed_arm == "B"
+    assert found.error is not None
+    assert found.error.outcome == "died"
+
+
+def test_what_is_run_is_told(guests: Guests, store: Store) -> None:
+    out = io.StringIO()
+    guests.answers[1] = NOISE
+    fresh(store, Progress(out=out)).rounds([A, B], 1)
+    lines = out.getvalue().splitlines()
+    assert lines[0].startswith(
+        "nullb bfq randread_burst: 1 rounds of A, B: 0 boots are there, 2 to run"
+    )
+    assert "A: nullb bfq randread_burst" in lines[1]
+    assert "100.0 IOPS" in lines[1]
+    assert "steal 1.5 % (limit 0.5 %); once more" in out.getvalue()
+
+
+def test_the_count_of_boots_never_exceeds_what_was_to_be_run(guests: Guests, store: Store) -> None:
+    out = io.StringIO()
+    guests.answers[1] = NOISE
+    fresh(store, Progress(out=out)).rounds([A, B], 2)
+    counts = [line for line in out.getvalue().splitlines() if line.startswith("[")]
+    assert [line.partition("]")[0] for line in counts][-1] == "[4/4"

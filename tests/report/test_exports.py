@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a run looks like elsewhere: commit messages, CI, spreadsheets, another run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import xml.etree.ElementTree as ET
+
+import examples
+import junitparser
+import kcidb_io
+import pytest
+
+from lab.report import arm_table, ci, compare, exports, run_record
+
+RUNS = [
+    examples.paired_run(),
+    examples.swept_run(),
+    examples.matrix_run(4),
+    examples.run(
+        examples.series(error="patch 2 does not apply: a < b & \x1b[31m\x00", verdict="ERROR")
+    ),
+]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_commit_table_fits_a_commit_message(run: run_record.Run) -> None:
+    text = exports.commit(run)
+    assert max(map(len, text.splitlines())) < 75
+    assert text.endswith("\n")
+    assert not any(line != line.rstrip() for line in text.splitlines())
+
+
+def test_a_commit_table_has_a_row_for_each_value_and_a_column_for_each_arm() -> None:
+    lines = exports.commit(examples.swept_run()).splitlines()
+    rows = [line.split() for line in lines if line.startswith("  ")]
+    assert rows[0] == ["clients", "before", "sq", "after"]
+    assert rows[1] == ["1", "40.00", "44.00", "(-10.00%)", "36.00", "(+10.00%)"]
+    assert rows[2] == ["8", "600.00", "360.00", "(+40.00%)*", "361.00", "(+39.83%)*"]
+    assert rows[3] == ["512", "10000.00", "10100.00", "(-1.00%)", "10150.00", "(-1.50%)"]
+
+
+def test_a_commit_table_marks_what_is_more_than_noise() -> None:
+    clear = exports.commit(examples.paired_run())
+    assert "(+39.92%)*" in clear
+    cells = (examples.cell("before", (100.0, 110.0)), examples.cell("after", (111.0, 101.0)))
+    two = examples.finding(((100.0, 110.0), (111.0, 101.0)))
+    noisy = exports.commit(examples.run(examples.series(examples.claim(two)), cells=cells))
+    assert ")*" not in noisy
+    assert "* more than noise" in " ".join(noisy.split())
+
+
+def test_better_is_positive_whatever_the_metric() -> None:
+    (own,) = arm_table.of_series(examples.swept_run(), examples.swept_run().series[0])
+    entry = own.rows["1"]["after"]
+    assert entry.change == pytest.approx(-0.1)
+    assert own.improvement(entry) == pytest.approx(0.1)
+    assert entry.published == pytest.approx(-0.0774)
+    (iops,) = arm_table.of_series(examples.paired_run(), examples.paired_run().series[0])
+    assert (iops.improvement(iops.rows[""]["after"]) or 0) > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [("+40 %", 0.4), ("-7.74 % (x)", -0.0774), ("-91%", -0.91), ("about 40 %", None), ("", None)],
+)
+def test_a_published_change_is_read_where_there_is_one(text: str, change: float | None) -> None:
+    assert arm_table.published_change(text) == (None if change is None else pytest.approx(change))
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_markdown_tables_keep_their_columns(run: run_record.Run) -> None:
+    columns = None
+    for line in exports.markdown(run).splitlines():
+        if not line.startswith("|"):
+            columns = None
+            continue
+        cells = line.replace("\\|", "").count("|")
+        assert columns in (None, cells)
+        columns = cells
+
+
+def test_csv_has_a_row_for_each_number() -> None:
+    run = examples.paired_run()
+    rows = list(csv.DictReader(io.StringIO(exports.csv_text(run))))
+    assert len(rows) == 2 * 6 * 3
+    own = [row for row in rows if row["metric"] == "iops" and row["arm"] == "after"]
+    assert [float(row["value"]) for row in own] == list(examples.AFTER)
+    assert {row["parameters"] for row in rows} == {"numjobs=10"}
+
+
+def test_json_is_the_record() -> None:
+    run = examples.swept_run()
+    assert run_record.Run.model_validate_json(exports.json_text(run)) == run
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_junit_is_read_by_a_strict_parser(run: run_record.Run) -> None:
+    text = ci.junit(run)
+    suites = junitparser.JUnitXml.fromstring(text.encode())
+    for suite in suites:
+        stated = (suite.tests, suite.failures, suite.errors, suite.skipped)
+        suite.update_statistics()  # type: ignore[no-untyped-call]
+        assert (suite.tests, suite.failures, suite.errors, suite.skipped) == stated
+    ET.fromstring(text)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "tag"),
+    [("HOLDS", None), ("REFUTED", "failure"), ("ERROR", "error"), ("INCONCLUSIVE", "skipped")],
+)
+def test_junit_tells_red_from_unknown(verdict: str, tag: str | None) -> None:
+    found = examples.finding(verdict=verdict, reason="because <of> & that")
+    run = examples.run(
+        examples.series(examples.claim(found, verdict=verdict)), cells=examples.paired_run().cells
+    )
+    (case,) = ET.fromstring(ci.junit(run)).iter("testcase")
+    tags = {child.tag: child for child in case if child.tag != "system-out"}
+    assert set(tags) == ({tag} if tag else set())
+    if tag:
+        assert "because <of> & that" in str(tags[tag].get("message"))
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_kcidb_is_valid(run: run_record.Run) -> None:
+    document = json.loads(ci.kcidb(run))
+    kcidb_io.schema.V5_3.validate(document)
+    statuses = {test["path"]: test.get("status") for test in document["tests"]}
+    assert all(path.startswith("blocklab.own.") for path in statuses)
+
+
+def test_equal_runs_compare_equal() -> None:
+    run = examples.swept_run()
+    text = compare.text(run, run)
+    assert "all 2 verdicts are the same" in text
+    assert "12 of 12 exact values are equal" in text or "9 of 9 exact values are equal" in text
+
+
+def test_what_differs_between_runs_is_shown() -> None:
+    one = examples.paired_run()
+    worse = examples.finding((examples.BEFORE, examples.BEFORE), verdict="REFUTED")
+    other = examples.run(
+        examples.series(examples.claim(worse, verdict="REFUTED")), cells=one.cells, id="other"
+    )
+    text = " ".join(compare.text(one, other).split())
+    assert "own.faster HOLDS REFUTED" in text
+    assert "-28.5" in text
+    assert max(map(len, compare.text(one, other).splitlines())) <= 80

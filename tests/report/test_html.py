@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The page and its plots: whole, self-contained, and nobody's text becomes markup."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import examples
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.base.stats import Interval
+from lab.report import html, run_record, svg
+
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+values = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=12)
+
+
+class Tags(HTMLParser):
+    """Fails on a tag that is closed out of order; collects ids, links and text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("href", "src"):
+                self.links.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.text += f" {data}"
+
+
+def page(run: run_record.Run, history: html.History = lambda boot, metric: ()) -> str:
+    results = Path("/results")
+    return html.html(run, results, results / "runs" / run.id / "report.html", history)
+
+
+def read(text: str) -> Tags:
+    tags = Tags()
+    tags.feed(text)
+    assert not tags.open
+    return tags
+
+
+@pytest.mark.parametrize(
+    "run", [examples.paired_run(), examples.swept_run(), examples.matrix_run(8), examples.run()]
+)
+def test_a_page_is_whole_and_needs_nothing_else(run: run_record.Run) -> None:
+    tags = read(page(run))
+    for link in tags.links:
+        assert link.startswith(("#", "../../boots/"))
+        if link.startswith("#"):
+            assert link[1:] in tags.ids
+    assert len(tags.ids) == len(set(tags.ids))
+
+
+def test_published_expected_and_measured_are_there() -> None:
+    tags = read(page(examples.paired_run()))
+    text = " ".join(tags.text.split())
+    for part in (
+        "1 HOLDS of 1 claims",
+        "published +40 %",
+        "expected before → after >= +20%: half of it",
+        "measured 20,667 → 28,917 IOPS, +39.9 % [+35.0, +47.0] · p 0.016 · detectable 5 %",
+        "6 boots an arm",
+        "lab run own",
+        "A CPU, 2 CPUs",
+    ):
+        assert part in text
+    assert "../../boots/boot-after-nullb-5/" in tags.links
+
+
+def test_text_of_a_series_stays_text() -> None:
+    nasty = '<script>alert(1)</script>"&'
+    found = examples.finding(published=nasty, because=nasty, reason=nasty, verdict="INCONCLUSIVE")
+    own = examples.series(examples.claim(found, verdict="INCONCLUSIVE"), error=nasty)
+    text = page(examples.run(own, cells=examples.paired_run().cells, title=nasty))
+    assert "<script>alert" not in text
+    assert read(text).text.count("alert(1)") >= 4
+
+
+def test_a_sweep_is_drawn_beside_what_was_published() -> None:
+    text = page(examples.swept_run())
+    assert "after (published)" in text
+    assert "sq (published)" in text
+    assert "improvement of amean_ms against before, by clients" in text
+
+
+def test_every_boot_of_a_timed_finding_is_a_point() -> None:
+    text = page(examples.paired_run())
+    rounds, strips, _ = re.findall(r'<svg class="plot".*?</svg>', text, re.S)
+    assert rounds.count("<circle") == 6
+    assert strips.count("<circle") == 12
+
+
+def test_history_is_drawn_when_there_are_several_kernels() -> None:
+    known = [(1.0, "aaaaaaaa", 5.0), (2.0, "bbbbbbbb", 7.0)]
+    assert "The same cells before" in page(examples.paired_run(), lambda boot, metric: known)
+    assert "The same cells before" not in page(
+        examples.paired_run(), lambda boot, metric: known[:1]
+    )
+
+
+@pytest.mark.parametrize(("later", "count"), [(100.02, 0), (150.0, 1)])
+def test_change_points_are_marked_in_a_history(later: float, count: int) -> None:
+    known = [(float(n), f"kernel-{n}", 100.0 + n % 2 / 100) for n in range(6)]
+    known += [(10.0 + n, f"later-{n}", later) for n in range(3)]
+    text = page(examples.paired_run(), lambda boot, metric: known)
+    assert f"change points: {count}<" in text
+
+
+def test_many_cells_make_a_page_that_can_be_sent() -> None:
+    small, large = examples.matrix_run(400), examples.matrix_run(4000)
+    sizes = []
+    for run in (small, large):
+        started = time.monotonic()
+        sizes.append(len(page(run)))
+        assert time.monotonic() - started < 60
+    assert sizes[1] < 2_000_000
+    assert sizes[1] < 12 * sizes[0]
+
+
+def svgs(text: str) -> list[ET.Element]:
+    found = [ET.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", text, re.S)]
+    assert found or not text
+    return found
+
+
+def inside(svg: ET.Element) -> None:
+    """Every point lies within the picture."""
+    _, _, width, height = map(float, svg.attrib["viewBox"].split())
+    for circle in svg.iter("circle"):
+        assert 0 <= float(circle.attrib["cx"]) <= width
+        assert 0 <= float(circle.attrib["cy"]) <= height
+    for text in svg.iter("text"):
+        assert 0 <= float(text.attrib["x"]) <= width
+        assert float(text.attrib["y"]) <= height
+
+
+@given(values, values)
+def test_strips_stay_inside(one: list[float], other: list[float]) -> None:
+    for drawing in svgs(svg.strips({"before": one, "after": other}, "ms")):
+        inside(drawing)
+        assert len(list(drawing.iter("circle"))) == len(one) + len(other)
+
+
+@given(
+    st.lists(st.floats(-0.99, 100), min_size=1, max_size=12),
+    st.tuples(st.floats(-0.99, 10), st.floats(-0.99, 10)).map(sorted),
+    st.sampled_from([(0.2, math.inf), (-math.inf, -0.5), (-0.01, 0.01), (0.0, 0.0)]),
+)
+def test_changes_stay_inside(
+    rounds: list[float], ends: list[float], bound: tuple[float, float]
+) -> None:
+    for drawing in svgs(svg.change(rounds, Interval(*ends), Interval(*bound))):
+        inside(drawing)
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(-0.99, 1e6)), min_size=1, max_size=9), st.booleans())
+def test_lines_stay_inside(curve: list[float | None], log: bool) -> None:
+    labels = [str(number) for number in range(len(curve))]
+    drawn = svg.lines(labels, {"after": curve, "after (published)": curve}, "t", log=log)
+    for drawing in svgs(drawn):
+        inside(drawing)
+
+
+@given(values)
+def test_points_are_small_enough_for_a_cell(own: list[float]) -> None:
+    text = svg.points(own, max(own))
+    assert text.count("M") == len(own)
+    assert len(text) < 100 + 16 * len(own)

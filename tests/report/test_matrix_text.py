@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tables that fit a terminal and hide nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.base.errors import GuestError
+from lab.base.text import number
+from lab.inputs import workload
+from lab.inputs.terms import Engine
+from lab.inputs.workload import Value
+from lab.measure.boot_store import Stored
+from lab.measure.cell import Cell
+from lab.measure.cost import Cost
+from lab.measure.matrix import SCHEDULERS
+from lab.measure.runner import Outcome, headline
+from lab.report import matrix_text
+
+FACTS = {
+    "hw_queues": "64",
+    "online_cpus": "0-1",
+    "possible_cpus": "0-63",
+    "queue/rotational": "1",
+    "release": "6.12.117",
+}
+
+
+def outcome(
+    *values: float,
+    topology: str = "raid64",
+    scheduler: str = "bfq",
+    work: str = "randread_burst",
+    failure: GuestError | None = None,
+    facts: dict[str, str] = FACTS,
+    **parameters: Value,
+) -> Outcome:
+    """A cell, the given parameters swept, with one boot for each value of the metric."""
+    metric = workload.get(work).metric
+    own = {k: v for k, v in workload.get(work).parameters.items() if not isinstance(v, tuple)}
+    merged = tuple(sorted({**own, **parameters}.items()))
+    cell = Cell(topology, scheduler, work, merged, Engine.TCG, swept=tuple(parameters))
+    boots = tuple(Stored(str(i), "ok", "", 9.0, {metric: v}, facts) for i, v in enumerate(values))
+    return Outcome(cell, boots, failure)
+
+
+def flat(text: str) -> str:
+    """The text on one line: where a title is wrapped does not matter."""
+    return " ".join(text.split())
+
+
+def row(text: str, start: str) -> list[str]:
+    """The cells of the one row that begins so."""
+    (line,) = [line for line in text.splitlines() if line.strip().startswith(start)]
+    return line.split()
+
+
+def test_a_row_a_topology_and_a_column_a_scheduler() -> None:
+    values = dict(zip(SCHEDULERS, (1000.0, 2000.0, 3000.0, 4000.0), strict=True))
+    text = matrix_text.matrix(
+        [
+            outcome(value * factor, topology=machine, scheduler=scheduler)
+            for machine, factor in (("raid64", 1), ("megasas", 10))
+            for scheduler, value in values.items()
+        ]
+    )
+    assert row(text, "topology") == ["topology", *SCHEDULERS]
+    assert row(text, "raid64") == ["raid64", "1,000", "2,000", "3,000", "4,000"]
+    assert row(text, "megasas") == ["megasas", "10,000", "20,000", "30,000", "40,000"]
+    assert "IOPS, higher is better, tcg, 1 boot(s)" in text
+
+
+def test_several_boots_show_their_mean() -> None:
+    text = matrix_text.matrix([outcome(1000, 2000, 6000)])
+    assert row(text, "raid64") == ["raid64", "3,000"]
+    assert "3 boot(s)" in flat(text)
+
+
+def test_a_cell_that_was_not_measured_is_a_dash() -> None:
+    text = matrix_text.matrix([outcome(10), outcome(20, topology="megasas", scheduler="none")])
+    assert row(text, "raid64") == ["raid64", "10.0", "-"]
+    assert row(text, "megasas") == ["megasas", "-", "20.0"]
+
+
+def test_each_workload_has_a_table_of_its_own() -> None:
+    found = matrix_text.matrix([outcome(10), outcome(20, work="dbench_xfs", clients=4)])
+    text = flat(found)
+    assert text.index(workload.get("randread_burst").title) < text.index("dbench on XFS")
+    assert row(found, "raid64 clients=4") == ["raid64", "clients=4", "20.0"]
+    assert "ms, lower is better" in text
+
+
+def test_swept_values_have_rows_of_their_own() -> None:
+    text = matrix_text.matrix([outcome(10, numjobs=1), outcome(20, numjobs=4)])
+    assert "10.0" in text, text
+    assert "20.0" in text, text
+
+
+def test_a_failed_cell_shows_as_failed_and_is_listed() -> None:
+    found = [
+        outcome(10, scheduler="none"),
+        outcome(failure=GuestError("panic", "the guest's kernel died: BUG")),
+    ]
+    assert row(matrix_text.matrix(found), "raid64") == ["raid64", "10.0", "failed"]
+    listed = matrix_text.failures(found)
+    assert listed.strip() == "raid64 bfq randread_burst: the guest's kernel died: BUG"
+
+
+def test_without_failures_nothing_is_listed() -> None:
+    assert matrix_text.failures([outcome(10)]) == ""
+
+
+def test_the_hardware_is_what_guests_reported() -> None:
+    found = [
+        outcome(failure=GuestError("died", "died")),
+        outcome(10),
+        outcome(10, topology="megasas", facts={**FACTS, "hw_queues": "1", "queue/rotational": "0"}),
+        outcome(10, topology="nvme_mq", facts={}),
+    ]
+    text = matrix_text.hardware(found)
+    assert row(text, "raid64") == ["raid64", "64", "0-1", "0-63", "1", "6.12.117"]
+    assert row(text, "megasas") == ["megasas", "1", "0-1", "0-63", "0", "6.12.117"]
+    assert row(text, "nvme_mq") == ["nvme_mq", "-", "-", "-", "-", "-"]
+
+
+@pytest.fixture
+def own_title(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file to write a workload called other in."""
+    path = tmp_path / "other.toml"
+    monkeypatch.setattr(workload, "FOLDER", tmp_path)
+    return path
+
+
+def define(path: Path, title: str) -> None:
+    path.write_text(
+        f"title = {title!r}\ntool = 'fio'\nmetric = 'iops'\nunit = 'IOPS'\nbetter = 'higher'\n"
+        "[parameters]\nclients = [1, 2]\n"
+    )
+
+
+@pytest.mark.parametrize("length", [10, 40, 200])
+def test_no_line_is_longer_than_a_terminal(own_title: Path, length: int) -> None:
+    define(own_title, "word " * (length // 5) + "x" * length)
+    found = [
+        outcome(
+            123456789.0,
+            topology="t" * length,
+            scheduler=scheduler,
+            work="other",
+            facts={**FACTS, "release": "6.12.117-" + "r" * length, "possible_cpus": "0-127" * 20},
+            clients=10**9,
+        )
+        for scheduler in (*SCHEDULERS, "a-scheduler-with-a-long-name")
+    ]
+    lines = (matrix_text.matrix(found) + matrix_text.hardware(found)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_a_title_has_the_width_of_the_terminal_not_of_its_table() -> None:
+    lines = matrix_text.matrix([outcome(10)]).splitlines()
+    assert workload.get("randread_burst").title in lines
+    assert "IOPS, higher is better, tcg, 1 boot(s)" in lines
+
+
+@pytest.mark.parametrize("title", ["reads [burst]", "reads of [/dev/sda]", "a :smile: b"])
+def test_a_title_is_shown_as_it_is_written(own_title: Path, title: str) -> None:
+    define(own_title, title)
+    assert title in flat(matrix_text.matrix([outcome(1, work="other", clients=1)]))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "-"),
+        (0.0, "0.00"),
+        (1.234, "1.23"),
+        (12.34, "12.3"),
+        (123.44, "123.4"),
+        (-12.34, "-12.3"),
+        (1000.0, "1,000"),
+        (57563.255966, "57,563"),
+        (1234567.8, "1,234,568"),
+    ],
+)
+def test_numbers_are_short_and_readable(value: float | None, shown: str) -> None:
+    assert number(value) == shown
+
+
+@given(st.floats(1e-4, 1e9))
+def test_a_number_is_never_off_by_more_than_a_percent(value: float) -> None:
+    assert float(number(value).replace(",", "")) == pytest.approx(value, rel=0.01)
+
+
+def test_the_exact_engine_shows_costs_before_its_guests_own_numbers() -> None:
+    work = workload.get("randread_burst")
+    cell = Cell("nullb_mq", "bfq", "randread_burst", (), Engine.ICOUNT, 1)
+    values = {"kernel_insns_per_io": 3482.09, "user_insns_per_io": 2223.19, work.metric: 50000.0}
+    text = matrix_text.matrix([Outcome(cell, (Stored("1", "ok", "", 9.0, values, FACTS),))])
+    shown = [text.index(number) for number in ("3,482", "50,000")]
+    assert shown == sorted(shown)
+    assert headline(cell, values) == "kernel_insns_per_io"
+
+
+def test_a_cost_difference_sums_to_its_totals() -> None:
+    before = Cost(10.0, {"submit_bio": 100.0, "kfree": 5.0, "bio_put": 1.5})
+    after = Cost(12.0, {"submit_bio": 120.0, "kfree": 5.0, "bio_get": 2.0})
+    text = matrix_text.cost_difference(("none", "bfq"), (before, after), rows=1)
+    assert row(text, "submit_bio") == ["submit_bio", "100.00", "120.00", "+20.00"]
+    assert row(text, "2 more") == ["2", "more", "1.50", "2.00", "+0.50"]
+    assert row(text, "1 unchanged") == ["1", "unchanged", "5.00", "5.00", "+0.00"]
+    assert row(text, "kernel ") == ["kernel", "106.50", "127.00", "+20.50"]
+    assert row(text, "user space") == ["user", "space", "10.00", "12.00", "+2.00"]

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Records: written whole, read back equal, found by any name, refused when foreign."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import examples
+import pytest
+
+from lab.base.errors import UsageError
+from lab.report import run_record
+
+
+def test_a_record_comes_back_equal(tmp_path: Path) -> None:
+    for run in (examples.paired_run(), examples.swept_run(), examples.matrix_run(8)):
+        folder = run_record.save(run, tmp_path, "summary\n")
+        assert run_record.load(folder) == run
+        assert (folder / "summary.txt").read_text() == "summary\n"
+
+
+def test_a_record_keeps_the_infinite_end_of_an_interval_as_nothing(tmp_path: Path) -> None:
+    found = examples.finding(interval=(-1.0, None))
+    run = examples.run(examples.series(examples.claim(found)), cells=examples.paired_run().cells)
+    text = (run_record.save(run, tmp_path, "") / "run.json").read_text()
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert run_record.load(tmp_path / "runs" / run.id) == run
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("last", "20260103-000000-cccc"),
+        ("last~1", "20260102-000000-bbbb"),
+        ("last~2", "20260101-000000-aaaa"),
+        ("20260102", "20260102-000000-bbbb"),
+        ("20260101-000000-aaaa", "20260101-000000-aaaa"),
+    ],
+)
+def test_a_run_is_found_by_any_of_its_names(tmp_path: Path, name: str, found: str) -> None:
+    for own in ("20260103-000000-cccc", "20260101-000000-aaaa", "20260102-000000-bbbb"):
+        run_record.save(examples.run(id=own), tmp_path, "")
+    assert run_record.find(tmp_path, name).name == found
+
+
+@pytest.mark.parametrize("name", ["2026", "2025", "last~3", "last~x", "lats"])
+def test_a_name_that_fits_none_or_several_is_refused(tmp_path: Path, name: str) -> None:
+    for own in ("20260103-000000-cccc", "20260101-000000-aaaa", "20260102-000000-bbbb"):
+        run_record.save(examples.run(id=own), tmp_path, "")
+    with pytest.raises(UsageError):
+        run_record.find(tmp_path, name)
+
+
+def test_without_a_run_it_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="make lab-run"):
+        run_record.find(tmp_path, "last")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [({"schema_version": 2}, "schema_version"), ({"surprise": 1}, "surprise")],
+)
+def test_a_foreign_record_is_refused(tmp_path: Path, change: object, complaint: str) -> None:
+    folder = run_record.save(examples.paired_run(), tmp_path, "")
+    document = json.loads((folder / "run.json").read_text())
+    assert isinstance(change, dict)
+    (folder / "run.json").write_text(json.dumps({**document, **change}))
+    with pytest.raises(UsageError, match=complaint):
+        run_record.load(folder)
+
+
+def test_the_schema_describes_a_record() -> None:
+    schema = json.loads(run_record.schema())
+    assert schema["properties"]["schema_version"]["const"] == 1
+    assert {"series", "cells", "host"} <= schema["properties"].keys()

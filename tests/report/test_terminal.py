@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Verdicts as text: nothing hidden, nothing wider than a terminal."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from lab.base.stats import Interval
+from lab.inputs import profile
+from lab.inputs.series import Arm, Claim, Expectation, Series
+from lab.inputs.terms import Engine, Level, Verdict
+from lab.judge import verdict
+from lab.judge.experiment import Question
+from lab.judge.verdict import Evidence, Failure, Finding, Judged
+from lab.measure.cell import Cell
+from lab.report import terminal
+
+QUICK = profile.get("quick")
+ARMS = {"before": Arm(patches="base"), "after": Arm(patches="series")}
+ROUNDS = Evidence(((100.0,) * 8, (140.0,) * 8))
+
+
+def expectation(metric: str = "iops", change: str = ">= +20%", **more: object) -> Expectation:
+    keys = {"metric": metric, "change": change, "because": "half of it", **more}
+    return Expectation.model_validate(keys)
+
+
+def question(
+    asked: Expectation,
+    claim: str = "faster",
+    level: Level = Level.WALL,
+    cpus: int = 0,
+    work: str = "randread_burst",
+    **lacking: str,
+) -> Question:
+    engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
+    cells = tuple(
+        Cell("nullb", "bfq", work, (), engine, cpus, arm=arm)
+        for arm in (("before", "after") if asked.change else ("after",))
+    )
+    return Question("own", claim, asked, "nullb", level, engine, cells, **lacking)
+
+
+def judged(*asked: tuple[Question, Evidence], words: str = "words", error: str = "") -> Judged:
+    """A series with these questions answered; words stand in every text of it."""
+    claims = {
+        title: Claim(
+            published=f"published {words}",
+            topology="nullb",
+            scheduler="bfq",
+            workload="randread_burst",
+            expect=tuple(own.expectation for own, _ in asked if own.claim == title),
+        )
+        for title in dict.fromkeys(own.claim for own, _ in asked)
+    }
+    usual = Claim(published="p", topology="t", scheduler="s", workload="w", expect=(expectation(),))
+    series = Series(title=f"title {words}", origin=f"origin {words}", claims=claims or {"a": usual})
+    found = verdict.judge(asked, [ARMS] * len(asked), QUICK.alpha)
+    return Judged("own", series, () if error else tuple(found), error)
+
+
+def shown(asked: Question, evidence: Evidence = ROUNDS) -> str:
+    """The claim with one expectation, on one line."""
+    one = judged((asked, evidence))
+    return " ".join(" ".join(terminal.claim(one, asked.claim, one.findings)).split())
+
+
+def test_published_expected_and_measured_stand_beside_each_other() -> None:
+    asked = expectation(published="+40 %", parameters={"numjobs": 4})
+    text = shown(question(asked, cpus=8))
+    for part in (
+        "faster: HOLDS",
+        "published: published words",
+        "nullb, bfq, randread_burst",
+        "HOLDS wall clock (tcg): iops, numjobs=4 8 vCPUs",
+        "published +40 %",
+        "expected before -> after >= +20%: half of it",
+        "measured 100.0 -> 140.0 IOPS, +40.0 % [+40.0, +40.0], p 0.004, detectable 0 %, "
+        "8 boots an arm",
+    ):
+        assert part in text
+
+
+def test_an_exact_finding_has_no_chance_and_no_interval() -> None:
+    asked = expectation("kernel_insns_per_io", "<= 0%")
+    text = shown(question(asked, level=Level.COST), Evidence(((4000.0,), (2000.0,))))
+    assert "HOLDS cost (icount): kernel_insns_per_io" in text
+    assert text.endswith("measured 4,000 -> 2,000 insns/I/O, -50.0 %, 1 boot an arm")
+
+
+@pytest.mark.parametrize(
+    ("metric", "work", "unit"),
+    [
+        ("iops", "randread_burst", "IOPS"),
+        ("lat_p99_ms", "randread_burst", "ms"),
+        ("guest_ns_per_io", "randread_burst", "ns"),
+        ("queue_expirations", "randread_burst", "expirations/request"),
+        ("amean_ms", "dbench_xfs", "ms"),
+        ("throughput_mb", "dbench_xfs", "MB/s"),
+    ],
+)
+def test_every_metric_has_its_unit(metric: str, work: str, unit: str) -> None:
+    asked = question(expectation(metric, "", value=">= 1"), level=Level.MECHANISM, work=work)
+    assert f"measured 9.00 {unit}, 1 boot an arm" in shown(asked, Evidence(((9.0,),)))
+
+
+def test_too_few_rounds_show_no_interval_and_nothing_detectable() -> None:
+    text = shown(question(expectation()), Evidence(((100.0,) * 2, (140.0,) * 2)))
+    assert "+40.0 % [too few rounds for an interval], p 0.250, 2 boots an arm" in text
+    assert "because the boots do not decide it" in text
+    assert "detectable" not in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "evidence", "reason"),
+    [
+        (question(expectation(), left_out="left out because"), Evidence(), "left out because"),
+        (question(expectation(), lacking="needs 16 host CPUs"), ROUNDS, "needs 16 host CPUs"),
+        (question(expectation()), Evidence(((), ()), 4), "4 rejected"),
+        (question(expectation()), Evidence(failure=Failure("after", "panic", "BUG x")), "BUG x"),
+        (question(expectation()), Evidence(failure=Failure("before", "died", "gone")), "gone"),
+        (question(expectation()), Evidence(same=True), "nothing was changed"),
+    ],
+)
+def test_what_was_not_decided_by_measuring_says_why(
+    asked: Question, evidence: Evidence, reason: str
+) -> None:
+    assert "because " in shown(asked, evidence)
+    assert reason in shown(asked, evidence).partition("because ")[2]
+
+
+def full_report(words: str) -> str:
+    asked = expectation(published=words, because=words, parameters={"numjobs": words or 1})
+    lacking = question(expectation(because=words), claim="slower", lacking=words or "x")
+    huge = Evidence(((1e-9, 1e12) * 4, (1e12, 1e-9) * 4), 10**9)
+    broken = Evidence(failure=Failure("after", "panic", f"BUG\n{words}"))
+    own = judged(
+        *((question(asked), ROUNDS), (lacking, ROUNDS), (question(asked), huge)),
+        *((question(asked, claim="c" * 60), broken),),
+        (question(asked, left_out=words or "x"), Evidence()),
+        words=words,
+    )
+    return terminal.text([own, judged(words=words, error=f"it failed\n  where: {words}")], QUICK)
+
+
+@pytest.mark.parametrize(
+    "words", ["", "word", "several words " * 40, "x" * 200, "/a/path/to/a.patch:12: " * 9]
+)
+def test_no_line_is_longer_than_a_terminal(words: str) -> None:
+    lines = full_report(words).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_no_word_is_lost_where_lines_are_wrapped() -> None:
+    words = " ".join(f"word{number}" for number in range(60))
+    text = " ".join(full_report(words).split())
+    for start in ("published: published", "title", "origin", "it failed where:", "half of it"):
+        assert start == "half of it" or f"{start} {words}" in text
+    assert f"expected before -> after >= +20%: {words}" in text
+
+
+def test_a_series_that_was_not_judged_says_why() -> None:
+    own = judged(error="0001.patch does not apply\n  mend:  rebase it")
+    text = terminal.series(own, QUICK)
+    assert text.startswith("own: ERROR\n")
+    assert "  0001.patch does not apply\n    mend:  rebase it\n" in text
+    assert summary_rows(terminal.summary([own], QUICK)) == [["own", "-", "ERROR"]]
+
+
+def summary_rows(text: str) -> list[list[str]]:
+    return [line.split(None, 2) for line in text.splitlines() if line.startswith("  own")]
+
+
+def test_the_summary_has_a_line_for_each_claim() -> None:
+    asked = [
+        (question(expectation(), "holds"), ROUNDS),
+        (question(expectation("iops", "<= 0%"), "fails"), ROUNDS),
+        (question(expectation(), "both"), ROUNDS),
+        (question(expectation("iops", "<= 0%"), "both"), ROUNDS),
+        (question(expectation(), "waits", left_out="x"), Evidence()),
+    ]
+    text = terminal.summary([judged(*asked)], QUICK)
+    assert summary_rows(text) == [
+        ["own", "holds", "HOLDS"],
+        ["own", "fails", "REFUTED"],
+        ["own", "both", "REFUTED"],
+        ["own", "waits", "left out"],
+    ]
+
+
+def test_the_summary_says_how_chance_was_judged_and_what_was_rejected() -> None:
+    noisy = Evidence(ROUNDS.values, 3)
+    exact = (question(expectation(), level=Level.COST), Evidence(((1.0,), (2.0,))))
+    text = " ".join(terminal.summary([judged((question(expectation()), noisy))], QUICK).split())
+    assert "rounds of boots in turn, 95 % intervals" in text
+    assert "Hochberg, 5 %" in text
+    assert "Rounds rejected because the host disturbed them: 3." in text
+    assert "Wall clock" not in terminal.summary([judged(exact)], QUICK)
+
+
+def test_rejected_rounds_of_one_trial_are_counted_once() -> None:
+    asked = [
+        (question(expectation()), Evidence(ROUNDS.values, 3)),
+        (question(expectation("ctx")), Evidence(ROUNDS.values[::-1], 3)),
+        (question(expectation(), cpus=4), Evidence(ROUNDS.values, 2)),
+    ]
+    assert "disturbed them: 5." in " ".join(terminal.summary([judged(*asked)], QUICK).split())
+
+
+def test_the_summary_says_what_the_profile_leaves_out_only_when_it_did() -> None:
+    left_out = (question(expectation(), left_out="x"), Evidence())
+    said = "Left out by the profile: One boot a cell"
+    assert said in terminal.summary([judged(left_out)], QUICK)
+    assert said not in terminal.summary([judged((question(expectation()), ROUNDS))], QUICK)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [(0.0, "+0.0 %"), (0.2, "+20.0 %"), (-0.999, "-99.9 %"), (12.345, "+1,234.5 %")],
+)
+def test_a_change_is_a_signed_percentage(change: float, text: str) -> None:
+    assert terminal.percent(change) == text
+
+
+def test_an_interval_without_an_end_is_none() -> None:
+    assert terminal.interval(Interval(-0.05, 0.2)) == "[-5.0, +20.0]"
+    assert terminal.interval(Interval(-1.0, math.inf)) == "[too few rounds for an interval]"
+
+
+def test_every_verdict_has_the_place_of_the_longest() -> None:
+    for result in Verdict:
+        found = Finding(question(expectation()), Evidence(), result, "r")
+        line = terminal.claim(judged((found.question, Evidence())), "faster", [found])[3]
+        assert line.index("wall clock") == len("    - ") + len("INCONCLUSIVE ")
