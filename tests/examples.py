@@ -32,7 +32,7 @@ def cell(
         "engine": "tcg",
         "cpus": 0,
         "hw_queues": 0,
-        "boot": (),
+        "kernel_parameters": (),
         "counters": (),
         "metric": "iops",
         "unit": "IOPS",
@@ -44,7 +44,7 @@ def cell(
             id=f"boot-{arm}-{changes.get('topology', 'nullb')}-{number}",
             started=1_700_000_000.0 + number,
             seconds=10.0,
-            turn=f"t{number}",
+            round=f"t{number}",
             kernel=f"kernel-{arm}",
             values={str(fields["metric"]): value, "lat_p50_ms": 0.1, "lat_p99_ms": 0.5},
         )

@@ -41,9 +41,9 @@ class Qemu:
             command = order["execute"]
             answer: object = {}
             if command == "human-monitor-command":
-                question = order["arguments"]["command-line"].removeprefix("info ")
-                answer = self._infos[question].replace("\n", "\r\n")
-                self.log.append((self.path.name, question))
+                experiment = order["arguments"]["command-line"].removeprefix("info ")
+                answer = self._infos[experiment].replace("\n", "\r\n")
+                self.log.append((self.path.name, experiment))
             if command in ("stop", "cont"):
                 self._switch(command)
                 self.log.append((self.path.name, command))

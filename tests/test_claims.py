@@ -19,7 +19,7 @@ from lab.judge import judge
 from lab.measure import matrix, sampling, session
 from lab.measure.cell import Cell
 from lab.measure.matrix import Selection
-from lab.measure.runner import Bench
+from lab.measure.runner import Testbed
 
 pytestmark = pytest.mark.vm
 
@@ -27,7 +27,7 @@ LAB = Path(sys.executable).with_name("lab")
 
 
 @pytest.fixture(scope="module")
-def bench() -> Bench:
+def testbed() -> Testbed:
     quick = profile.get("quick")
     return session.prepare(quick.tree, (), quick.kernel, Progress())
 
@@ -51,11 +51,13 @@ def counted(topology: str, scheduler: str, work: str, *counters: str) -> Cell:
     return replace(found, cpus=2, counters=counters)
 
 
-def test_ten_readers_make_nine_merges(bench: Bench, instrumented: Kernel, tmp_path: Path) -> None:
+def test_ten_readers_make_nine_merges(
+    testbed: Testbed, instrumented: Kernel, tmp_path: Path
+) -> None:
     names = ("stable_merges", "lock_acquisitions", "inversions", "mean_batch")
     cell = counted("nullb", "bfq", "randread_burst", *names)
     values = boot.steadily(
-        lambda: sampling.measure(cell, instrumented, bench.guest, tmp_path)
+        lambda: sampling.measure(cell, instrumented, testbed.guest, tmp_path)
     ).values
     assert values["stable_merges"] == 9
     assert values["requests"] == values["ios"]
@@ -65,10 +67,10 @@ def test_ten_readers_make_nine_merges(bench: Bench, instrumented: Kernel, tmp_pa
 
 
 def test_dm_without_defects_switches_hardly_ever(
-    bench: Bench, instrumented: Kernel, tmp_path: Path
+    testbed: Testbed, instrumented: Kernel, tmp_path: Path
 ) -> None:
     cell = counted("dm_mpath", "none", "randread_aio", "switches", "issues_by_kworker")
-    sample = boot.steadily(lambda: sampling.measure(cell, instrumented, bench.guest, tmp_path))
+    sample = boot.steadily(lambda: sampling.measure(cell, instrumented, testbed.guest, tmp_path))
     assert sample.facts["disk"].startswith("dm-")
     assert sample.facts["hw_queues"] == "2"
     assert sample.values["switches"] < 0.5
@@ -79,7 +81,7 @@ def test_dm_without_defects_switches_hardly_ever(
     ("claim", "control", "status"),
     [
         ("other_schedulers", (), 0),
-        ("randread_throughput", ("--control", "emptied"), 1),  # the same kernels: no rounds
+        ("randread_throughput", ("--control", "no-op"), 1),  # the same kernels: no rounds
     ],
 )
 def test_an_exact_claim_is_judged(

@@ -20,13 +20,13 @@ from lab.base.progress import Progress
 from lab.guest import boot
 from lab.guest.boot import Boot, Orders
 from lab.guest.qemu_command import Machine
-from lab.guest.time_slices import Seat, Turns
+from lab.guest.time_slices import Slot, TimeSlices
 from lab.inputs import profile, topology
 from lab.inputs.terms import Engine
 from lab.measure import host, matrix, sampling, session
 from lab.measure.cell import Cell
 from lab.measure.matrix import Selection
-from lab.measure.runner import Bench
+from lab.measure.runner import Testbed
 from lab.measure.sampling import Sample
 
 pytestmark = pytest.mark.vm
@@ -44,7 +44,7 @@ SHORT = ("--set", "seconds=1", "--set", "ramp_seconds=0")
 
 
 @pytest.fixture(scope="session")
-def bench() -> Bench:
+def testbed() -> Testbed:
     """The kernel of the quick profile, built or out of the cache, and proved engines."""
     quick = profile.get("quick")
     return session.prepare(quick.tree, (), quick.kernel, Progress())
@@ -61,68 +61,76 @@ def cell(machine: str, scheduler: str, work: str, engine: Engine, **parameters: 
 
 @pytest.mark.parametrize("machine", TOPOLOGIES)
 def test_a_guest_has_the_hardware_queues_of_its_topology(
-    bench: Bench, machine: str, tmp_path: Path
+    testbed: Testbed, machine: str, tmp_path: Path
 ) -> None:
     wanted = cell(machine, "mq-deadline", "randread_burst", Engine.TCG, seconds=1, ramp_seconds=0)
-    sample = boot.steadily(lambda: sampling.measure(wanted, bench.kernel, bench.guest, tmp_path))
+    sample = boot.steadily(
+        lambda: sampling.measure(wanted, testbed.kernel, testbed.guest, tmp_path)
+    )
     assert sample.facts["hw_queues"] == TOPOLOGIES[machine]
     assert sample.values["ios"] > 100
 
 
-def test_dbench_runs_on_xfs(bench: Bench, tmp_path: Path) -> None:
+def test_dbench_runs_on_xfs(testbed: Testbed, tmp_path: Path) -> None:
     wanted = cell("raid64", "bfq", "dbench_xfs", Engine.TCG, clients=2, seconds=8)
-    sample = boot.steadily(lambda: sampling.measure(wanted, bench.kernel, bench.guest, tmp_path))
+    sample = boot.steadily(
+        lambda: sampling.measure(wanted, testbed.kernel, testbed.guest, tmp_path)
+    )
     assert sample.values["passes"] >= 1
     assert sample.facts["device/queue_depth"] == "8"
     assert sample.facts["queue/rotational"] == "1"
 
 
-def test_guests_that_take_turns_do_not_notice(bench: Bench, tmp_path: Path) -> None:
+def test_guests_that_take_turns_do_not_notice(testbed: Testbed, tmp_path: Path) -> None:
     wanted = cell("nullb", "bfq", "randread_burst", Engine.TCG, seconds=3, ramp_seconds=0)
 
-    def measured(seat: Seat, name: str) -> Sample:
-        with seat:
-            return sampling.measure(wanted, bench.kernel, bench.guest, tmp_path / name, seat=seat)
+    def measured(slot: Slot, name: str) -> Sample:
+        with slot:
+            return sampling.measure(
+                wanted, testbed.kernel, testbed.guest, tmp_path / name, slot=slot
+            )
 
     def both() -> list[Sample]:
-        with Turns(2) as turns, ThreadPoolExecutor(2) as pool:
-            return list(pool.map(measured, turns.seats, ("one", "other")))
+        with TimeSlices(2) as slices, ThreadPoolExecutor(2) as pool:
+            return list(pool.map(measured, slices.slots, ("one", "other")))
 
     for sample in boot.steadily(both):
         assert sample.values["runtime_s"] == pytest.approx(3, rel=0.1)
         assert sample.phases_s["workload"] > 2 * 3
 
 
-def test_equal_sealed_guests_are_equal_to_the_last_byte(bench: Bench, tmp_path: Path) -> None:
+def test_equal_sealed_guests_are_equal_to_the_last_byte(testbed: Testbed, tmp_path: Path) -> None:
     wanted = cell("nullb_mq", "bfq", "randwrite_uring", Engine.ICOUNT, ios=200, numjobs=2)
     outputs = []
     for run in ("first", "second"):
-        sampling.measure(wanted, bench.kernel, bench.guest, tmp_path / run)
+        sampling.measure(wanted, testbed.kernel, testbed.guest, tmp_path / run)
         outputs.append([(tmp_path / run / name).read_text() for name in ("console.log", "results")])
     assert outputs[0] == outputs[1]
 
 
-def test_engines_are_proved_and_a_kvm_that_boots_nothing_is_refused(bench: Bench) -> None:
-    reports = {report.engine: report for report in bench.host.engines}
+def test_engines_are_proved_and_a_kvm_that_boots_nothing_is_refused(testbed: Testbed) -> None:
+    reports = {report.engine: report for report in testbed.host.engines}
     assert reports[Engine.TCG].works
     assert reports[Engine.ICOUNT].works
     assert reports[Engine.KVM].works or reports[Engine.KVM].reason
-    assert host.chosen(bench.host, None) is bench.host.best_wall_clock()
+    assert host.chosen(testbed.host, None) is testbed.host.best_wall_clock()
 
 
 def run_guest(machine: Machine, orders: Orders) -> Boot:
     return boot.steadily(lambda: boot.run(machine, orders))
 
 
-def machine_of(bench: Bench, folder: Path, name: str = "megasas", *parameters: str) -> Machine:
+def machine_of(testbed: Testbed, folder: Path, name: str = "megasas", *parameters: str) -> Machine:
     machine = topology.get(name)
-    return Machine(bench.kernel, bench.guest, machine, Engine.TCG, folder, parameters=parameters)
+    return Machine(
+        testbed.kernel, testbed.guest, machine, Engine.TCG, folder, parameters=parameters
+    )
 
 
 def test_a_guest_that_panics_at_boot_is_reported_with_its_panic(
-    bench: Bench, tmp_path: Path
+    testbed: Testbed, tmp_path: Path
 ) -> None:
-    machine = machine_of(bench, tmp_path, "megasas", "root=/dev/nowhere", "rootfstype=xfs")
+    machine = machine_of(testbed, tmp_path, "megasas", "root=/dev/nowhere", "rootfstype=xfs")
     with pytest.raises(GuestError, match="Unable to mount root fs") as caught:
         run_guest(machine, Orders(("phase setup",), {"boot": 60, "setup": 10}))
     assert caught.value.outcome == "panic"
@@ -130,39 +138,41 @@ def test_a_guest_that_panics_at_boot_is_reported_with_its_panic(
 
 
 def test_a_guest_that_panics_at_work_is_reported_with_its_panic(
-    bench: Bench, tmp_path: Path
+    testbed: Testbed, tmp_path: Path
 ) -> None:
     orders = Orders(("phase workload", "panic"), {"boot": 60, "agent": 10, "workload": 30})
     with pytest.raises(GuestError, match="sysrq triggered crash") as caught:
-        run_guest(machine_of(bench, tmp_path), orders)
+        run_guest(machine_of(testbed, tmp_path), orders)
     assert caught.value.outcome == "panic"
 
 
-def test_a_guest_that_hangs_ends_at_the_deadline_of_its_phase(bench: Bench, tmp_path: Path) -> None:
+def test_a_guest_that_hangs_ends_at_the_deadline_of_its_phase(
+    testbed: Testbed, tmp_path: Path
+) -> None:
     orders = Orders(("phase workload", "hang"), {"boot": 60, "agent": 10, "workload": 3})
     with pytest.raises(GuestError, match="did not get through phase workload") as caught:
-        run_guest(machine_of(bench, tmp_path), orders)
+        run_guest(machine_of(testbed, tmp_path), orders)
     assert caught.value.outcome == "hang"
     assert not guests_using(tmp_path)
 
 
 def test_a_guest_with_other_hardware_than_its_topology_is_refused(
-    bench: Bench, tmp_path: Path
+    testbed: Testbed, tmp_path: Path
 ) -> None:
     wanted = topology.get("megasas")
     steps = ("phase setup", *wanted.setup_steps(16), "scheduler none", "facts")
-    facts = run_guest(machine_of(bench, tmp_path), Orders(steps, {"boot": 60, "setup": 30})).facts
+    facts = run_guest(machine_of(testbed, tmp_path), Orders(steps, {"boot": 60, "setup": 30})).facts
     topology.require_match("megasas", wanted, "none", facts)
     more = wanted.model_copy(update={"hw_queues": 64})
     with pytest.raises(GuestError, match="hw_queues: wanted 64, the guest has 1"):
         topology.require_match("megasas", more, "none", facts)
 
 
-def test_an_impossible_setting_names_the_step(bench: Bench, tmp_path: Path) -> None:
+def test_an_impossible_setting_names_the_step(testbed: Testbed, tmp_path: Path) -> None:
     wanted = topology.get("megasas")
     steps = ("phase setup", *wanted.setup_steps(16), "scheduler cfq")
     with pytest.raises(GuestError, match="does not take the scheduler cfq") as caught:
-        run_guest(machine_of(bench, tmp_path), Orders(steps, {"boot": 60, "setup": 30}))
+        run_guest(machine_of(testbed, tmp_path), Orders(steps, {"boot": 60, "setup": 30}))
     assert caught.value.outcome == "failed"
 
 
@@ -183,7 +193,7 @@ PANIC_PATCH = """\
 
 
 def test_a_patched_kernel_that_panics_at_boot_fails_its_cell_and_no_other_thing(
-    bench: Bench, results: Path, tmp_path: Path
+    testbed: Testbed, results: Path, tmp_path: Path
 ) -> None:
     patch = tmp_path / "0001-panic.patch"
     patch.write_text(PANIC_PATCH)
@@ -249,7 +259,7 @@ def wait_for_no_guest(folder: Path) -> None:
         time.sleep(0.1)
 
 
-def test_a_second_run_measures_nothing_again(bench: Bench, results: Path) -> None:
+def test_a_second_run_measures_nothing_again(testbed: Testbed, results: Path) -> None:
     first = lab_run("--topology", "megasas", "--scheduler", "none")
     assert first.returncode == 0, first.stderr
     assert "1 to run" in first.stderr
@@ -268,7 +278,7 @@ def iops_row(output: str) -> str:
     ("sig", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
 )
 def test_an_interrupted_run_leaves_no_guest_and_goes_on_later(
-    bench: Bench, results: Path, sig: signal.Signals, status: int
+    testbed: Testbed, results: Path, sig: signal.Signals, status: int
 ) -> None:
     run = start_lab("--topology", "megasas", "--scheduler", "none")
     wait_for_guest(results)
@@ -281,7 +291,7 @@ def test_an_interrupted_run_leaves_no_guest_and_goes_on_later(
     assert len(list((results / "boots").iterdir())) == 1
 
 
-def test_a_guest_whose_qemu_was_killed_is_booted_again(bench: Bench, results: Path) -> None:
+def test_a_guest_whose_qemu_was_killed_is_booted_again(testbed: Testbed, results: Path) -> None:
     run = start_lab("--topology", "megasas", "--scheduler", "none", "--scheduler", "bfq")
     wait_for_guest(results)
     for guest in guests_using(results):

@@ -33,7 +33,7 @@ class LabError(Exception):
         if self.where:
             lines.append(f"  where: {self.where}")
         if self.hint:
-            lines.append(f"  mend:  {self.hint}")
+            lines.append(f"  hint:  {self.hint}")
         return "\n".join(lines)
 
 

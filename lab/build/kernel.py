@@ -34,7 +34,7 @@ _REPRODUCIBLE = {
     "KBUILD_BUILD_VERSION": "1",
     "LC_ALL": "C",
 }
-_BENCH_GIB = 3.0
+_WORKBENCH_GIB = 3.0
 _IMAGE = "arch/x86/boot/bzImage"
 _PRODUCTS = (_IMAGE, "vmlinux", "System.map", ".config")
 # A killed compiler leaves half an object file that make would take for whole.
@@ -90,14 +90,14 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
     identity = cache.key("kernel", 1, tree.hash, kconfig.text(options), toolchain)
     if known := find(identity):
         return known
-    with _workbench(tree, progress) as bench:
+    with _workbench(tree, progress) as workbench:
         if known := find(identity):
             return known
-        objects = bench / "src" / f"obj-{cache.key(sorted(fragments))}"
+        objects = workbench / "src" / f"obj-{cache.key(sorted(fragments))}"
         log = cache.make_folder(cache.root() / "logs") / f"build-{identity}.log"
         log.write_text("")
-        _configure(bench, objects, options, tree, log, progress)
-        _compile(bench, objects, log, progress)
+        _configure(workbench, objects, options, tree, log, progress)
+        _compile(workbench, objects, log, progress)
         release = (objects / "include/config/kernel.release").read_text().strip()
         kernel = Kernel(identity, release, tree.hash, tuple(fragments), toolchain)
         _keep(kernel, objects)
@@ -116,25 +116,25 @@ def find(identity: str) -> Kernel | None:
 @contextmanager
 def _workbench(tree: Tree, progress: Progress) -> Iterator[Path]:
     """The workbench of a tree's origin, locked, its source files made those of the tree."""
-    bench = cache.make_folder(cache.root() / "bench" / cache.key(tree.source.origin))
-    with cache.lock(bench / "lock", progress, "building a kernel here"):
-        source = bench / "src"
+    workbench = cache.make_folder(cache.root() / "workbench" / cache.key(tree.source.origin))
+    with cache.lock(workbench / "lock", progress, "building a kernel here"):
+        source = workbench / "src"
         if not source.exists():
-            cache.require_space(bench, _BENCH_GIB, "a kernel source with its objects")
+            cache.require_space(workbench, _WORKBENCH_GIB, "a kernel source with its objects")
         cache.make_folder(source)
-        with progress.step("checking out the source"), cache.disk_space_matters(bench):
-            _check_out(tree, bench, source)
-        yield bench
+        with progress.step("checking out the source"), cache.disk_space_matters(workbench):
+            _check_out(tree, workbench, source)
+        yield workbench
 
 
-def _check_out(tree: Tree, bench: Path, source: Path) -> None:
+def _check_out(tree: Tree, workbench: Path, source: Path) -> None:
     """Make the source files those of a tree; git's index tells which of them already are."""
-    index, log = bench / "index", bench / "checkout.log"
+    index, log = workbench / "index", workbench / "checkout.log"
     argv = ["git", f"--git-dir={store()}", f"--work-tree={source}"]
     argv += ["read-tree", "-u", "--reset", tree.hash]
 
     def read_tree() -> None:
-        (bench / "index.lock").unlink(missing_ok=True)  # of a killed git; the lock is ours
+        (workbench / "index.lock").unlink(missing_ok=True)  # of a killed git; the lock is ours
         log.unlink(missing_ok=True)
         # Supervised: a git that outlived its lab would take the next one's lock for its own.
         run_logged(argv, log=log, env={"GIT_INDEX_FILE": str(index)})
@@ -165,7 +165,7 @@ def _make(objects: Path) -> list[str]:
 
 
 def _configure(
-    bench: Path,
+    workbench: Path,
     objects: Path,
     options: dict[str, kconfig.Option],
     tree: Tree,
@@ -173,7 +173,7 @@ def _configure(
     progress: Progress,
 ) -> None:
     """Write .config: the fragments over allnoconfig, every option checked."""
-    _drop_half_written(bench, objects)
+    _drop_half_written(workbench, objects)
     cache.make_folder(objects)
     fragment = objects / "lab.config"
     fragment.write_text(kconfig.text(options))
@@ -192,9 +192,9 @@ def _declared(tree: Tree) -> set[str]:
     return {f"CONFIG_{line.split()[1]}" for line in found.splitlines()}
 
 
-def _compile(bench: Path, objects: Path, log: Path, progress: Progress) -> None:
+def _compile(workbench: Path, objects: Path, log: Path, progress: Progress) -> None:
     jobs = os.cpu_count() or 1
-    building = bench / "building"
+    building = workbench / "building"
     building.write_text(str(objects))
     argv = [*_make(objects), f"-j{jobs}", "bzImage"]
     with progress.step(f"building the kernel ({jobs} jobs)", lambda: _steps_done(log)):
@@ -229,9 +229,9 @@ def _steps_done(log: Path) -> str:
     return f"{done} files"
 
 
-def _drop_half_written(bench: Path, objects: Path) -> None:
+def _drop_half_written(workbench: Path, objects: Path) -> None:
     """After a build that was killed, delete the object files that it may have left half-written."""
-    marker = bench / "building"
+    marker = workbench / "building"
     if not marker.exists():
         return
     interrupted = Path(marker.read_text())

@@ -18,7 +18,7 @@ from lab.inputs import profile
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 from lab.measure import host, matrix, session
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.measure.matrix import Selection
 from lab.report import matrix_text, run_builder, run_record
 
@@ -135,14 +135,14 @@ def matrix_command(
     selection = Selection(topologies, schedulers, workloads, changes, cpus)
     planned = matrix.cells(chosen, selection, _engine(engine) or Engine.TCG)
     matrix.require_used(selection, planned)
-    store = Store()
+    store = BootStore()
     prepared = session.prepare(spec or chosen.tree, patches, fragments or chosen.kernel, progress)
     outcomes = session.measured_matrix(prepared, chosen, selection, engine, store, progress)
     report = matrix_text.matrix(outcomes) + "\n" + matrix_text.hardware(outcomes)
     title = f"Linux {prepared.kernel.release}, profile {profile_name}: {chosen.title}"
     left_out = f"Left out: {chosen.leaves_out}\n" if chosen.leaves_out else ""
     summary = f"{title}\n{left_out}{report}"
-    made = run_builder.Recorder(store, chosen, prepared.host, title).measured(outcomes, started)
+    made = run_builder.RunBuilder(store, chosen, prepared.host, title).measured(outcomes, started)
     folder = run_record.save(made, store.folder, summary)
     page = show.write_html(made, store)
     click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}")
@@ -201,7 +201,7 @@ def diff(
             "nothing to compare, or too much",
             hint="give two --scheduler, or one --scheduler and at least one --patch",
         )
-    progress, store, chosen = Progress(), Store(), profile.get(profile_name)
+    progress, store, chosen = Progress(), BootStore(), profile.get(profile_name)
     arms: list[tuple[str, tuple[Path, ...], str]] = (
         [("before", (), schedulers[0]), ("after", patches, schedulers[0])]
         if patches

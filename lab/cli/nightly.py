@@ -16,11 +16,11 @@ from lab.base.text import PlainTable
 from lab.cli import show
 from lab.commands import gate, gc
 from lab.commands.gate import Result, Tools
-from lab.commands.gate_history import Ledger
+from lab.commands.gate_history import GateHistory
 from lab.inputs import profile
 from lab.inputs.terms import Verdict
 from lab.measure import session
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.report import ci, exports, run_builder, run_record
 
 _RED = 1
@@ -43,25 +43,25 @@ def gate_command(config: Path, accept: str | None, reason: str) -> int:
     Examples: lab gate nightly.toml;
     lab gate nightly.toml --accept block-next --reason "the new accounting is worth it"
     """
-    progress, store, started = Progress(), Store(), time.time()
-    own, ledger = gate.read(config), Ledger(store.folder)
+    progress, store, started = Progress(), BootStore(), time.time()
+    own, history = gate.read(config), GateHistory(store.folder)
     if accept:
         if not reason.strip():
             raise UsageError("a baseline is changed for a reason", hint="give --reason TEXT")
-        state = gate.accept(own, accept, reason, ledger, progress)
+        state = gate.accept(own, accept, reason, history, progress)
         click.echo(f"{accept}: {state} is the baseline now")
         return 0
     chosen = profile.get(own.profile)
-    bench = session.prepare(chosen.tree, (), chosen.kernel, progress)
-    made = run_builder.Recorder(store, chosen, bench.host, f"Gate {config.name}")
-    results = gate.judge(Tools(own, chosen, store, ledger, made, bench, progress))
+    testbed = session.prepare(chosen.tree, (), chosen.kernel, progress)
+    made = run_builder.RunBuilder(store, chosen, testbed.host, f"Gate {config.name}")
+    results = gate.judge(Tools(own, chosen, store, history, made, testbed, progress))
     run = made.run(started, tuple(one.series for one in results))
     summary = _text(results)
     folder = run_record.save(run, store.folder, summary)
     cache.write_atomically(folder / "junit.xml", ci.junit(run))
     cache.write_atomically(folder / "summary.md", _short(exports.markdown(run), folder))
     page = show.write_html(run, store)
-    gate.remember(results, run.id, ledger)
+    gate.remember(results, run.id, history)
     click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}\nReport: {page}")
     verdicts = {one.series.verdict for one in results}
     if Verdict.REFUTED in verdicts:
@@ -118,9 +118,9 @@ def gc_command(days: float, dry_run: bool) -> None:
 
     Example: lab gc --days 7 --dry-run
     """
-    store, progress = Store(), Progress()
+    store, progress = BootStore(), Progress()
     with cache.lock(store.folder / "lock", progress, "using these results"):
-        found = gc.garbage(store, Ledger(store.folder), days)
+        found = gc.garbage(store, GateHistory(store.folder), days)
         if not dry_run:
             gc.delete(found, store)
     for kind in dict.fromkeys(one.kind for one in found):

@@ -16,11 +16,11 @@ from lab.build import patch_mail
 from lab.cli import options, show
 from lab.cli.run import judged
 from lab.commands import bisect_measure, bisect_search, cost_diff, gate, try_patches
-from lab.commands.bisect_measure import Tree, Yardstick
+from lab.commands.bisect_measure import CommitMeasure, Tree
 from lab.commands.bisect_search import Found
 from lab.commands.try_patches import Subject
 from lab.inputs import profile
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.measure.matrix import Selection
 from lab.report import run_builder, run_record
 
@@ -69,17 +69,17 @@ def try_(
         folder = _series(patches, claims)
         return judged((str(folder),), chosen, progress, spec=spec or "")
     subject = Subject(spec or chosen.tree, patches, fragments or chosen.kernel)
-    wanted, store = cost_diff.cells(chosen, selection), Store()
-    bench, trials = try_patches.run(subject, wanted, chosen, store, progress, each=each)
-    summary = "\n".join(f"{one.title}\n\n{cost_diff.text(one.found)}" for one in trials)
-    summary += "".join(f"\nREFUTED: {one.broken}\n" for one in trials if one.broken)
-    outcomes = [side for one in trials for c in one.found for side in (c.before, c.after)]
+    wanted, store = cost_diff.cells(chosen, selection), BootStore()
+    testbed, steps = try_patches.run(subject, wanted, chosen, store, progress, each=each)
+    summary = "\n".join(f"{one.title}\n\n{cost_diff.text(one.found)}" for one in steps)
+    summary += "".join(f"\nREFUTED: {one.broken}\n" for one in steps if one.broken)
+    outcomes = [side for one in steps for c in one.found for side in (c.before, c.after)]
     title = f"What {source} changes"
-    made = run_builder.Recorder(store, chosen, bench.host, title).measured(outcomes, started)
+    made = run_builder.RunBuilder(store, chosen, testbed.host, title).measured(outcomes, started)
     run_record.save(made, store.folder, summary)
     click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}")
     click.echo(f"Report: {show.write_html(made, store)}")
-    return _REFUTED if any(one.broken for one in trials) else 0
+    return _REFUTED if any(one.broken for one in steps) else 0
 
 
 @click.command("bisect")
@@ -142,7 +142,7 @@ def bisect_command(
         raise UsageError("what is to be measured?", hint="give either --cell or --claim")
     chosen, progress, started = profile.get(profile_name), Progress(), time.monotonic()
     line = bisect_search.commits(repo, good, bad)
-    tree = Tree(repo, chosen, fragments or chosen.kernel, Store(), progress)
+    tree = Tree(repo, chosen, fragments or chosen.kernel, BootStore(), progress)
     limit = None if threshold is None else threshold / 100
     make = bisect_measure.of_cell if cell else bisect_measure.of_claim
     own = make(cell or claim or "", tree, limit, bisect_measure.decisions(line), timed=timed)
@@ -173,7 +173,7 @@ def bisect_command(
     return 0
 
 
-def _steps_text(found: Found, line: list[str], own: Yardstick) -> str:
+def _steps_text(found: Found, line: list[str], own: CommitMeasure) -> str:
     lines = []
     for number, step in enumerate(found.steps, start=1):
         shown = "skipped" if step.value is None else own.shown(step.value)

@@ -20,7 +20,7 @@ from lab.inputs import profile, series
 from lab.inputs.terms import Verdict
 from lab.judge import experiment, judge
 from lab.judge.verdict import Judged, of_claim
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.report import terminal
 
 _JUDGED = pytest.StashKey[dict[str, Judged]]()
@@ -137,7 +137,7 @@ def _judged(session: pytest.Session) -> dict[str, Judged]:
             progress.say("")
             chosen = profile.get(config.getoption("lab_profile"))
             try:
-                found = judge.judge(names, chosen, Store(), progress, claims=wanted).series
+                found = judge.judge(names, chosen, BootStore(), progress, claims=wanted).series
             except LabError as exc:  # of all claims, not to be met again by each of them
                 found = tuple(Judged(name, series.get(name), (), str(exc)) for name in names)
         config.stash[_JUDGED] = {judged.name: judged for judged in found}

@@ -18,7 +18,7 @@ from lab.inputs.terms import Verdict
 from lab.judge import judge
 from lab.judge.verdict import Judged
 from lab.measure import session
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.report import run_builder, run_record, terminal
 
 
@@ -57,7 +57,7 @@ def judged(
     spec: str = "",
 ) -> int:
     """Judge series (all without a name), print and record what was found, return the exit code."""
-    store, started = Store(), time.time()
+    store, started = BootStore(), time.time()
     wanted = names or tuple(series.known())
     all_claims = [(name, title) for name in wanted for title in series.get(name).claims]
     titles = {title for _, title in all_claims}
@@ -74,7 +74,7 @@ def judged(
     if found.host:
         own = ", ".join(one.title for one in found.series)
         title = f"Verdicts on {own}" if names else "Verdicts on all series"
-        made = run_builder.Recorder(store, chosen, found.host, title)
+        made = run_builder.RunBuilder(store, chosen, found.host, title)
         run = made.judged(found.series, started, control)
         run_record.save(run, store.folder, summary)
         click.echo(f"Report: {show.write_html(run, store)}")
@@ -90,7 +90,7 @@ def check_series_command(names: tuple[str, ...], profile_name: str) -> None:
 
     Example: lab check-series bfq_burst_merge
     """
-    progress, store, chosen = Progress(), Store(), profile.get(profile_name)
+    progress, store, chosen = Progress(), BootStore(), profile.get(profile_name)
     found = [
         c for n in names or series.known() for c in check_series.check(n, chosen, store, progress)
     ]
@@ -117,9 +117,9 @@ def control_command(profile_name: str, count: int, arms: int) -> None:
 
     Example: lab control --cells 4 --arms 5
     """
-    progress, store, chosen = Progress(), Store(), profile.get(profile_name)
-    bench = session.prepare(chosen.tree, (), chosen.kernel, progress)
-    engine = bench.host.best_wall_clock()
-    compared = aa_control.wall_clock(bench, chosen, engine, count, arms, store, progress)
-    repeated = aa_control.exact(bench, chosen, count, store, progress)
+    progress, store, chosen = Progress(), BootStore(), profile.get(profile_name)
+    testbed = session.prepare(chosen.tree, (), chosen.kernel, progress)
+    engine = testbed.host.best_wall_clock()
+    compared = aa_control.wall_clock(testbed, chosen, engine, count, arms, store, progress)
+    repeated = aa_control.exact(testbed, chosen, count, store, progress)
     click.echo(aa_control.report(compared, repeated, chosen.alpha))

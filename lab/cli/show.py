@@ -14,7 +14,7 @@ from lab.base import cache, toml
 from lab.base.errors import UsageError
 from lab.commands import gate
 from lab.inputs import counters, kconfig, profile, series, topology, workload
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.report import ci, compare, exports, html, run_record
 from lab.report.run_record import Run
 
@@ -38,7 +38,7 @@ _SCHEMAS: dict[str, Callable[[], str]] = {
 
 
 def _runs(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    names = ["last", *reversed(run_record.known(Store().folder))]
+    names = ["last", *reversed(run_record.known(BootStore().folder))]
     return [CompletionItem(name) for name in names if name.startswith(begun)]
 
 
@@ -60,7 +60,7 @@ def list_() -> None:
     click.echo("Kernel fragments")
     for name in toml.names(kconfig.FRAGMENTS, ".config"):
         click.echo(f"  {name}")
-    folder = Store().folder
+    folder = BootStore().folder
     if ids := run_record.known(folder):
         click.echo("Runs, the newest last")
         for name in ids:
@@ -76,7 +76,7 @@ def show(run: str) -> None:
 
     Example: lab show last~1 | less
     """
-    click.echo((run_record.find(Store().folder, run) / "summary.txt").read_text(), nl=False)
+    click.echo((run_record.find(BootStore().folder, run) / "summary.txt").read_text(), nl=False)
 
 
 @click.command("report")
@@ -101,7 +101,7 @@ def report_command(run: str, name: str, output: Path | None) -> None:
 
     Examples: lab report; lab report --format commit; lab report last~1 --format junit >junit.xml
     """
-    store = Store()
+    store = BootStore()
     folder = run_record.find(store.folder, run)
     found = run_record.load(folder)
     if name == "html":
@@ -114,7 +114,7 @@ def report_command(run: str, name: str, output: Path | None) -> None:
         click.echo(text, nl=False)
 
 
-def write_html(found: Run, store: Store, output: Path | None = None) -> Path:
+def write_html(found: Run, store: BootStore, output: Path | None = None) -> Path:
     """Write the page of a run, into its folder unless told otherwise, and return where it is."""
     target = (output or store.folder / "runs" / found.id / "report.html").absolute()
     page = html.html(found, store.folder.absolute(), target, store.history)
@@ -130,7 +130,7 @@ def compare_command(one: str, other: str) -> None:
 
     Example: lab compare last~1 last
     """
-    folder = Store().folder
+    folder = BootStore().folder
     runs = [run_record.load(run_record.find(folder, name)) for name in (one, other)]
     click.echo(compare.text(runs[0], runs[1]), nl=False)
 

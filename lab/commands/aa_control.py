@@ -14,10 +14,10 @@ from lab.inputs import workload
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine
 from lab.measure import matrix
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell
 from lab.measure.matrix import Selection
-from lab.measure.runner import Bench, Runner, Task
+from lab.measure.runner import Runner, Task, Testbed
 from lab.measure.session import measuring
 
 _NOTHING = Interval(0.0, 0.0)
@@ -54,12 +54,12 @@ def cells(profile: Profile, engine: Engine, count: int) -> list[Cell]:
 
 
 def wall_clock(
-    bench: Bench,
+    testbed: Testbed,
     profile: Profile,
     engine: Engine,
     count: int,
     arms: int,
-    store: Store,
+    store: BootStore,
     progress: Progress,
 ) -> list[Comparison]:
     """Boot each of count cells under several names in turn; compare every name with every other.
@@ -69,10 +69,10 @@ def wall_clock(
     """
     names = [f"a{number}" for number in range(1, arms + 1)]
     found = []
-    with measuring(bench, store, progress, sealed=False, timed=True):
-        runner = Runner(bench, store, progress)
+    with measuring(testbed, store, progress, sealed=False, timed=True):
+        runner = Runner(testbed, store, progress)
         for cell in cells(profile, engine, count):
-            tasks = [Task(replace(cell, arm=name), bench.kernel) for name in names]
+            tasks = [Task(replace(cell, arm=name), testbed.kernel) for name in names]
             rounds = runner.rounds(tasks, profile.rounds)
             if rounds.error:
                 progress.say(f"    only {rounds.complete} rounds: {rounds.error.brief}")
@@ -86,14 +86,14 @@ def wall_clock(
 
 
 def exact(
-    bench: Bench, profile: Profile, count: int, store: Store, progress: Progress
+    testbed: Testbed, profile: Profile, count: int, store: BootStore, progress: Progress
 ) -> list[tuple[Cell, bool]]:
     """Measure each of count cells of the exact engine twice; whether all numbers were equal."""
     found = []
-    with measuring(bench, store, progress, sealed=True, timed=False):
-        runner = Runner(bench, store, progress)
+    with measuring(testbed, store, progress, sealed=True, timed=False):
+        runner = Runner(testbed, store, progress)
         for cell in cells(profile, Engine.ICOUNT, count):
-            tasks = [Task(replace(cell, arm=name), bench.kernel) for name in ("a1", "a2")]
+            tasks = [Task(replace(cell, arm=name), testbed.kernel) for name in ("a1", "a2")]
             rounds = runner.rounds(tasks, 1)
             one, other = (rounds.boots[name][0].values for name in ("a1", "a2"))
             found.append((cell, measured(one) == measured(other)))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a bisection tells good commits from bad ones by: exact where that can be, else paired boots.
 
-A yardstick first compares the two ends and then gives every commit a value: one that lies near the
+A measure first compares the two ends and then gives every commit a value: one that lies near the
 good end's or near the bad end's, or none where that cannot be said.
 """
 
@@ -23,12 +23,12 @@ from lab.inputs import counters, series, workload
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine, Level
 from lab.judge import experiment
-from lab.judge.experiment import Question
+from lab.judge.experiment import Experiment
 from lab.judge.judge import INSTRUMENT
 from lab.measure import session
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell
-from lab.measure.runner import Bench, Outcome, Rounds, Runner, Task
+from lab.measure.runner import Outcome, Rounds, Runner, Task, Testbed
 from lab.report.arm_table import higher_is_better
 
 # A decision by host time is made after the fewest rounds that could decide it, or after twice that.
@@ -43,12 +43,12 @@ class Tree:
     repository: Path
     profile: Profile
     fragments: tuple[str, ...]
-    store: Store
+    store: BootStore
     progress: Progress
     built: set[str] = field(default_factory=set)
 
     @cached_property
-    def bench(self) -> Bench:
+    def testbed(self) -> Testbed:
         """Guest and engines, proved with the kernel that the profile names."""
         return session.prepare(self.profile.tree, (), self.profile.kernel, self.progress)
 
@@ -59,7 +59,7 @@ class Tree:
         return session.prepare_kernel(spec, (), (*self.fragments, *more), self.progress)
 
 
-class Yardstick(ABC):
+class CommitMeasure(ABC):
     """Measures commits of a tree in a cell; threshold is the least difference of the ends."""
 
     unit = ""
@@ -82,7 +82,7 @@ class Yardstick(ABC):
         return f"{value:,.2f} {self.unit}"
 
     def conclusion(self, good: str, bad: str) -> str:
-        """What the first bad commit changed, as far as this yardstick can tell."""
+        """What the first bad commit changed, as far as this measure can tell."""
         values = (self.value(good), self.value(bad))
         return " -> ".join("nothing" if v is None else self.shown(v) for v in values) + "\n"
 
@@ -97,8 +97,8 @@ class Yardstick(ABC):
     def _booted(self, kernel: Kernel) -> Outcome:
         """One boot of the cell with the exact engine; why, when it fails, is said."""
         tree = self._tree
-        with session.measuring(tree.bench, tree.store, tree.progress, sealed=True, timed=False):
-            runner = Runner(tree.bench, tree.store, tree.progress)
+        with session.measuring(tree.testbed, tree.store, tree.progress, sealed=True, timed=False):
+            runner = Runner(tree.testbed, tree.store, tree.progress)
             (outcome,) = runner.all([Task(self._cell, kernel)], 1, sealed=True)
         if outcome.error:
             tree.progress.say(f"    skipped: {outcome.error.brief}")
@@ -120,10 +120,10 @@ class Yardstick(ABC):
             )
 
 
-class ByFunction(Yardstick):
+class ByFunction(CommitMeasure):
     """The exact cost of an I/O in those functions that tell the two ends apart.
 
-    One boot a commit is enough, for functions in which draws differ are not among them.
+    One boot a commit is enough, for functions in which seeds differ are not among them.
     """
 
     unit = "insns/I/O"
@@ -154,14 +154,14 @@ class ByFunction(Yardstick):
 
     def _measured(self, pair: tuple[Kernel, Kernel]) -> list[cost_diff.CellChange]:
         tree = self._tree
-        return cost_diff.measure(tree.bench, pair, [self._cell], tree.store, tree.progress)
+        return cost_diff.measure(tree.testbed, pair, [self._cell], tree.store, tree.progress)
 
 
-class ByCounter(Yardstick):
+class ByCounter(CommitMeasure):
     """What an instrumented kernel counts with the exact engine: one boot a commit."""
 
     def __init__(self, tree: Tree, cell: Cell, threshold: float, metric: str) -> None:
-        """A yardstick by one of the cell's counters."""
+        """A measure by one of the cell's counters."""
         super().__init__(tree, cell, threshold)
         self._metric = metric
         self.unit = counters.units(counters.probes((metric,)).counters)[metric]
@@ -179,7 +179,7 @@ class ByCounter(Yardstick):
         return None if kernel is None else self._booted(kernel).value(self._metric)
 
 
-class ByTime(Yardstick):
+class ByTime(CommitMeasure):
     """Host time: a commit and the good end are booted in pairs until the change is clear.
 
     The value of a commit is the logarithm of its ratio to the good end. It is bad, or good, when
@@ -190,7 +190,7 @@ class ByTime(Yardstick):
     def __init__(
         self, tree: Tree, cell: Cell, threshold: float, metric: str, decisions: int
     ) -> None:
-        """A yardstick by one of the workload's metrics, for so many decisions."""
+        """A measure by one of the workload's metrics, for so many decisions."""
         super().__init__(tree, cell, threshold)
         self._metric = metric
         self._alpha = tree.profile.alpha / (decisions * len(_LOOKS))
@@ -239,8 +239,8 @@ class ByTime(Yardstick):
             Task(replace(self._cell, arm=arm), kernel)
             for arm, kernel in zip((_GOOD, _OTHER), kernels, strict=True)
         ]
-        with session.measuring(tree.bench, tree.store, tree.progress, sealed=False, timed=True):
-            runner = Runner(tree.bench, tree.store, tree.progress)
+        with session.measuring(tree.testbed, tree.store, tree.progress, sealed=False, timed=True):
+            runner = Runner(tree.testbed, tree.store, tree.progress)
             for look in _LOOKS:
                 rounds = runner.rounds(tasks, look * self._fewest)
                 if rounds.error:
@@ -266,23 +266,23 @@ class ByTime(Yardstick):
 
 def of_cell(
     text: str, tree: Tree, threshold: float | None, decisions: int, *, timed: bool
-) -> Yardstick:
-    """The yardstick of TOPOLOGY/SCHEDULER/WORKLOAD: exact where possible unless timed is wanted.
+) -> CommitMeasure:
+    """The measure of TOPOLOGY/SCHEDULER/WORKLOAD: exact where possible unless timed is wanted.
 
     threshold is a fraction; None stands for the gate's. Raises UsageError for what is no cell.
     """
     exact = gate.parse_cell(text, tree.profile, Engine.ICOUNT)
     if not timed and cost_diff.has_exact_cost(exact):
         return ByFunction(tree, exact, _or(threshold, gate.USUAL_THRESHOLD))
-    cell = gate.parse_cell(text, tree.profile, tree.bench.host.best_wall_clock())
+    cell = gate.parse_cell(text, tree.profile, tree.testbed.host.best_wall_clock())
     metric = workload.get(cell.workload).metric
     return ByTime(tree, cell, _or(threshold, gate.USUAL_TIME), metric, decisions)
 
 
 def of_claim(
     text: str, tree: Tree, threshold: float | None, decisions: int, *, timed: bool
-) -> Yardstick:
-    """The yardstick of SERIES/CLAIM or SERIES/CLAIM/METRIC: what the claim expects something of.
+) -> CommitMeasure:
+    """The measure of SERIES/CLAIM or SERIES/CLAIM/METRIC: what the claim expects something of.
 
     It is measured on the hardware of the claim's second arm. The first expectation that is exact
     is taken, without one or with timed the first of host time. Raises UsageError for a claim that
@@ -293,7 +293,7 @@ def of_claim(
     own = series.get(name)
     if title not in own.claims:
         raise UsageError(f"{name} has no claim {title!r}", hint=nearest(title, own.claims))
-    asked = experiment.questions(name, own, tree.profile, tree.bench.host)
+    asked = experiment.experiments(name, own, tree.profile, tree.testbed.host)
     asked = [one for one in asked if one.claim == title and one.runs]
     asked = [one for one in asked if metric in ("", one.expectation.metric)]
     found = [one for one in asked if not timed and _exact(one)] or [o for o in asked if o.timed]
@@ -316,8 +316,8 @@ def decisions(line: Sequence[str]) -> int:
     return 1 + math.ceil(math.log2(max(2, len(line))))
 
 
-def _exact(asked: Question) -> bool:
-    """Whether one boot of the exact engine answers a question for a commit."""
+def _exact(asked: Experiment) -> bool:
+    """Whether one boot of the exact engine answers an experiment for a commit."""
     if asked.level is Level.MECHANISM:
         return asked.engine.sealed
     return asked.level is Level.COST and asked.expectation.metric == cost_diff.METRIC

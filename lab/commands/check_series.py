@@ -22,7 +22,7 @@ from lab.inputs.series import Claim
 from lab.inputs.terms import Engine
 from lab.judge import experiment
 from lab.measure import session
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell
 from lab.measure.runner import Runner, Task
 
@@ -43,15 +43,15 @@ class Commit:
     error: str = ""
 
 
-def check(name: str, profile: Profile, store: Store, progress: Progress) -> list[Commit]:
+def check(name: str, profile: Profile, store: BootStore, progress: Progress) -> list[Commit]:
     """Check every patch of a series in order: checkpatch --strict, a build, a boot with I/O.
 
     A patch with complaints does not keep the others from being checked.
     """
     own = series.get(name)
     experiment.check(name, own)
-    bench = session.prepare(own.tree, (), own.kernel, progress)
-    runner = Runner(bench, store, progress)
+    testbed = session.prepare(own.tree, (), own.kernel, progress)
+    runner = Runner(testbed, store, progress)
     patches = series.patches(name, "series")
     found = []
     with _checkpatch(own.tree, progress) as script:
@@ -61,7 +61,7 @@ def check(name: str, profile: Profile, store: Store, progress: Progress) -> list
             try:
                 kernel = session.prepare_kernel(own.tree, patches[:number], own.kernel, progress)
                 tasks = [Task(cell, kernel) for cell in _cells(name, profile)]
-                with session.measuring(bench, store, progress, sealed=False, timed=False):
+                with session.measuring(testbed, store, progress, sealed=False, timed=False):
                     outcomes = runner.all(tasks, 1, sealed=False)
                 errors = [o.error.what for o in outcomes if o.error]
                 booted = f"{len(outcomes) - len(errors)} of {len(outcomes)} boots"

@@ -14,13 +14,13 @@ from lab.build.kernel import Kernel
 from lab.inputs import topology, workload
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine
-from lab.judge.verdict import DRAWS, KERNEL_FAILURES
+from lab.judge.verdict import KERNEL_FAILURES, SEEDS
 from lab.measure import cost, matrix, session
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell
 from lab.measure.cost import Change
 from lab.measure.matrix import Selection
-from lab.measure.runner import Bench, Outcome, Runner, Task
+from lab.measure.runner import Outcome, Runner, Task, Testbed
 
 METRIC = "kernel_insns_per_io"
 # Instructions per I/O; what is less would be shown as nothing.
@@ -31,7 +31,7 @@ _SHOWN = 0.005
 class CellChange:
     """A cell on two kernels: kernel instructions per I/O before and after, None where it failed.
 
-    The boots of an outcome are its draws; functions are those that these tell apart, the largest
+    The boots of an outcome are its seeds; functions are those that these tell apart, the largest
     difference first.
     """
 
@@ -42,7 +42,7 @@ class CellChange:
 
     @property
     def values(self) -> tuple[float | None, float | None]:
-        """Kernel instructions per I/O before and after, the means of the draws."""
+        """Kernel instructions per I/O before and after, the means of the seeds."""
         return self.before.value(METRIC), self.after.value(METRIC)
 
     @property
@@ -79,57 +79,57 @@ def cells(profile: Profile, selection: Selection) -> list[Cell]:
 
 
 def measure(
-    bench: Bench,
+    testbed: Testbed,
     kernels: tuple[Kernel, Kernel],
     wanted: Sequence[Cell],
-    store: Store,
+    store: BootStore,
     progress: Progress,
 ) -> list[CellChange]:
     """Measure cells on two kernels; the largest relative change first, failures before all.
 
-    A cell that is not equal to the last digit is measured with as many draws as it takes to tell
+    A cell that is not equal to the last digit is measured with as many seeds as it takes to tell
     a change from chance. What the store has of either kernel is not measured again.
     """
-    with session.measuring(bench, store, progress, sealed=True, timed=False):
-        runner = Runner(bench, store, progress)
-        found = _drawn(runner, kernels, wanted, (0,), store)
+    with session.measuring(testbed, store, progress, sealed=True, timed=False):
+        runner = Runner(testbed, store, progress)
+        found = _seeded(runner, kernels, wanted, (0,), store)
         open_cells = [one.cell for one in found if one.change or one.values[0] != one.values[1]]
         if open_cells and not any(map(any, failures(found))):
             told = {
-                one.cell: one for one in _drawn(runner, kernels, open_cells, range(DRAWS), store)
+                one.cell: one for one in _seeded(runner, kernels, open_cells, range(SEEDS), store)
             }
             found = [told.get(one.cell, one) for one in found]
     return sorted(found, key=_size)
 
 
-def _drawn(
+def _seeded(
     runner: Runner,
     kernels: tuple[Kernel, Kernel],
     wanted: Sequence[Cell],
-    draws: Sequence[int],
-    store: Store,
+    seeds: Sequence[int],
+    store: BootStore,
 ) -> list[CellChange]:
-    """Cells on two kernels with the given draws."""
+    """Cells on two kernels with the given seeds."""
     tasks = [
-        Task(replace(cell, arm=arm, draw=draw), kernel)
+        Task(replace(cell, arm=arm, seed=seed), kernel)
         for cell in wanted
         for arm, kernel in zip(("before", "after"), kernels, strict=True)
-        for draw in draws
+        for seed in seeds
     ]
     outcomes = iter(runner.all(tasks, 1, sealed=True))
     found = []
     for cell in wanted:
-        before, after = (_together([next(outcomes) for _ in draws]) for _ in kernels)
+        before, after = (_together([next(outcomes) for _ in seeds]) for _ in kernels)
         found.append(CellChange(cell, before, after, _functions(before, after, store)))
     return found
 
 
-def _together(draws: Sequence[Outcome]) -> Outcome:
-    """The draws of a cell on one kernel as one outcome; none when one of them failed."""
-    cell = replace(draws[0].cell, draw=0)
-    if error := next((one.error for one in draws if one.error), None):
+def _together(seeds: Sequence[Outcome]) -> Outcome:
+    """The seeds of a cell on one kernel as one outcome; none when one of them failed."""
+    cell = replace(seeds[0].cell, seed=0)
+    if error := next((one.error for one in seeds if one.error), None):
         return Outcome(cell, (), error)
-    return Outcome(cell, tuple(boot for one in draws for boot in one.boots))
+    return Outcome(cell, tuple(boot for one in seeds for boot in one.boots))
 
 
 def failures(found: Sequence[CellChange]) -> tuple[list[Outcome], list[Outcome]]:
@@ -156,7 +156,7 @@ def text(found: Sequence[CellChange], rows: int = 12) -> str:
     parts = []
     if differing:
         table = PlainTable(
-            "Kernel instructions per I/O; change: of the functions that draws tell apart"
+            "Kernel instructions per I/O; change: of the functions that seeds tell apart"
         )
         table.column("cell")
         for title in ("before", "after", "change"):
@@ -193,7 +193,7 @@ def _functions_text(one: CellChange, rows: int) -> str:
     return table.text()
 
 
-def _functions(before: Outcome, after: Outcome, store: Store) -> tuple[Change, ...]:
+def _functions(before: Outcome, after: Outcome, store: BootStore) -> tuple[Change, ...]:
     if not before.boots or not after.boots:
         return ()
     costs = [[one for boot in own.boots if (one := store.cost(boot.id))] for own in (before, after)]

@@ -24,20 +24,20 @@ from lab.build import source
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
 from lab.commands.cost_diff import METRIC, CellChange
-from lab.commands.gate_history import Ledger
+from lab.commands.gate_history import GateHistory
 from lab.inputs import series, workload
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine, Verdict
 from lab.measure import matrix, session
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell
 from lab.measure.matrix import Selection
-from lab.measure.runner import Bench, Runner, Task
+from lab.measure.runner import Runner, Task, Testbed
 from lab.report import arm_table, run_record
-from lab.report.run_builder import Recorder
+from lab.report.run_builder import RunBuilder
 
 # Half of the regression that must not pass, and more than what chance leaves of equal code when
-# only functions count that draws tell apart (docs/gate.md).
+# only functions count that seeds tell apart (docs/gate.md).
 USUAL_THRESHOLD = "0.25%"
 # Of host time: less would need more rounds than a night has.
 USUAL_TIME = "5%"
@@ -87,10 +87,10 @@ class Tools:
 
     gate: Gate
     profile: Profile
-    store: Store
-    ledger: Ledger
-    recorder: Recorder
-    bench: Bench
+    store: BootStore
+    history: GateHistory
+    recorder: RunBuilder
+    testbed: Testbed
     progress: Progress
 
 
@@ -143,16 +143,16 @@ def judge(tools: Tools) -> list[Result]:
     return found
 
 
-def remember(results: Sequence[Result], run_id: str, ledger: Ledger) -> None:
+def remember(results: Sequence[Result], run_id: str, history: GateHistory) -> None:
     """Write down the judged branches; what the lab failed at leaves no trace."""
     for one in results:
         if one.state:
             red = [claim.name for claim in one.series.claims if claim.verdict == Verdict.REFUTED]
             reason = f"dearer: {', '.join(red)}" if red else ""
-            ledger.add(one.name, one.state, run_id, reason, one.changes)
+            history.add(one.name, one.state, run_id, reason, one.changes)
 
 
-def accept(gate: Gate, name: str, reason: str, ledger: Ledger, progress: Progress) -> str:
+def accept(gate: Gate, name: str, reason: str, history: GateHistory, progress: Progress) -> str:
     """Make a branch's present state its baseline and return it.
 
     Raises UsageError for an unknown branch.
@@ -160,7 +160,7 @@ def accept(gate: Gate, name: str, reason: str, ledger: Ledger, progress: Progres
     if name not in gate.branches:
         raise UsageError(f"no branch is called {name!r}", hint=nearest(name, gate.branches))
     state = _state(gate.branches[name].source, progress)
-    ledger.accept(name, state, reason)
+    history.accept(name, state, reason)
     return state
 
 
@@ -178,7 +178,7 @@ def _judged(name: str, branch: Branch, tools: Tools) -> Result:
     selection = Selection(gate.topologies, gate.schedulers, gate.workloads)
     cells = cost_diff.cells(tools.profile, selection)
     kernels = (before, after)
-    changes = cost_diff.measure(tools.bench, kernels, cells, tools.store, tools.progress)
+    changes = cost_diff.measure(tools.testbed, kernels, cells, tools.store, tools.progress)
     cost_diff.require_sound_base(changes)
     claims = [_claim(name, one, tools) for one in changes]
     claims += [_timed(text, kernels, tools) for text in gate.wall_clock]
@@ -208,7 +208,7 @@ def _baseline(name: str, branch: Branch, tools: Tools) -> str:
             raise UsageError(f"{name}: no merge base with {other}", where=path) from exc
     if branch.baseline != _LAST_GOOD:
         return branch.baseline
-    good = tools.ledger.last_good(name)
+    good = tools.history.last_good(name)
     if good is None:
         tools.progress.say("    nothing was good before: this state becomes the baseline")
     return good or _state(branch.source, tools.progress)
@@ -219,7 +219,7 @@ def _limit(branch: str, one: CellChange, tools: Tools) -> float:
 
     The history are the changes from kernel to kernel that were judged good.
     """
-    changes = tools.ledger.good_changes(branch, _title(one.cell))[-50:]
+    changes = tools.history.good_changes(branch, _title(one.cell))[-50:]
     if len(changes) < _HISTORY:
         return tools.gate.limit
     return max(tools.gate.limit, _SIGMAS * statistics.stdev(changes))
@@ -256,7 +256,7 @@ def _claim(branch: str, one: CellChange, tools: Tools) -> run_record.Claim:
         conditions={},
         published="",
         expected=f"<= {100 * limit:+.2f}%",
-        because="more, in functions that draws tell apart, is a regression",
+        because="more, in functions that seeds tell apart, is a regression",
         verdict=verdict.value,
         reason=reason,
         arms=arms,
@@ -277,15 +277,15 @@ def _blame(one: CellChange) -> str:
 
 def _timed(text: str, kernels: tuple[Kernel, Kernel], tools: Tools) -> run_record.Claim:
     """A cell judged by host time; a suspicion must be confirmed by as many rounds again."""
-    gate, profile, bench, recorder = tools.gate, tools.profile, tools.bench, tools.recorder
-    engine = bench.host.best_wall_clock()
+    gate, profile, testbed, recorder = tools.gate, tools.profile, tools.testbed, tools.recorder
+    engine = testbed.host.best_wall_clock()
     cell = parse_cell(text, profile, engine)
     arms = ("before", "after")
     tasks = [Task(replace(cell, arm=a), k) for a, k in zip(arms, kernels, strict=True)]
     metric = workload.get(cell.workload).metric
     slower = _slower(metric, fraction(gate.wall_clock_threshold))
-    with session.measuring(bench, tools.store, tools.progress, sealed=False, timed=True):
-        runner = Runner(bench, tools.store, tools.progress)
+    with session.measuring(testbed, tools.store, tools.progress, sealed=False, timed=True):
+        runner = Runner(testbed, tools.store, tools.progress)
         rounds = runner.rounds(tasks, profile.rounds)
         first = rounds.paired(metric, slice(0, profile.rounds))
         suspicious = first is not None and first.interval(profile.alpha).within(slower)

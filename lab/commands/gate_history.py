@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS nights (
+CREATE TABLE IF NOT EXISTS gate_runs (
     id     INTEGER PRIMARY KEY,
     branch TEXT NOT NULL,
     source TEXT NOT NULL,   -- git:PATH@COMMIT
@@ -20,17 +20,17 @@ CREATE TABLE IF NOT EXISTS nights (
     good   INTEGER NOT NULL,
     reason TEXT NOT NULL
 );
-CREATE TABLE IF NOT EXISTS night_changes (
-    night  INTEGER NOT NULL REFERENCES nights (id),
+CREATE TABLE IF NOT EXISTS gate_run_changes (
+    gate_run  INTEGER NOT NULL REFERENCES gate_runs (id),
     cell   TEXT NOT NULL,
     change REAL NOT NULL    -- against the baseline, as a fraction
 );
-CREATE INDEX IF NOT EXISTS night_changes_by_cell ON night_changes (cell);
+CREATE INDEX IF NOT EXISTS gate_run_changes_by_cell ON gate_run_changes (cell);
 """
 
 
 @dataclass(frozen=True)
-class Night:
+class GateRun:
     """A judgement of a branch: its state, the run, whether it was good, and why or why not."""
 
     branch: str
@@ -41,8 +41,8 @@ class Night:
     reason: str
 
 
-class Ledger:
-    """Tables of the gate in the store's database; a night appears whole or not at all."""
+class GateHistory:
+    """Tables of the gate in the store's database; a row appears whole or not at all."""
 
     def __init__(self, results: Path) -> None:
         self._database = results / "lab.sqlite"
@@ -52,15 +52,15 @@ class Ledger:
     def add(
         self, branch: str, source: str, run: str, reason: str, changes: Mapping[str, float | None]
     ) -> None:
-        """Write down a night; it was good when there is no reason against it.
+        """Write down a run of the gate; it was good when there is no reason against it.
 
         changes are those of the exact cells against the baseline, None where a cell failed.
         """
         with self._connection() as connection:
-            night = self._insert(connection, branch, source, run, not reason, reason)
+            gate_run = self._insert(connection, branch, source, run, not reason, reason)
             connection.executemany(
-                "INSERT INTO night_changes VALUES (?, ?, ?)",
-                [(night, cell, value) for cell, value in changes.items() if value is not None],
+                "INSERT INTO gate_run_changes VALUES (?, ?, ?)",
+                [(gate_run, cell, value) for cell, value in changes.items() if value is not None],
             )
 
     def accept(self, branch: str, source: str, reason: str) -> None:
@@ -72,7 +72,7 @@ class Ledger:
         """The newest good state of a branch; None before the first."""
         with self._connection() as connection:
             row = connection.execute(
-                "SELECT source FROM nights WHERE branch = ? AND good ORDER BY id DESC LIMIT 1",
+                "SELECT source FROM gate_runs WHERE branch = ? AND good ORDER BY id DESC LIMIT 1",
                 (branch,),
             ).fetchone()
             return str(row[0]) if row else None
@@ -81,9 +81,9 @@ class Ledger:
         """The runs in which the states were judged that are baselines now."""
         with self._connection() as connection:
             rows = connection.execute(
-                "SELECT run FROM nights WHERE run != '' AND (branch, source) IN (SELECT branch,"
-                " source FROM nights WHERE id IN (SELECT max(id) FROM nights WHERE good GROUP BY"
-                " branch))"
+                "SELECT run FROM gate_runs WHERE run != '' AND (branch, source) IN"
+                " (SELECT branch, source FROM gate_runs WHERE id IN"
+                " (SELECT max(id) FROM gate_runs WHERE good GROUP BY branch))"
             )
             return {str(row[0]) for row in rows}
 
@@ -91,22 +91,22 @@ class Ledger:
         """By how much a cell changed from baseline to good state, where the two differ at all."""
         with self._connection() as connection:
             rows = connection.execute(
-                "SELECT change FROM night_changes JOIN nights ON nights.id = night"
-                " WHERE good AND branch = ? AND cell = ? AND change != 0 ORDER BY night",
+                "SELECT change FROM gate_run_changes JOIN gate_runs ON gate_runs.id = gate_run"
+                " WHERE good AND branch = ? AND cell = ? AND change != 0 ORDER BY gate_run",
                 (branch, cell),
             )
             return [float(change) for (change,) in rows]
 
-    def nights(self, branch: str) -> list[Night]:
+    def gate_runs(self, branch: str) -> list[GateRun]:
         """All judgements of a branch, oldest first."""
         with self._connection() as connection:
             rows = connection.execute(
-                "SELECT branch, source, run, judged, good, reason FROM nights WHERE branch = ?"
+                "SELECT branch, source, run, judged, good, reason FROM gate_runs WHERE branch = ?"
                 " ORDER BY id",
                 (branch,),
             )
             return [
-                Night(branch, source, run, judged, bool(good), reason)
+                GateRun(branch, source, run, judged, bool(good), reason)
                 for branch, source, run, judged, good, reason in rows
             ]
 
@@ -120,7 +120,7 @@ class Ledger:
         reason: str,
     ) -> int:
         cursor = connection.execute(
-            "INSERT INTO nights (branch, source, run, judged, good, reason)"
+            "INSERT INTO gate_runs (branch, source, run, judged, good, reason)"
             " VALUES (?, ?, ?, ?, ?, ?)",
             (branch, source, run, time.time(), good, reason),
         )

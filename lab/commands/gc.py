@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import cache
-from lab.commands.gate_history import Ledger
-from lab.measure.boot_store import Store
+from lab.commands.gate_history import GateHistory
+from lab.measure.boot_store import BootStore
 from lab.report import run_record
 
 _DAY_S = 86400.0
@@ -29,7 +29,7 @@ class Garbage:
     size: int
 
 
-def garbage(store: Store, ledger: Ledger, days: float) -> list[Garbage]:
+def garbage(store: BootStore, history: GateHistory, days: float) -> list[Garbage]:
     """All that nothing needs and that was not used for some days.
 
     Raises UsageError when a record cannot be read, for then what it needs is not known.
@@ -48,11 +48,11 @@ def garbage(store: Store, ledger: Ledger, days: float) -> list[Garbage]:
         for path in sorted((store.folder / "runs").glob("*"))
         if path.is_dir() and path.name not in boots and _touched(path) < horizon
     ]
-    good = {boot for run in ledger.baseline_runs() for boot in boots.get(run, ())}
+    good = {boot for run in history.baseline_runs() for boot in boots.get(run, ())}
     needed = store.kernels_since(horizon) | {
         one.kernel for one in store.details(sorted(good)).values()
     }
-    for kind, folder in (("kernel", "kernels"), ("guest root", "guests"), ("source", "bench")):
+    for kind, folder in (("kernel", "kernels"), ("guest root", "guests"), ("source", "workbench")):
         found += [
             _found(kind, path)
             for path in sorted((cache.root() / folder).glob("*"))
@@ -61,7 +61,7 @@ def garbage(store: Store, ledger: Ledger, days: float) -> list[Garbage]:
     return found
 
 
-def delete(found: list[Garbage], store: Store) -> None:
+def delete(found: list[Garbage], store: BootStore) -> None:
     """Delete what garbage() found; of boots also what the store knows of them."""
     store.forget([one.path.name for one in found if one.kind == "boot"])
     for one in found:

@@ -17,7 +17,7 @@ from lab.base.process import supervised
 from lab.base.progress import duration
 from lab.measure import determinism, sampling
 from lab.measure.cell import Cell
-from lab.measure.runner import Bench
+from lab.measure.runner import Testbed
 from lab.measure.sampling import Sample
 
 NEAR_EXACT = ("nvme_mq", "megasas")
@@ -27,19 +27,19 @@ _METRIC = "kernel_insns_per_io"
 Say = Callable[[str], None]
 
 
-def repetitions(bench: Bench, count: int, say: Say) -> bool:
+def repetitions(testbed: Testbed, count: int, say: Say) -> bool:
     """Run one cell count times, half of them with every core loaded; whether all were equal.
 
     Equal means: console, result channel and instruction counts of every block, byte for byte.
     """
     folders = [_folder(f"repeat-{number:02d}") for number in range(count)]
-    say(f"{count} repetitions of {determinism.baseline()}")
+    say(f"{count} repetitions of {determinism.probe_cell()}")
     for number, folder in enumerate(folders):
         loaded = number % 2 == 1
         with ExitStack() as stack:
             if loaded:
                 stack.enter_context(_load(folder.parent))
-            sample = _boot(bench, determinism.baseline(), folder)
+            sample = _boot(testbed, determinism.probe_cell(), folder)
         state = "cores loaded" if loaded else "alone"
         cost = f"{sample.values[_METRIC]:.6f} insns/I/O"
         say(
@@ -52,16 +52,16 @@ def repetitions(bench: Bench, count: int, say: Say) -> bool:
     return not found
 
 
-def side_by_side(bench: Bench, say: Say) -> bool:
+def side_by_side(testbed: Testbed, say: Say) -> bool:
     """Time one cell alone, then as many at once as there are cores; whether all were equal."""
     workers = os.cpu_count() or 1
     start = time.monotonic()
-    _boot(bench, determinism.baseline(), _folder("alone"))
+    _boot(testbed, determinism.probe_cell(), _folder("alone"))
     alone = time.monotonic() - start
     folders = [_folder(f"beside-{number}") for number in range(workers)]
     start = time.monotonic()
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(lambda folder: _boot(bench, determinism.baseline(), folder), folders))
+        list(pool.map(lambda folder: _boot(testbed, determinism.probe_cell(), folder), folders))
     together = time.monotonic() - start
     equal = not any(determinism.first_difference(_folder("alone", clean=False), f) for f in folders)
     say(
@@ -71,7 +71,7 @@ def side_by_side(bench: Bench, say: Say) -> bool:
     return equal
 
 
-def near_exact(bench: Bench, count: int, say: Say) -> dict[str, float]:
+def near_exact(testbed: Testbed, count: int, say: Say) -> dict[str, float]:
     """The tolerance for QEMU's own devices, whose completions run outside the guest, in percent.
 
     It is the 99 % limit for the difference of two single boots, from the spread of count boots:
@@ -81,9 +81,9 @@ def near_exact(bench: Bench, count: int, say: Say) -> dict[str, float]:
 
     tolerances = {}
     for topology in NEAR_EXACT:
-        cell = determinism.baseline(topology=topology)
+        cell = determinism.probe_cell(topology=topology)
         values = [
-            _boot(bench, cell, _folder(f"{topology}-{number}")).values[_METRIC]
+            _boot(testbed, cell, _folder(f"{topology}-{number}")).values[_METRIC]
             for number in range(count)
         ]
         mean, deviation = statistics.fmean(values), statistics.stdev(values)
@@ -97,22 +97,22 @@ def near_exact(bench: Bench, count: int, say: Say) -> dict[str, float]:
     return tolerances
 
 
-def speed(bench: Bench, say: Say) -> None:
+def speed(testbed: Testbed, say: Say) -> None:
     """Seconds of one cell by phase, and the share of its instructions that are measured."""
-    for cell in (determinism.baseline(), replace(determinism.baseline(), cpus=2)):
-        sample = _boot(bench, cell, _folder("speed"))
+    for cell in (determinism.probe_cell(), replace(determinism.probe_cell(), cpus=2)):
+        sample = _boot(testbed, cell, _folder("speed"))
         phases = ", ".join(f"{name} {took:.1f} s" for name, took in sample.phases_s.items())
         share = sample.values["measured_share"]
         total = sum(sample.phases_s.values())
         say(f"{cell.cpus} vCPU: {total:.1f} s a cell ({phases}); {share:.0f} % measured")
 
 
-def _boot(bench: Bench, cell: Cell, folder: Path) -> Sample:
-    return sampling.measure(cell, bench.kernel, bench.guest, folder, plugin=bench.plugin)
+def _boot(testbed: Testbed, cell: Cell, folder: Path) -> Sample:
+    return sampling.measure(cell, testbed.kernel, testbed.guest, folder, plugin=testbed.plugin)
 
 
 def _folder(name: str, *, clean: bool = True) -> Path:
-    folder = cache.root() / "bench-runs" / name
+    folder = cache.root() / "selfbench" / name
     if clean:
         cache.remove(folder)
     return cache.make_folder(folder)

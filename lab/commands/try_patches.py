@@ -15,13 +15,13 @@ from lab.commands import cost_diff
 from lab.commands.cost_diff import CellChange
 from lab.inputs.profile import Profile
 from lab.measure import session
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell
-from lab.measure.runner import Bench, Outcome, Runner, Task
+from lab.measure.runner import Outcome, Runner, Task, Testbed
 
 
 @dataclass(frozen=True)
-class Trial:
+class SeriesStep:
     """What a step of a series changes; broken names the patch whose kernel fails, and how."""
 
     title: str
@@ -43,41 +43,41 @@ def run(
     subject: Subject,
     wanted: Sequence[Cell],
     profile: Profile,
-    store: Store,
+    store: BootStore,
     progress: Progress,
     *,
     each: bool = False,
-) -> tuple[Bench, list[Trial]]:
+) -> tuple[Testbed, list[SeriesStep]]:
     """Measure the tree without and with the patches; with each, after every patch.
 
     Raises BuildError naming the patch that does not apply or build, LabError when the kernel
     without patches fails.
     """
-    bench = session.prepare(subject.spec, (), subject.fragments, progress)
+    testbed = session.prepare(subject.spec, (), subject.fragments, progress)
     levels = range(len(subject.patches) + 1) if each else (0, len(subject.patches))
-    kernels = {level: _kernel(subject, level, bench, progress) for level in levels}
-    trials = []
+    kernels = {level: _kernel(subject, level, testbed, progress) for level in levels}
+    steps = []
     for before, after in itertools.pairwise(levels):
         own = subject.patches[before:after]
         title = own[0].name if each else f"{len(own)} patch(es)"
         progress.say(f"{title}:")
         pair = (kernels[before], kernels[after])
-        found = cost_diff.measure(bench, pair, wanted, store, progress)
+        found = cost_diff.measure(testbed, pair, wanted, store, progress)
         cost_diff.require_sound_base(found)
         _, failed = cost_diff.failures(found)
         broken = ""
         if failed:
-            broken = _broken(subject, (before, after), failed[0], bench, store, progress)
-        trials.append(Trial(title, own, tuple(found), broken))
+            broken = _broken(subject, (before, after), failed[0], testbed, store, progress)
+        steps.append(SeriesStep(title, own, tuple(found), broken))
         if broken:
             break
-    return bench, trials
+    return testbed, steps
 
 
-def _kernel(subject: Subject, level: int, bench: Bench, progress: Progress) -> Kernel:
+def _kernel(subject: Subject, level: int, testbed: Testbed, progress: Progress) -> Kernel:
     """The kernel with the first patches; BuildError names the patch that does not build."""
     if level == 0:
-        return bench.kernel
+        return testbed.kernel
     try:
         return _built(subject, level, progress)
     except BuildError as exc:
@@ -108,8 +108,8 @@ def _broken(
     subject: Subject,
     levels: tuple[int, int],
     failed: Outcome,
-    bench: Bench,
-    store: Store,
+    testbed: Testbed,
+    store: BootStore,
     progress: Progress,
 ) -> str:
     """Which patch between two levels makes a cell fail, and what the guest said."""
@@ -122,8 +122,8 @@ def _broken(
         except LabError:
             continue  # it does not build by itself; a later one may
         task = Task(replace(failed.cell, arm="after"), kernel)
-        with session.measuring(bench, store, progress, sealed=True, timed=False):
-            (outcome,) = Runner(bench, store, progress).all([task], 1, sealed=True)
+        with session.measuring(testbed, store, progress, sealed=True, timed=False):
+            (outcome,) = Runner(testbed, store, progress).all([task], 1, sealed=True)
         if outcome.error:
             after, found = number, outcome
             break

@@ -19,7 +19,7 @@ from lab.base.process import Process, paste, supervised, tail_of_file
 from lab.guest import console, host_noise, lost_interrupt, madt, qemu_command
 from lab.guest.channel import Reader, Record
 from lab.guest.qemu_command import Machine
-from lab.guest.time_slices import Seat
+from lab.guest.time_slices import Slot
 
 # Under multi-threaded TCG QEMU itself can fail: it ends on an assertion or loses an interrupt
 # (docs/measuring.md). That says nothing of the kernel, so such a guest is booted again.
@@ -124,12 +124,12 @@ def run(
     machine: Machine,
     orders: Orders,
     observe: Callable[[str], None] = lambda phase: None,
-    seat: Seat | None = None,
+    slot: Slot | None = None,
 ) -> Boot:
     """Boot a machine, let it carry out orders, and return what it sent.
 
     observe is called with the current phase many times a second; what it raises ends the guest.
-    With a seat the guest is measured by turns with others, and its deadline is of its own time.
+    With a slot the guest is measured by turns with others, and its deadline is of its own time.
 
     Raises GuestError: ``panic`` when the kernel died, ``hang`` when it is stuck or a phase passed
     its deadline, ``failed`` when a step failed, ``died`` when QEMU ended by itself, ``lost`` when
@@ -142,8 +142,8 @@ def run(
     argv, log = qemu_command.command(machine), folder / _log_name(machine)
     try:
         with supervised(argv, log=log, cwd=folder, env=_environment(folder)) as guest:
-            watch = _Watch(lambda: _noise(guest, seat))
-            _follow(guest, machine, orders, watch, observe, seat)
+            watch = _Watch(lambda: _noise(guest, slot))
+            _follow(guest, machine, orders, watch, observe, slot)
             if watch.done:
                 guest.wait(_EXIT_S)
             alive = guest.poll() is None
@@ -165,13 +165,13 @@ def steadily(call: Callable[[], T]) -> T:
     return call()
 
 
-def _noise(guest: Process, seat: Seat | None) -> host_noise.Reading | None:
+def _noise(guest: Process, slot: Slot | None) -> host_noise.Reading | None:
     """The host's noise; None once one of the company is gone: its time is no longer counted."""
-    if seat is None:
+    if slot is None:
         return host_noise.reading(guest.members())
-    company = seat.company()
+    company = slot.company()
     found = host_noise.reading(guest.members(), company) if company else None
-    return found if seat.company() == company else None
+    return found if slot.company() == company else None
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -204,7 +204,7 @@ def _follow(
     orders: Orders,
     watch: _Watch,
     observe: Callable[[str], None],
-    seat: Seat | None,
+    slot: Slot | None,
 ) -> None:
     """Read records until the guest is done, gone, late or found to lack an interrupt."""
     reader, examined = Reader(), machine.engine.sealed
@@ -213,13 +213,13 @@ def _follow(
             alive = guest.poll() is None
             for record in reader.feed(stream.read()):
                 watch.take(record)
-            late = _late(watch, orders, seat)
-            # Once before it is measured, when the monitor is not yet its seat's.
+            late = _late(watch, orders, slot)
+            # Once before it is measured, when the monitor is not yet its slot's.
             if not examined and alive and not watch.done and (late or watch.phase == MEASURED):
                 examined, watch.lost = True, lost_interrupt.lost_interrupt(machine.monitor)
-            if seat:
+            if slot:
                 measured = watch.phase == MEASURED and not watch.done
-                seat.follow(guest, machine.monitor, measured=measured)
+                slot.follow(guest, machine.monitor, measured=measured)
             watch.listen()
             observe(watch.phase)
             if late or watch.lost or not alive:
@@ -227,10 +227,10 @@ def _follow(
             time.sleep(_POLL_S)
 
 
-def _late(watch: _Watch, orders: Orders, seat: Seat | None) -> bool:
+def _late(watch: _Watch, orders: Orders, slot: Slot | None) -> bool:
     """Whether the guest's phase has passed its deadline."""
     allowed = orders.deadlines_s.get(watch.phase, orders.deadlines_s["boot"])
-    own = seat.ran_s if seat else None
+    own = slot.ran_s if slot else None
     return (time.monotonic() - watch.since if own is None else own) > allowed
 
 

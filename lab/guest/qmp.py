@@ -34,9 +34,9 @@ class Monitor:
         """Let the guest run on."""
         self._command("cont")
 
-    def ask(self, question: str) -> str:
+    def ask(self, experiment: str) -> str:
         """What QEMU prints of the guest for one of its ``info`` commands; nothing if it is gone."""
-        answer = self._command("human-monitor-command", {"command-line": f"info {question}"})
+        answer = self._command("human-monitor-command", {"command-line": f"info {experiment}"})
         return answer if isinstance(answer, str) else ""
 
     def close(self) -> None:

@@ -23,18 +23,18 @@ from lab.guest.qmp import Monitor
 SLICE_S = 0.1
 
 
-class Turns:
-    """The turns of a number of guests, one seat each; they are taken while the block runs."""
+class TimeSlices:
+    """The turns of a number of guests, one slot each; they are taken while the block runs."""
 
     def __init__(self, guests: int) -> None:
-        self.seats = tuple(Seat(self) for _ in range(guests))
+        self.slots = tuple(Slot(self) for _ in range(guests))
         self._awaited = guests
         self._changed = Condition()
-        self._present: list[Seat] = []
+        self._present: list[Slot] = []
         self._closed = False
         self._thread = Thread(target=self._conduct, name="turns", daemon=True)
 
-    def __enter__(self) -> Turns:
+    def __enter__(self) -> TimeSlices:
         self._thread.start()
         return self
 
@@ -49,29 +49,29 @@ class Turns:
             self._changed.notify()
         self._thread.join()
 
-    def enter(self, seat: Seat) -> None:
-        """Give the stopped guest of a seat its turns as soon as all others are there too."""
+    def enter(self, slot: Slot) -> None:
+        """Give the stopped guest of a slot its turns as soon as all others are there too."""
         with self._changed:
-            self._present.append(seat)
+            self._present.append(slot)
             self._changed.notify()
 
-    def leave(self, seat: Seat) -> None:
-        """Let the guest of a seat run without turns; the others wait for it no more."""
+    def leave(self, slot: Slot) -> None:
+        """Let the guest of a slot run without turns; the others wait for it no more."""
         with self._changed:
             self._awaited -= 1
-            if seat in self._present:
-                self._present.remove(seat)
-                seat.resume()
+            if slot in self._present:
+                self._present.remove(slot)
+                slot.resume()
             self._changed.notify()
 
     def _conduct(self) -> None:
         forward = True
         while order := self._all_present():
-            for seat in order if forward else reversed(order):
-                self._slice(seat)
+            for slot in order if forward else reversed(order):
+                self._slice(slot)
             forward = not forward
 
-    def _all_present(self) -> Sequence[Seat]:
+    def _all_present(self) -> Sequence[Slot]:
         """All guests that take turns, once they are there; none when the turns are over."""
         with self._changed:
             self._changed.wait_for(
@@ -79,26 +79,26 @@ class Turns:
             )
             return [] if self._closed else list(self._present)
 
-    def _slice(self, seat: Seat) -> None:
+    def _slice(self, slot: Slot) -> None:
         with self._changed:
-            if seat not in self._present:
+            if slot not in self._present:
                 return
-            seat.resume()
+            slot.resume()
         time.sleep(SLICE_S)
         with self._changed:
-            if seat in self._present:
-                seat.stop()
+            if slot in self._present:
+                slot.stop()
 
 
-class Seat:
+class Slot:
     """A guest's place among those that take turns.
 
     As a context manager it is given up when the block is left, however that is: the others do not
     wait for a guest that never comes.
     """
 
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
+    def __init__(self, slices: TimeSlices) -> None:
+        self._slices = slices
         self._guest: Process | None = None
         self._monitor: Monitor | None = None
         self._company: set[int] = set()
@@ -107,7 +107,7 @@ class Seat:
         self._ran_s = 0.0
         self._since: float | None = None
 
-    def __enter__(self) -> Seat:
+    def __enter__(self) -> Slot:
         return self
 
     def __exit__(
@@ -130,7 +130,7 @@ class Seat:
             self._taken = True
             self._monitor = Monitor(monitor)
             self._monitor.stop()
-            self._turns.enter(self)
+            self._slices.enter(self)
         elif self._taken and not measured:
             self._leave()
 
@@ -144,9 +144,9 @@ class Seat:
 
     def company(self) -> set[int] | None:
         """The processes of all guests that take turns together; None once one of them is gone."""
-        guests = [seat._guest for seat in self._turns.seats if seat._guest]
+        guests = [slot._guest for slot in self._slices.slots if slot._guest]
         found = {process for guest in guests for process in guest.members()}
-        left = any(seat._taken and seat._left for seat in self._turns.seats)
+        left = any(slot._taken and slot._left for slot in self._slices.slots)
         if left or not self._company <= found:
             return None
         self._company = found
@@ -168,4 +168,4 @@ class Seat:
     def _leave(self) -> None:
         if not self._left:
             self._left = True
-            self._turns.leave(self)
+            self._slices.leave(self)

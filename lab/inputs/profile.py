@@ -29,7 +29,7 @@ class Profile(Model):
     tree: str = Field(default="debian:6.12", description="kernel source of the matrix")
     boots: int = Field(default=1, ge=1, description="boots of each cell")
     rounds: int = Field(default=6, ge=1, description="rounds of boots of a wall-clock comparison")
-    draws: int = Field(
+    seeds: int = Field(
         default=1, ge=1, description="boots of an exact cell, each with other random numbers"
     )
     counted_boots: int = Field(default=2, ge=1, description="boots of what is counted, not exact")

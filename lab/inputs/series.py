@@ -115,7 +115,7 @@ class Claim(Model):
     cpus: int = Field(default=0, ge=0, le=64, description="vCPUs, when not the topology's")
     parameters: dict[str, Value] = {}
     rounds: int = Field(default=0, ge=0, description="at least so many rounds of timed boots")
-    draws: int = Field(default=0, ge=0, description="at least so many draws of the exact engine")
+    seeds: int = Field(default=0, ge=0, description="at least so many seeds of the exact engine")
     expect: tuple[Expectation, ...] = Field(min_length=1)
 
 
@@ -146,14 +146,14 @@ def get(name: str) -> Series:
 def turned_round(judged: Series) -> Series:
     """The series with its patches where they were not and gone where they were: a control.
 
-    What holds of the series must be refuted of this one. An arm on other hardware is a yardstick,
+    What holds of the series must be refuted of this one. An arm on other hardware is a measure,
     not a side of the patches: it stays.
     """
     turned = {"base": "series", "series": "base"}
 
     def level(arm: Arm) -> str:
-        yardstick = arm.topology or arm.hw_queues
-        return arm.patches if yardstick else turned[arm.patches]
+        measure = arm.topology or arm.hw_queues
+        return arm.patches if measure else turned[arm.patches]
 
     return _with_patches(judged, level)
 

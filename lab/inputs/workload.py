@@ -21,9 +21,9 @@ Value = int | float | str
 
 
 class Noise(Model):
-    """How far two draws of equal guests are apart at the exact engine, as fractions.
+    """How far two seeds of equal guests are apart at the exact engine, as fractions.
 
-    The largest that was seen on six draws, rounded up; docs/verdicts.md has the figures.
+    The largest that was seen on six seeds, rounded up; docs/verdicts.md has the figures.
     """
 
     insns: float = Field(default=0.01, ge=0, description="kernel instructions per I/O")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Questions: an expectation of a claim, with the cells that have to be measured to answer it."""
+"""Experiments: an expectation of a claim, with the cells that have to be measured to answer it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lab.measure.matrix import require_known, require_possible
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
-    """One expectation to be answered; every question is itself only.
+class Experiment:
+    """One expectation to be answered; every experiment is itself only.
 
     cells has a cell for each arm: two for a change, one for a value; topology is the claim's.
     lacking says why this host cannot give the answer even when it measures the cells, left_out
@@ -48,8 +48,8 @@ class Question:
         return self.level is Level.WALL
 
 
-def questions(name: str, judged: Series, profile: Profile, report: Report) -> list[Question]:
-    """Every expectation of the series called name as a question.
+def experiments(name: str, judged: Series, profile: Profile, report: Report) -> list[Experiment]:
+    """Every expectation of the series called name as an experiment.
 
     Raises UsageError for what does not exist: metric, topology, scheduler, workload, parameter.
     """
@@ -69,7 +69,7 @@ def questions(name: str, judged: Series, profile: Profile, report: Report) -> li
                 for arm in _arms(claim, expectation)
             )
             found.append(
-                Question(
+                Experiment(
                     *(name, title, expectation, claim.topology, level, engine, cells),
                     *(lacking, left_out),
                 )
@@ -125,22 +125,22 @@ def check(name: str, judged: Series) -> None:
                 )
 
 
-def trials(asked: Sequence[Question]) -> list[tuple[Cell, ...]]:
-    """The cells of wall-clock questions of one series; those that differ only in the arm together.
+def rounds_of(asked: Sequence[Experiment]) -> list[tuple[Cell, ...]]:
+    """The cells of one series' wall-clock experiments; those that differ only in the arm together.
 
     They are booted in turn, so that what is compared was measured in the same minutes.
     """
     together: dict[tuple[str, str, Cell], dict[str, Cell]] = {}
-    for question in asked:
-        arms = together.setdefault(conditions(question), {})
-        for cell in question.cells:
+    for experiment in asked:
+        arms = together.setdefault(conditions(experiment), {})
+        for cell in experiment.cells:
             arms.setdefault(cell.arm, cell)
     return [tuple(arms.values()) for arms in together.values()]
 
 
-def conditions(asked: Question) -> tuple[str, str, Cell]:
-    """What the arms of a question have in common: equal for questions that share their rounds."""
-    cell = replace(asked.cells[0], arm="", topology="", hw_queues=0, boot=(), swept=())
+def conditions(asked: Experiment) -> tuple[str, str, Cell]:
+    """What the arms of an experiment share: equal for experiments with the same rounds."""
+    cell = replace(asked.cells[0], arm="", topology="", hw_queues=0, kernel_parameters=(), swept=())
     return asked.series, asked.topology, cell
 
 
@@ -222,11 +222,11 @@ def _cell(
     )
 
 
-def _with_all_counters(found: Sequence[Question]) -> list[Question]:
-    """The questions, all that is counted in one cell counted in one boot."""
+def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:
+    """The experiments, all that is counted in one cell counted in one boot."""
     wanted: dict[Cell, set[str]] = {}
-    for question in found:
-        for cell in question.cells:
+    for experiment in found:
+        for cell in experiment.cells:
             wanted.setdefault(replace(cell, counters=()), set()).update(cell.counters)
 
     def merged(cell: Cell) -> Cell:

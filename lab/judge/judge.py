@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From patch series to verdicts: kernels, questions, boots, findings."""
+"""From patch series to verdicts: kernels, experiments, boots, findings."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from lab.inputs import series
 from lab.inputs.profile import Profile
 from lab.inputs.series import Series
 from lab.judge import experiment, verdict
-from lab.judge.experiment import Question
+from lab.judge.experiment import Experiment
 from lab.judge.verdict import Evidence, Failure, Judged
 from lab.measure import session
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell
 from lab.measure.host import Report
-from lab.measure.runner import Bench, Outcome, Rounds, Runner, Task
+from lab.measure.runner import Outcome, Rounds, Runner, Task, Testbed
 
 INSTRUMENT = "instrument"
 # Controls: what holds of a series must not hold of these.
-CONTROLS = {"turned-round": series.turned_round, "emptied": series.emptied}
+CONTROLS = {"reversed": series.turned_round, "no-op": series.emptied}
 
 
 @dataclass(frozen=True)
@@ -36,35 +36,35 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Case:
-    """A series with all that is needed to measure it: its questions and a task for each cell."""
+    """A series with all that is needed to measure it: its experiments and a task for each cell."""
 
     name: str
     series: Series
-    bench: Bench
-    questions: tuple[Question, ...]
+    testbed: Testbed
+    experiments: tuple[Experiment, ...]
     tasks: dict[Cell, Task]
 
-    def same(self, asked: Question) -> bool:
-        """Whether a question compares an arm with itself, under another name."""
+    def same(self, asked: Experiment) -> bool:
+        """Whether an experiment compares an arm with itself, under another name."""
         sides = {replace(self.tasks[cell], cell=replace(cell, arm="")) for cell in asked.cells}
         return bool(asked.expectation.change) and len(sides) == 1
 
-    def draws(self, asked: Question, cell: Cell, profile: Profile) -> list[Task]:
-        """A cell's task as often as it is run: with the exact engine once for each draw.
+    def seeds(self, asked: Experiment, cell: Cell, profile: Profile) -> list[Task]:
+        """A cell's task as often as it is run: with the exact engine once for each seed.
 
         Draws are for what is measured; what is counted asks whether the patch does what it says.
         """
         task = self.tasks[cell]
         if not cell.engine.sealed or cell.counters:
             return [task]
-        count = max(profile.draws, self.series.claims[asked.claim].draws)
-        return [replace(task, cell=replace(cell, draw=number)) for number in range(count)]
+        count = max(profile.seeds, self.series.claims[asked.claim].seeds)
+        return [replace(task, cell=replace(cell, seed=number)) for number in range(count)]
 
-    def running(self, *, timed: bool) -> list[Question]:
-        """The questions that need boots: with rounds, or without."""
+    def running(self, *, timed: bool) -> list[Experiment]:
+        """The experiments that need boots: with rounds, or without."""
         return [
             asked
-            for asked in self.questions
+            for asked in self.experiments
             if asked.runs and not self.same(asked) and asked.timed == timed
         ]
 
@@ -72,7 +72,7 @@ class Case:
 def judge(
     names: Sequence[str],
     profile: Profile,
-    store: Store,
+    store: BootStore,
     progress: Progress,
     *,
     claims: Collection[tuple[str, str]] = (),
@@ -101,13 +101,13 @@ def judge(
             judged[name] = Judged(name, own, (), str(exc))
     if cases:
         evidence = measure(cases, profile, store, progress)
-        asked = [(asked, evidence[asked]) for case in cases for asked in case.questions]
-        arms = [case.series.all_arms for case in cases for _ in case.questions]
+        asked = [(asked, evidence[asked]) for case in cases for asked in case.experiments]
+        arms = [case.series.all_arms for case in cases for _ in case.experiments]
         found = verdict.judge(asked, arms, profile.alpha)
         for case in cases:
-            own_findings = tuple(f for f in found if f.question.series == case.name)
+            own_findings = tuple(f for f in found if f.experiment.series == case.name)
             judged[case.name] = Judged(case.name, case.series, own_findings)
-    host = cases[0].bench.host if cases else None
+    host = cases[0].testbed.host if cases else None
     return Judgement(tuple(judged[name] for name in names), host)
 
 
@@ -118,14 +118,14 @@ def prepare(
     progress: Progress,
     claims: Collection[tuple[str, str]] = (),
 ) -> Case:
-    """The questions of a series, and all kernels that they need, built.
+    """The experiments of a series, and all kernels that they need, built.
 
     Raises UsageError for a series that is not well formed, BuildError for patches that do not
     apply or build.
     """
     experiment.check(name, own)
-    bench = session.prepare(own.tree, (), own.kernel, progress)
-    asked = experiment.questions(name, own, profile, bench.host)
+    testbed = session.prepare(own.tree, (), own.kernel, progress)
+    asked = experiment.experiments(name, own, profile, testbed.host)
     asked = [found for found in asked if not claims or (name, found.claim) in claims]
     kernels: dict[tuple[str, bool], Kernel] = {}
     tasks = {}
@@ -136,39 +136,39 @@ def prepare(
             patches = series.patches(name, level)
             kernels[level, counted] = session.prepare_kernel(own.tree, patches, fragments, progress)
         tasks[cell] = Task(cell, kernels[level, counted])
-    return Case(name, own, bench, tuple(asked), tasks)
+    return Case(name, own, testbed, tuple(asked), tasks)
 
 
 def measure(
-    cases: Sequence[Case], profile: Profile, store: Store, progress: Progress
-) -> dict[Question, Evidence]:
-    """Measure what the questions of several series need: exact cells first, then rounds."""
-    bench = cases[0].bench
+    cases: Sequence[Case], profile: Profile, store: BootStore, progress: Progress
+) -> dict[Experiment, Evidence]:
+    """Measure what the experiments of several series need: exact cells first, then rounds."""
+    testbed = cases[0].testbed
     single = {case.name: case.running(timed=False) for case in cases}
     tasks = [
         task
         for case in cases
         for asked in single[case.name]
         for cell in asked.cells
-        for task in case.draws(asked, cell, profile)
+        for task in case.seeds(asked, cell, profile)
     ]
     sealed = list(dict.fromkeys(task for task in tasks if task.cell.engine.sealed))
     counted = list(dict.fromkeys(task for task in tasks if not task.cell.engine.sealed))
     timed = any(case.running(timed=True) for case in cases)
     with session.measuring(
-        bench, store, progress, sealed=bool(sealed), timed=timed or bool(counted)
+        testbed, store, progress, sealed=bool(sealed), timed=timed or bool(counted)
     ):
-        runner = Runner(bench, store, progress)
+        runner = Runner(testbed, store, progress)
         outcomes = dict(zip(sealed, runner.all(sealed, 1, sealed=True), strict=True))
         again = runner.all(counted, profile.counted_boots, sealed=False)
         outcomes |= dict(zip(counted, again, strict=True))
-        found: dict[Question, Evidence] = {}
+        found: dict[Experiment, Evidence] = {}
         for case in cases:
-            for asked in case.questions:
+            for asked in case.experiments:
                 found[asked] = Evidence(same=asked.runs and case.same(asked))
             for asked in single[case.name]:
                 by_arm = [
-                    [outcomes[task] for task in case.draws(asked, cell, profile)]
+                    [outcomes[task] for task in case.seeds(asked, cell, profile)]
                     for cell in asked.cells
                 ]
                 found[asked] = _evidence(asked, by_arm)
@@ -176,11 +176,11 @@ def measure(
     return found
 
 
-def _rounds(case: Case, profile: Profile, runner: Runner) -> dict[Question, Evidence]:
-    """Run the rounds of a case's wall-clock questions."""
+def _rounds(case: Case, profile: Profile, runner: Runner) -> dict[Experiment, Evidence]:
+    """Run the rounds of a case's wall-clock experiments."""
     timed = case.running(timed=True)
-    found: dict[Question, Evidence] = {}
-    for cells in experiment.trials(timed):
+    found: dict[Experiment, Evidence] = {}
+    for cells in experiment.rounds_of(timed):
         own = set(map(_machine, cells))
         answered = [asked for asked in timed if set(map(_machine, asked.cells)) <= own]
         wanted = max(_wanted(asked, case.series, profile) for asked in answered)
@@ -189,8 +189,8 @@ def _rounds(case: Case, profile: Profile, runner: Runner) -> dict[Question, Evid
     return found
 
 
-def _wanted(asked: Question, own: Series, profile: Profile) -> int:
-    """How many rounds a question gets: one where this host cannot give the answer anyway."""
+def _wanted(asked: Experiment, own: Series, profile: Profile) -> int:
+    """How many rounds an experiment gets: one where this host cannot give the answer anyway."""
     if asked.lacking:
         return 1
     return max(profile.rounds, own.claims[asked.claim].rounds)
@@ -201,7 +201,7 @@ def _machine(cell: Cell) -> Cell:
     return replace(cell, swept=())
 
 
-def _paired_evidence(asked: Question, rounds: Rounds) -> Evidence:
+def _paired_evidence(asked: Experiment, rounds: Rounds) -> Evidence:
     metric = asked.expectation.metric
     arms = [cell.arm for cell in asked.cells]
     failure = None
@@ -213,8 +213,8 @@ def _paired_evidence(asked: Question, rounds: Rounds) -> Evidence:
     return Evidence(values, rounds.rejected, failure, boots=boots)
 
 
-def _evidence(asked: Question, by_arm: Sequence[Sequence[Outcome]]) -> Evidence:
-    """What the boots of a question without rounds say; a failure of a base arm comes first."""
+def _evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Evidence:
+    """What the boots of an experiment without rounds say; a failure of a base arm comes first."""
     values, boots, failures = [], [], []
     for outcomes in by_arm:
         for outcome in outcomes:

@@ -18,7 +18,7 @@ from lab.base.stats import Interval, Paired, adjusted, paired
 from lab.inputs import workload
 from lab.inputs.series import Arm, Series
 from lab.inputs.terms import Level, Verdict
-from lab.judge.experiment import Question
+from lab.judge.experiment import Experiment
 from lab.measure import cost
 
 
@@ -33,9 +33,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured for a question: values by arm in its order, one a boot.
+    """What was measured for an experiment: values by arm in its order, one a boot.
 
-    The boots of a wall-clock question are pairs: equal places belong together. same tells that
+    The boots of a wall-clock experiment are pairs: equal places belong together. same tells that
     both arms run the same kernel on the same machine. boots are the ids that the values come from.
     """
 
@@ -48,7 +48,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer to a question.
+    """The answer to an experiment.
 
     measured is the mean value of each arm; change (a fraction) and interval belong to an
     expectation about a change. For wall clock, p is the chance of what was seen if the verdict
@@ -56,7 +56,7 @@ class Finding:
     that these boots would show.
     """
 
-    question: Question
+    experiment: Experiment
     evidence: Evidence
     verdict: Verdict
     reason: str
@@ -83,40 +83,40 @@ class Judged:
 
     def claims(self) -> dict[str, tuple[Finding, ...]]:
         """The findings by claim."""
-        names = dict.fromkeys(found.question.claim for found in self.findings)
-        return {n: tuple(f for f in self.findings if f.question.claim == n) for n in names}
+        names = dict.fromkeys(found.experiment.claim for found in self.findings)
+        return {n: tuple(f for f in self.findings if f.experiment.claim == n) for n in names}
 
     def verdict(self) -> Verdict:
         """The verdict on the series: that of all its claims together."""
         return Verdict.ERROR if self.error else of_claim(self.findings)
 
 
-# What the exact engine gives is exact and one draw all the same: other random numbers, or a build
-# that places code elsewhere, move requests against each other. With so many draws of each arm they
+# What the exact engine gives is exact and one seed all the same: other random numbers, or a build
+# that places code elsewhere, move requests against each other. With so many seeds of each arm they
 # speak for themselves: that all of one arm lie beyond all of the other happens by chance in one of
 # 20 cases (3 and 3 of 6 in any order), the level of a wall-clock verdict.
-DRAWS = 3
+SEEDS = 3
 
 # What a guest does when its kernel is broken; every other failure is the lab's.
 KERNEL_FAILURES = ("panic", "hang", "failed")
 
 
 def judge(
-    asked: Sequence[tuple[Question, Evidence]], arms: Sequence[Mapping[str, Arm]], alpha: float
+    asked: Sequence[tuple[Experiment, Evidence]], arms: Sequence[Mapping[str, Arm]], alpha: float
 ) -> list[Finding]:
-    """The findings for questions that are judged together.
+    """The findings for experiments that are judged together.
 
-    arms are those of each question's series. Among wall-clock expectations the share of verdicts
+    arms are those of each experiment's series. Among wall-clock expectations the share of verdicts
     HOLDS that are wrong is held at alpha, and so is that of verdicts REFUTED.
     """
     findings = [
-        _exact(question, evidence, own)
-        for (question, evidence), own in zip(asked, arms, strict=True)
+        _exact(experiment, evidence, own)
+        for (experiment, evidence), own in zip(asked, arms, strict=True)
     ]
     # What the host cannot decide anyway must not make the others harder to decide.
     waiting = [i for i, found in enumerate(findings) if _has_pairs(found)]
     for lacking in (False, True):
-        timed = [i for i in waiting if bool(findings[i].question.lacking) == lacking]
+        timed = [i for i in waiting if bool(findings[i].experiment.lacking) == lacking]
         _decide(findings, timed, alpha)
     return [_with_lacking(found) for found in findings]
 
@@ -124,7 +124,7 @@ def judge(
 def _decide(findings: list[Finding], timed: Sequence[int], alpha: float) -> None:
     """Put the verdicts of paired boots in the places timed, judged as one family."""
     pairs = [paired(*findings[i].evidence.values) for i in timed]
-    bounds = [findings[i].question.expectation.bound for i in timed]
+    bounds = [findings[i].experiment.expectation.bound for i in timed]
     for_it = adjusted([p.p_outside(b) for p, b in zip(pairs, bounds, strict=True)])
     against = adjusted([p.p_inside(b) for p, b in zip(pairs, bounds, strict=True)])
     for place, i in enumerate(timed):
@@ -148,89 +148,89 @@ def _has_pairs(found: Finding) -> bool:
     return found.verdict is Verdict.INCONCLUSIVE and found.reason == ""
 
 
-def _exact(question: Question, evidence: Evidence, arms: Mapping[str, Arm]) -> Finding:
+def _exact(experiment: Experiment, evidence: Evidence, arms: Mapping[str, Arm]) -> Finding:
     """The finding where no chance is involved; with an empty reason where statistics decide."""
-    if question.left_out:
-        return Finding(question, evidence, Verdict.LEFT_OUT, question.left_out)
-    if not question.runs:
-        return Finding(question, evidence, Verdict.INCONCLUSIVE, question.lacking)
+    if experiment.left_out:
+        return Finding(experiment, evidence, Verdict.LEFT_OUT, experiment.left_out)
+    if not experiment.runs:
+        return Finding(experiment, evidence, Verdict.INCONCLUSIVE, experiment.lacking)
     if evidence.failure:
-        return _failed(question, evidence, evidence.failure, arms)
-    if question.expectation.change and evidence.same:
-        bound, nothing = question.expectation.bound, Interval(0.0, 0.0)
+        return _failed(experiment, evidence, evidence.failure, arms)
+    if experiment.expectation.change and evidence.same:
+        bound, nothing = experiment.expectation.bound, Interval(0.0, 0.0)
         verdict = Verdict.HOLDS if bound.low < 0 < bound.high else Verdict.REFUTED
         reason = "both arms are the same kernel with the same settings: nothing was changed"
-        return Finding(question, evidence, verdict, reason, change=0.0, interval=nothing)
+        return Finding(experiment, evidence, verdict, reason, change=0.0, interval=nothing)
     if not evidence.values or not all(evidence.values):
         reason = (
             f"the host disturbed every round ({evidence.rejected} rejected)"
-            if question.timed
-            else f"the guests gave no {question.expectation.metric}; `lab doctor` says why"
+            if experiment.timed
+            else f"the guests gave no {experiment.expectation.metric}; `lab doctor` says why"
         )
-        return Finding(question, evidence, Verdict.INCONCLUSIVE, reason)
+        return Finding(experiment, evidence, Verdict.INCONCLUSIVE, reason)
     found = Finding(
-        *(question, evidence, Verdict.INCONCLUSIVE, ""),
+        *(experiment, evidence, Verdict.INCONCLUSIVE, ""),
         measured=tuple(math.fsum(values) / len(values) for values in evidence.values),
     )
-    if question.expectation.value:
+    if experiment.expectation.value:
         interval = Interval(min(evidence.values[0]), max(evidence.values[0]))
         return _bounded(replace(found, interval=interval), "value")
     before, after = evidence.values
-    if min(before) <= 0 or (question.timed and min(after) <= 0):
+    if min(before) <= 0 or (experiment.timed and min(after) <= 0):
         which = "first" if min(before) <= 0 else "second"
         return replace(found, reason=f"the {which} arm's value is 0: there is no ratio to judge")
-    if question.timed:
+    if experiment.timed:
         return found
-    margin = one_draw(question) if min(len(before), len(after)) < DRAWS else 0.0
+    margin = one_seed(experiment) if min(len(before), len(after)) < SEEDS else 0.0
     low, high = min(after) / max(before) - 1, max(after) / min(before) - 1
     interval = Interval(low - margin, high + margin)
     change = found.measured[1] / found.measured[0] - 1
     return _bounded(replace(found, change=change, interval=interval), "change")
 
 
-def one_draw(question: Question) -> float:
-    """How far one draw may be from another, as a fraction: nothing for what is counted."""
-    if question.level is not Level.COST:
+def one_seed(experiment: Experiment) -> float:
+    """How far one seed may be from another, as a fraction: nothing for what is counted."""
+    if experiment.level is not Level.COST:
         return 0.0
-    return draw_noise(question.cells[0].workload, question.expectation.metric)
+    return seed_noise(experiment.cells[0].workload, experiment.expectation.metric)
 
 
-def draw_noise(work: str, metric: str) -> float:
-    """How far draws of one kernel differ in a workload: what it executes, or the guest's time."""
+def seed_noise(work: str, metric: str) -> float:
+    """How far seeds of one kernel differ in a workload: what it executes, or the guest's time."""
     noise = workload.get(work).noise
     return noise.insns if metric in cost.UNITS else noise.time
 
 
 def _bounded(found: Finding, what: str) -> Finding:
     """The verdict on everything that was seen: all within the bound, none, or some."""
-    bound, seen = found.question.expectation.bound, found.interval
+    bound, seen = found.experiment.expectation.bound, found.interval
     assert seen is not None
     if seen.within(bound):
         return replace(found, verdict=Verdict.HOLDS, reason=f"the {what} is as expected")
     if seen.apart(bound):
         return replace(found, verdict=Verdict.REFUTED, reason=f"the {what} is not as expected")
     reason = f"some boots give a {what} as expected, some do not"
-    if found.question.level is Level.COST and len(found.evidence.values[-1]) < DRAWS:
-        margin = 100 * one_draw(found.question)
-        reason = f"the {what} is nearer to the bound than {margin:g} %, by which draws differ"
+    if found.experiment.level is Level.COST and len(found.evidence.values[-1]) < SEEDS:
+        margin = 100 * one_seed(found.experiment)
+        reason = f"the {what} is nearer to the bound than {margin:g} %, by which seeds differ"
     return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
 def _failed(
-    question: Question, evidence: Evidence, failure: Failure, arms: Mapping[str, Arm]
+    experiment: Experiment, evidence: Evidence, failure: Failure, arms: Mapping[str, Arm]
 ) -> Finding:
     """A patched kernel that breaks is refuted; a base kernel that does is an error of the lab."""
     patched = arms[failure.arm].patches == "series"
     if patched and failure.outcome in KERNEL_FAILURES:
         reason = f"the patched kernel breaks in arm {failure.arm}: {failure.what}"
-        return Finding(question, evidence, Verdict.REFUTED, reason)
+        return Finding(experiment, evidence, Verdict.REFUTED, reason)
     reason = f"arm {failure.arm} failed: {failure.what}"
-    return Finding(question, evidence, Verdict.ERROR, reason)
+    return Finding(experiment, evidence, Verdict.ERROR, reason)
 
 
 def _timed(found: Finding, pairs: Paired, for_it: float, against: float, alpha: float) -> Finding:
     """The verdict of paired boots; for_it and against are adjusted p-values."""
-    bound = found.question.expectation.bound
+    bound = found.experiment.expectation.bound
     interval, detectable = pairs.interval(alpha), pairs.detectable(alpha)
     known = replace(found, change=pairs.change, interval=interval, detectable=detectable)
     if interval.within(bound) and for_it <= alpha:
@@ -250,7 +250,7 @@ def _with_lacking(found: Finding) -> Finding:
 
     A kernel that breaks is refuted on any host.
     """
-    lacking = found.question.lacking
+    lacking = found.experiment.lacking
     judged = (Verdict.HOLDS, Verdict.REFUTED, Verdict.INCONCLUSIVE)
     if lacking and not found.evidence.failure and found.verdict in judged:
         return replace(found, verdict=Verdict.INCONCLUSIVE, reason=lacking)

@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS boots (
     outcome TEXT NOT NULL,      -- ok, disturbed (by the host), or the kind of failure
     reason  TEXT NOT NULL,
     facts   TEXT NOT NULL,      -- JSON: what the guest really was
-    turn    TEXT NOT NULL DEFAULT ''  -- equal for the boots of one round of several arms
+    round    TEXT NOT NULL DEFAULT ''  -- equal for the boots of one round of several arms
 );
 CREATE INDEX IF NOT EXISTS boots_by_key ON boots (key);
 CREATE TABLE IF NOT EXISTS samples (
@@ -67,7 +67,7 @@ class Detail:
 
     id: str
     kernel: str
-    turn: str
+    round: str
     started: float
     seconds: float
     facts: dict[str, str]
@@ -76,16 +76,16 @@ class Detail:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a boot ran on: measurement key, kernel id, QEMU version, host id; turn is its round."""
+    """What a boot ran on: measurement key, kernel id, QEMU version, host id; round is its round."""
 
     key: str
     kernel: str
     qemu: str
     host: str
-    turn: str = ""
+    round: str = ""
 
 
-class Store:
+class BootStore:
     """The results folder. Safe to use from several processes; a row appears whole or not at all."""
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -95,8 +95,8 @@ class Store:
         with self._connection() as connection:
             connection.executescript(_SCHEMA)
             columns = {row[1] for row in connection.execute("PRAGMA table_info(boots)")}
-            if "turn" not in columns:  # a results folder from before there were rounds
-                connection.execute("ALTER TABLE boots ADD COLUMN turn TEXT NOT NULL DEFAULT ''")
+            if "round" not in columns:  # a results folder from before there were rounds
+                connection.execute("ALTER TABLE boots ADD COLUMN round TEXT NOT NULL DEFAULT ''")
 
     def boot_folder(self, identity: str) -> Path:
         """Where the raw files of a boot lie."""
@@ -122,7 +122,7 @@ class Store:
     def _finished(self, key: str) -> list[tuple[str, Stored]]:
         with self._connection() as connection:
             rows = connection.execute(
-                "SELECT turn, id, outcome, reason, seconds, facts FROM boots"
+                "SELECT round, id, outcome, reason, seconds, facts FROM boots"
                 " WHERE key = ? AND outcome = 'ok' ORDER BY started",
                 (key,),
             ).fetchall()
@@ -140,14 +140,14 @@ class Store:
         with self._connection() as connection:
             for identity in identities:
                 row = connection.execute(
-                    "SELECT id, kernel, turn, started, seconds, facts FROM boots WHERE id = ?",
+                    "SELECT id, kernel, round, started, seconds, facts FROM boots WHERE id = ?",
                     (identity,),
                 ).fetchone()
                 if row:
-                    _, kernel, turn, started, seconds, facts = row
+                    _, kernel, round, started, seconds, facts = row
                     values = _values(connection, identity)
                     found[identity] = Detail(
-                        identity, kernel, turn, started, seconds, json.loads(facts), values
+                        identity, kernel, round, started, seconds, json.loads(facts), values
                     )
         return found
 
@@ -165,13 +165,13 @@ class Store:
             )
             return [(float(when), str(kernel), float(value)) for when, kernel, value in rows]
 
-    def reject(self, turn: str, why: str) -> None:
+    def reject(self, round: str, why: str) -> None:
         """Take a round out of the results: the host disturbed it. Its boots stay on record."""
         with self._connection() as connection:
             connection.execute(
                 "UPDATE boots SET outcome = 'disturbed', reason = ?"
-                " WHERE turn = ? AND outcome = 'ok'",
-                (why, turn),
+                " WHERE round = ? AND outcome = 'ok'",
+                (why, round),
             )
 
     def rejected(self, keys: Sequence[str]) -> int:
@@ -179,7 +179,7 @@ class Store:
         with self._connection() as connection:
             marks = ", ".join("?" * len(keys))
             (count,) = connection.execute(
-                "SELECT count(DISTINCT turn) FROM boots"
+                "SELECT count(DISTINCT round) FROM boots"
                 f" WHERE outcome = 'disturbed' AND key IN ({marks})",
                 list(keys),
             ).fetchone()
@@ -214,7 +214,7 @@ class Store:
                 (
                     *(identity, origin.key, json.dumps(asdict(cell)), origin.kernel, origin.qemu),
                     *(origin.host, started, time.time() - started, outcome, reason),
-                    *(json.dumps(facts), origin.turn),
+                    *(json.dumps(facts), origin.round),
                 ),
             )
             if sample:

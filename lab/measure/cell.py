@@ -15,9 +15,9 @@ class Cell:
 
     parameters are the workload's, sorted by name, and swept names those that differ between the
     cells of a plan; cpus and hw_queues count vCPUs and hardware queues when they are not the
-    topology's own, boot holds more kernel parameters. With counters, which only an instrumented
-    kernel has, the cell is counted, not timed. draw chooses the sealed guest's random numbers:
-    equal guests with another draw do the same work a little differently.
+    topology's own, kernel_parameters holds more of these. With counters, which only an instrumented
+    kernel has, the cell is counted, not timed. seed chooses the sealed guest's random numbers:
+    equal guests with another seed do the same work a little differently.
     """
 
     topology: str
@@ -29,9 +29,9 @@ class Cell:
     swept: tuple[str, ...] = ()
     arm: str = "stock"
     hw_queues: int = 0
-    boot: tuple[str, ...] = ()
+    kernel_parameters: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
-    draw: int = 0
+    seed: int = 0
 
     def __str__(self) -> str:
         swept = f" {self.sweep}" if self.sweep else ""

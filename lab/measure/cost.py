@@ -63,12 +63,12 @@ def changes(before: Cost, after: Cost) -> list[Change]:
 
 
 def apart(before: Sequence[Cost], after: Sequence[Cost]) -> list[Change]:
-    """Every function that the draws before and after tell apart, by their means.
+    """Every function that the seeds before and after tell apart, by their means.
 
-    They do when the two sides are farther from each other than draws of either are among
+    They do when the two sides are farther from each other than seeds of either are among
     themselves. The largest difference comes first. Draws differ in few functions, those whose work
     is chance (the search for a free tag, what memory is unmapped when); all others cost the same
-    in every draw. So this leaves out noise that in the totals hides changes of 0.5 %.
+    in every seed. So this leaves out noise that in the totals hides changes of 0.5 %.
     """
     found = []
     for name in {name for one in (*before, *after) for name in one.kernel}:

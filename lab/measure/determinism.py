@@ -22,7 +22,7 @@ from lab.measure.cell import Cell
 COMPARED = ("console.log", "results", "insns")
 
 
-def baseline(scheduler: str = "mq-deadline", topology: str = "nullb_mq", cpus: int = 1) -> Cell:
+def probe_cell(scheduler: str = "mq-deadline", topology: str = "nullb_mq", cpus: int = 1) -> Cell:
     """A cell that touches nothing outside the guest."""
     usual = {**workload.get("randread_burst").parameters, "numjobs": 1}
     parameters = {name: value for name, value in usual.items() if not isinstance(value, tuple)}
@@ -43,7 +43,7 @@ def require_sound(
         with progress.step("proving that the exact engine is exact"):
             for folder in folders:
                 cache.remove(folder)
-                sampling.measure(baseline(), kernel, guest, folder, plugin=plugin)
+                sampling.measure(probe_cell(), kernel, guest, folder, plugin=plugin)
         cache.write_atomically(record, json.dumps(first_difference(*folders)))
     difference = json.loads(record.read_text())
     if difference:

@@ -14,7 +14,7 @@ _HOST = 1024
 _QEMU = 256
 
 
-class Room:
+class MemoryBudget:
     """Memory for guests on a host of so many GiB. All sizes are in MiB, of the guests' memory."""
 
     def __init__(self, host_gib: float) -> None:

@@ -22,13 +22,13 @@ from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.guest import host_noise
 from lab.guest.boot import ATTEMPTS, QEMU_FAILURES
-from lab.guest.time_slices import Seat, Turns
+from lab.guest.time_slices import Slot, TimeSlices
 from lab.inputs import workload
 from lab.measure import host, sampling
-from lab.measure.boot_store import Provenance, Store, Stored
+from lab.measure.boot_store import BootStore, Provenance, Stored
 from lab.measure.cell import Cell
 from lab.measure.host import Report
-from lab.measure.memory import Room
+from lab.measure.memory import MemoryBudget
 from lab.measure.sampling import Sample
 
 # What the exact engine gives beside a workload's own metric, the more telling first.
@@ -44,7 +44,7 @@ _ROUND_ATTEMPTS = 4
 
 
 @dataclass(frozen=True)
-class Bench:
+class Testbed:
     """Everything that measuring needs once: a kernel, the guest root, and what the host can do.
 
     proof is the kernel that the engines were proved with: the one to be measured may be broken.
@@ -106,13 +106,13 @@ class Rounds:
 class Runner:
     """Runs the boots that are still missing."""
 
-    def __init__(self, bench: Bench, store: Store, progress: Progress) -> None:
-        self._bench = bench
+    def __init__(self, testbed: Testbed, store: BootStore, progress: Progress) -> None:
+        self._bench = testbed
         self._store = store
         self._progress = progress
-        self._emulator = bench.host.facts.emulator
+        self._emulator = testbed.host.facts.emulator
         self._host = host.identity()
-        self._room = Room(bench.host.facts.memory_gib)
+        self._memory_budget = MemoryBudget(testbed.host.facts.memory_gib)
         self._stop = Event()
         self._errors: dict[str, GuestError] = {}
         self._done = 0
@@ -159,7 +159,9 @@ class Runner:
         own = sampling.round_keys([self._key(task) for task in tasks])
         keys = dict(zip(arms, own, strict=True))
         found = self._rounds(keys)
-        together = tasks[0].cell.engine.pausable and self._room.holds(*map(self._memory, tasks))
+        together = tasks[0].cell.engine.pausable and self._memory_budget.holds(
+            *map(self._memory, tasks)
+        )
         self._workers = len(tasks) if together else 1
         missing = max(0, wanted - found.complete)
         title = f"{tasks[0].cell}: {wanted} rounds of {', '.join(keys)}"
@@ -188,12 +190,12 @@ class Runner:
         self, tasks: Sequence[Task], keys: Mapping[str, str], identity: str
     ) -> list[Sample | GuestError]:
         """One boot of every task, in one round."""
-        turns = Turns(len(tasks)) if self._workers > 1 else None
-        seats = turns.seats if turns else [None] * len(tasks)
-        with turns or nullcontext(), ThreadPoolExecutor(self._workers) as pool:
+        slices = TimeSlices(len(tasks)) if self._workers > 1 else None
+        slots = slices.slots if slices else [None] * len(tasks)
+        with slices or nullcontext(), ThreadPoolExecutor(self._workers) as pool:
             jobs = [
-                pool.submit(self._attempt, task, keys[task.cell.arm], identity, seat)
-                for task, seat in zip(tasks, seats, strict=True)
+                pool.submit(self._attempt, task, keys[task.cell.arm], identity, slot)
+                for task, slot in zip(tasks, slots, strict=True)
             ]
             return self._results(pool, jobs)
 
@@ -230,9 +232,9 @@ class Runner:
         )
 
     def _key(self, task: Task) -> str:
-        bench = self._bench
+        testbed = self._bench
         return sampling.key(
-            task.cell, task.kernel, bench.guest, self._emulator, self._host, bench.plugin
+            task.cell, task.kernel, testbed.guest, self._emulator, self._host, testbed.plugin
         )
 
     def _memory(self, task: Task) -> int:
@@ -254,12 +256,12 @@ class Runner:
             self._progress.say(f"    {task.cell}: {done.what}\n    trying again")
 
     def _attempt(
-        self, task: Task, key: str, turn: str = "", seat: Seat | None = None
+        self, task: Task, key: str, round_id: str = "", slot: Slot | None = None
     ) -> Sample | GuestError:
         """One boot, written down however it ends; the error when it failed."""
-        bench, cell, identity = self._bench, task.cell, self._store.new_boot()
+        testbed, cell, identity = self._bench, task.cell, self._store.new_boot()
         folder = self._store.boot_folder(identity)
-        origin = Provenance(key, task.kernel.id, self._emulator, self._host, turn)
+        origin = Provenance(key, task.kernel.id, self._emulator, self._host, round_id)
         started = time.time()
         phase = "boot"
 
@@ -271,13 +273,13 @@ class Runner:
 
         try:
             with (
-                seat or nullcontext(),
-                self._room.taken(self._memory(task)),
+                slot or nullcontext(),
+                self._memory_budget.taken(self._memory(task)),
                 self._progress.live(str(cell), lambda: phase),
             ):
                 started = time.time()
                 sample = sampling.measure(
-                    cell, task.kernel, bench.guest, folder, observe, bench.plugin, seat
+                    cell, task.kernel, testbed.guest, folder, observe, testbed.plugin, slot
                 )
         except GuestError as exc:
             why = (exc.outcome, str(exc))

@@ -15,7 +15,7 @@ from lab.build.kernel import Kernel
 from lab.guest import boot, host_noise, qemu_command
 from lab.guest.boot import Boot, Orders
 from lab.guest.qemu_command import Machine
-from lab.guest.time_slices import Seat
+from lab.guest.time_slices import Slot
 from lab.inputs import counters, topology, workload
 from lab.inputs.topology import Topology
 from lab.inputs.workload import Workload
@@ -50,7 +50,7 @@ def hardware(cell: Cell) -> Topology:
     changes = {
         "cpus": cell.cpus or own.cpus,
         "hw_queues": cell.hw_queues or own.hw_queues,
-        "kernel_parameters": (*own.kernel_parameters, *cell.boot),
+        "kernel_parameters": (*own.kernel_parameters, *cell.kernel_parameters),
     }
     return own.model_copy(update=changes)
 
@@ -143,7 +143,7 @@ def machine(
         backed=work.filesystem is not None,
         plugin=counted,
         marker=symbols(kernel.system_map).address(MARKER) if counted else 0,
-        seed=1 + cell.draw,
+        seed=1 + cell.seed,
     )
 
 
@@ -203,17 +203,17 @@ def measure(
     folder: Path,
     observe: Callable[[str], None] = lambda phase: None,
     plugin: Path | None = None,
-    seat: Seat | None = None,
+    slot: Slot | None = None,
 ) -> Sample:
     """Boot a cell once in folder, where its raw outputs stay, and return its numbers.
 
-    With a seat it is measured by turns with other guests.
+    With a slot it is measured by turns with other guests.
 
     Raises GuestError when the guest fails, is not what its topology says, or prints what cannot be
     understood.
     """
     guest_machine = machine(cell, kernel, guest, folder, plugin)
-    done = boot.run(guest_machine, orders(cell), observe, seat)
+    done = boot.run(guest_machine, orders(cell), observe, slot)
     for name, content in done.outputs.items():
         (folder / name).write_text(content)
     topology.require_match(cell.topology, hardware(cell), cell.scheduler, done.facts)

@@ -17,11 +17,11 @@ from lab.build import guest_root, insn_plugin, kernel, patching, source
 from lab.build.kernel import Kernel
 from lab.inputs.profile import Profile
 from lab.measure import determinism, host, matrix
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell
 from lab.measure.cost import Cost
 from lab.measure.matrix import Selection
-from lab.measure.runner import Bench, Outcome, Runner, Task
+from lab.measure.runner import Outcome, Runner, Task, Testbed
 
 
 def prepare_kernel(
@@ -42,7 +42,7 @@ def prepare(
     progress: Progress,
     *,
     fresh: bool = False,
-) -> Bench:
+) -> Testbed:
     """Kernel and guest root, and engines proved with the kernel without its patches."""
     proof = prepare_kernel(spec, (), fragments, progress)
     built = prepare_kernel(spec, patches, fragments, progress) if patches else proof
@@ -51,15 +51,15 @@ def prepare(
     with progress.phase("engines"):
         report = host.examine(proof, guest, progress, fresh=fresh)
         counter = insn_plugin.compiled(system.QEMU, report.facts.emulator)
-    return Bench(built, proof, guest, report, counter)
+    return Testbed(built, proof, guest, report, counter)
 
 
 def measured_matrix(
-    bench: Bench,
+    testbed: Testbed,
     profile: Profile,
     selection: Selection,
     engine_name: str | None,
-    store: Store,
+    store: BootStore,
     progress: Progress,
 ) -> list[Outcome]:
     """Measure a profile's matrix on one kernel; what the store already has is not run again.
@@ -67,28 +67,28 @@ def measured_matrix(
     A cell whose guest fails is reported as such and the others are measured all the same.
     Raises UsageError for a selection that fits nothing, LabError for an engine that does not work.
     """
-    engine = host.chosen(bench.host, engine_name)
+    engine = host.chosen(testbed.host, engine_name)
     cells = matrix.cells(profile, selection, engine)
-    return measured(bench, cells, profile.boots, store, progress)
+    return measured(testbed, cells, profile.boots, store, progress)
 
 
 def measured(
-    bench: Bench, cells: Sequence[Cell], boots: int, store: Store, progress: Progress
+    testbed: Testbed, cells: Sequence[Cell], boots: int, store: BootStore, progress: Progress
 ) -> list[Outcome]:
     """Measure cells of one engine; what the store already has is not run again.
 
     The exact engine proves that it is exact first, and needs one boot a cell: more are equal.
     """
     engine = cells[0].engine
-    with measuring(bench, store, progress, sealed=engine.sealed, timed=not engine.sealed):
-        tasks = [Task(cell, bench.kernel) for cell in cells]
+    with measuring(testbed, store, progress, sealed=engine.sealed, timed=not engine.sealed):
+        tasks = [Task(cell, testbed.kernel) for cell in cells]
         boots = 1 if engine.sealed else boots
-        return Runner(bench, store, progress).all(tasks, boots, sealed=engine.sealed)
+        return Runner(testbed, store, progress).all(tasks, boots, sealed=engine.sealed)
 
 
 @contextmanager
 def measuring(
-    bench: Bench, store: Store, progress: Progress, *, sealed: bool, timed: bool
+    testbed: Testbed, store: BootStore, progress: Progress, *, sealed: bool, timed: bool
 ) -> Iterator[None]:
     """The block may use the store, sealed guests when these are exact, and host time alone.
 
@@ -100,23 +100,25 @@ def measuring(
             locks.enter_context(cache.lock(cache.root() / "measuring", progress, "measuring"))
         store.forget_unfinished()
         if sealed:
-            emulator = bench.host.facts.emulator
-            determinism.require_sound(bench.proof, bench.guest, bench.plugin, emulator, progress)
+            emulator = testbed.host.facts.emulator
+            determinism.require_sound(
+                testbed.proof, testbed.guest, testbed.plugin, emulator, progress
+            )
         yield
 
 
-def cost_of(bench: Bench, cell: Cell, store: Store, progress: Progress) -> Cost:
+def cost_of(testbed: Testbed, cell: Cell, store: BootStore, progress: Progress) -> Cost:
     """What an I/O of an fio cell costs by function, measured or out of the store.
 
     Raises LabError when the guest fails or no plugin can count, UsageError for a cell that the
     exact engine cannot give a cost for.
     """
-    if bench.plugin is None:
+    if testbed.plugin is None:
         raise LabError(
             "instructions cannot be told by function: no compiler, or a QEMU without plugins",
             hint="`lab doctor` shows what this machine has",
         )
-    (outcome,) = measured(bench, [cell], 1, store, progress)
+    (outcome,) = measured(testbed, [cell], 1, store, progress)
     if outcome.error:
         raise LabError(f"{cell} failed: {outcome.error.what}", where=outcome.error.where)
     found = store.cost(outcome.boots[-1].id)

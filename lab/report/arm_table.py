@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lab.base.stats import Interval, paired
-from lab.judge.verdict import DRAWS, draw_noise
+from lab.judge.verdict import SEEDS, seed_noise
 from lab.report.run_record import Cell, Claim, Finding, Run, Series
 
 _HIGHER = ("iops", "bw_mib", "throughput_mb", "ios", "mean_batch", "stable_merges")
@@ -38,7 +38,7 @@ class Entry:
 
 
 @dataclass
-class Grid:
+class ArmTable:
     """Rows of entries: ``rows[label][arm]``; swept names what the labels are values of."""
 
     topology: str
@@ -73,9 +73,9 @@ def higher_is_better(metric: str) -> bool:
     return metric in _HIGHER
 
 
-def of_series(run: Run, series: Series) -> list[Grid]:
+def of_series(run: Run, series: Series) -> list[ArmTable]:
     """The grids of a series: arms of all claims that measured the same thing side by side."""
-    grids: dict[tuple[object, ...], Grid] = {}
+    grids: dict[tuple[object, ...], ArmTable] = {}
     for claim, finding in _comparisons(series):
         first = run.cells[finding.cells[0]]
         key = (
@@ -84,7 +84,7 @@ def of_series(run: Run, series: Series) -> list[Grid]:
         )
         own = grids.setdefault(
             key,
-            Grid(
+            ArmTable(
                 *(claim.topology, claim.scheduler, claim.workload, finding.engine, first.cpus),
                 *(finding.metric, finding.unit),
             ),
@@ -105,18 +105,18 @@ def real(cells: tuple[Cell, Cell], metric: str, alpha: float) -> bool:
     """Whether two cells differ by more than noise.
 
     Host time: the interval of paired boots, without correction, leaves out no change. The exact
-    engine: all draws of one arm lie beyond all of the other; with fewer than three draws, the
-    difference is larger than draws of equal kernels differ.
+    engine: all seeds of one arm lie beyond all of the other; with fewer than three seeds, the
+    difference is larger than seeds of equal kernels differ.
     """
     before, after = (cell.values(metric) for cell in cells)
     if not before or not after or min(*before, *after) <= 0:
         return False
     if cells[0].engine == "icount":
-        few = min(len(before), len(after)) < DRAWS
-        margin = draw_noise(cells[0].workload, metric) if few else 0.0
+        few = min(len(before), len(after)) < SEEDS
+        margin = seed_noise(cells[0].workload, metric) if few else 0.0
         return min(after) > max(before) * (1 + margin) or max(after) < min(before) * (1 - margin)
-    turns = [{boot.turn: boot.values.get(metric) for boot in cell.boots} for cell in cells]
-    pairs = [(turns[0][turn], turns[1].get(turn)) for turn in turns[0] if turn]
+    rounds = [{boot.round: boot.values.get(metric) for boot in cell.boots} for cell in cells]
+    pairs = [(rounds[0][round], rounds[1].get(round)) for round in rounds[0] if round]
     whole = [(one, other) for one, other in pairs if one and other]
     if not whole:
         return False
@@ -136,7 +136,7 @@ def _unswept(cell: Cell) -> Iterator[tuple[str, object]]:
     return ((k, v) for k, v in sorted(cell.parameters.items()) if k not in cell.swept)
 
 
-def _add(own: Grid, run: Run, finding: Finding) -> None:
+def _add(own: ArmTable, run: Run, finding: Finding) -> None:
     cells = tuple(run.cells[place] for place in finding.cells)
     label = ", ".join(str(cells[0].parameters[name]) for name in cells[0].swept)
     own.swept = ", ".join(cells[0].swept)

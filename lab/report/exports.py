@@ -9,16 +9,16 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from lab.base.text import number
-from lab.judge.verdict import DRAWS
+from lab.judge.verdict import SEEDS
 from lab.report import arm_table
-from lab.report.arm_table import Entry, Grid
+from lab.report.arm_table import ArmTable, Entry
 from lab.report.run_record import Claim, Finding, Run, Series
 
 _COMMIT_WIDTH = 74
 _ARROW = " -> "
 _COLUMNS = (
     *("run", "topology", "scheduler", "workload", "parameters", "engine", "cpus", "hw_queues"),
-    *("arm", "kernel", "boot", "turn", "started", "metric", "value"),
+    *("arm", "kernel", "boot", "round", "started", "metric", "value"),
 )
 
 
@@ -70,7 +70,7 @@ def csv_text(run: Run) -> str:
         what = (cell.topology, cell.scheduler, cell.workload, parameters, cell.engine)
         arm = (cell.cpus, cell.hw_queues, cell.arm)
         for boot in cell.boots:
-            when = (boot.kernel, boot.id, boot.turn, f"{boot.started:.3f}")
+            when = (boot.kernel, boot.id, boot.round, f"{boot.started:.3f}")
             for metric, value in sorted(boot.values.items()):
                 writer.writerow((run.id, *what, *arm, *when, metric, repr(value)))
     return out.getvalue()
@@ -81,7 +81,7 @@ def json_text(run: Run) -> str:
     return run.model_dump_json(indent=1) + "\n"
 
 
-def _commit_table(own: Grid) -> Iterator[str]:
+def _commit_table(own: ArmTable) -> Iterator[str]:
     direction = "higher" if own.higher_is_better else "lower"
     vcpus = f", {own.cpus} vCPUs" if own.cpus > 1 else ""
     title = f"{own.workload} on {own.topology}, {own.scheduler} ({own.engine}{vcpus}): "
@@ -95,7 +95,7 @@ def _commit_table(own: Grid) -> Iterator[str]:
     yield from _aligned(rows)
 
 
-def _shown(own: Grid, entry: Entry | None) -> str:
+def _shown(own: ArmTable, entry: Entry | None) -> str:
     if entry is None or not entry.values:
         return "-"
     better = own.improvement(entry)
@@ -127,8 +127,8 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 def _footnotes(run: Run) -> list[str]:
     text = (
         "In brackets the improvement against the first column, positive is better. * more than "
-        "noise. icount: by more than two draws of one kernel differ in this workload, or all of "
-        f"{DRAWS} and more draws beyond all of the other column. tcg, kvm: the "
+        "noise. icount: by more than two seeds of one kernel differ in this workload, or all of "
+        f"{SEEDS} and more seeds beyond all of the other column. tcg, kvm: the "
         f"{100 * (1 - run.alpha):g} % interval of the change over paired boots (sign-flip test) "
         "leaves out zero."
     )

@@ -20,7 +20,7 @@ from lab.guest import host_noise
 from lab.inputs import series
 from lab.judge import verdict
 from lab.report import arm_table, exports, svg
-from lab.report.arm_table import Grid
+from lab.report.arm_table import ArmTable
 from lab.report.run_record import Cell, Claim, CostDifference, Finding, Run, Series
 
 _TEMPLATE = "report.html.j2"
@@ -147,7 +147,7 @@ def _grid_plots(run: Run, own: Series) -> Markup:
     return Markup("".join(drawn))
 
 
-def _improvement(found: Grid, labels: Sequence[str]) -> str:
+def _improvement(found: ArmTable, labels: Sequence[str]) -> str:
     curves: dict[str, list[float | None]] = {}
     dashed = []
     for arm in found.arms[1:]:
@@ -177,7 +177,7 @@ def _histories(run: Run, claim: Claim, history: History) -> Markup:
     """The value of the claim's last arm over all kernels that were measured so far.
 
     A change point is marked at every kernel whose values all differ from all of the one before by
-    more than draws of one kernel do.
+    more than seeds of one kernel do.
     """
     drawn = []
     places = dict.fromkeys(found.cells[-1] for found in claim.findings if found.cells)
@@ -188,7 +188,7 @@ def _histories(run: Run, claim: Claim, history: History) -> Markup:
         if len(kernels) < 2:
             continue
         values = [[value for _, own, value in known if own == kernel] for kernel in kernels]
-        margin = verdict.draw_noise(cell.workload, cell.metric)
+        margin = verdict.seed_noise(cell.workload, cell.metric)
         marks = [
             number
             for number, (old, new) in enumerate(itertools.pairwise(values), start=1)

@@ -22,7 +22,7 @@ from lab.inputs import workload
 from lab.inputs.profile import Profile
 from lab.judge.verdict import Finding, Judged, of_claim
 from lab.measure import cost
-from lab.measure.boot_store import Detail, Store
+from lab.measure.boot_store import BootStore, Detail
 from lab.measure.cell import Cell
 from lab.measure.host import Report
 from lab.measure.runner import Outcome, headline
@@ -32,10 +32,10 @@ from lab.report import run_record, terminal
 _FUNCTIONS = 40
 
 
-class Recorder:
+class RunBuilder:
     """Collects what one run measured; every cell has its place once, whoever asks for it."""
 
-    def __init__(self, store: Store, profile: Profile, report: Report, title: str) -> None:
+    def __init__(self, store: BootStore, profile: Profile, report: Report, title: str) -> None:
         self._store = store
         self._profile = profile
         self._report = report
@@ -106,7 +106,7 @@ class Recorder:
         )
 
     def _finding(self, series: str, found: Finding) -> run_record.Finding:
-        asked = found.question
+        asked = found.experiment
         expectation = asked.expectation
         boots = found.evidence.boots or ((),) * len(asked.cells)
         cells = tuple(
@@ -147,7 +147,7 @@ class Recorder:
         values = found[-1].values if found else {}
         metric = headline(cell, values)
         fields = {**asdict(cell), "parameters": dict(cell.parameters), "engine": cell.engine.value}
-        del fields["draw"]  # the boots of all draws stand together
+        del fields["seed"]  # the boots of all seeds stand together
         self._cells.append(
             run_record.Cell.model_validate(
                 {
@@ -189,7 +189,7 @@ def _boot(found: Detail) -> run_record.Boot:
         id=found.id,
         started=found.started,
         seconds=found.seconds,
-        turn=found.turn,
+        round=found.round,
         kernel=found.kernel,
         values=found.values,
     )

@@ -24,7 +24,7 @@ class Boot(Model):
     id: str = Field(description="also the name of its folder in results/boots")
     started: float
     seconds: float
-    turn: str = Field(default="", description="equal for the boots of one round of several arms")
+    round: str = Field(default="", description="equal for the boots of one round of several arms")
     kernel: str = Field(description="id of the kernel that was booted")
     values: dict[str, float] = Field(description="by metric")
 
@@ -41,7 +41,7 @@ class Cell(Model):
     engine: str
     cpus: int = Field(description="vCPUs; 0: as many as the topology has")
     hw_queues: int = Field(description="hardware queues; 0: as many as the topology has")
-    boot: tuple[str, ...] = Field(description="additional kernel parameters")
+    kernel_parameters: tuple[str, ...] = Field(description="additional kernel parameters")
     counters: tuple[str, ...]
     metric: str = Field(description="the number that stands for the cell")
     unit: str

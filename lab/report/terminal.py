@@ -74,7 +74,7 @@ def claim(judged: Judged, title: str, findings: Sequence[Finding]) -> list[str]:
 
 
 def _finding(found: Finding) -> list[str]:
-    asked = found.question
+    asked = found.experiment
     expectation = asked.expectation
     arms = [cell.arm for cell in asked.cells]
     conditions = [f"{name}={value}" for name, value in expectation.parameters.items()]
@@ -99,7 +99,7 @@ def _measured(found: Finding) -> str:
     shown = f"{values} {unit(found)}"
     if found.change is not None:
         shown += f", {percent(found.change)}"
-        if found.question.timed and found.interval:
+        if found.experiment.timed and found.interval:
             shown += f" {interval(found.interval)}"
     if found.p is not None:
         shown += f", p {found.p:.3f}"
@@ -111,10 +111,10 @@ def _measured(found: Finding) -> str:
 
 def unit(found: Finding) -> str:
     """The unit of a finding's metric."""
-    metric = found.question.expectation.metric
+    metric = found.experiment.expectation.metric
     if metric in counters.known():
         return counters.get(metric).unit
-    tool = workload.get(found.question.cells[0].workload).tool
+    tool = workload.get(found.experiment.cells[0].workload).tool
     return ({**fio.UNITS, **cost.UNITS} if tool == "fio" else dbench.UNITS)[metric]
 
 
@@ -131,7 +131,9 @@ def interval(found: Interval) -> str:
 
 
 def _rejections(findings: Sequence[Finding]) -> str:
-    rejected = {conditions(f.question): f.evidence.rejected for f in findings if f.question.timed}
+    rejected = {
+        conditions(f.experiment): f.evidence.rejected for f in findings if f.experiment.timed
+    }
     total = sum(rejected.values())
     return f"Rounds rejected because the host disturbed them: {total}."
 

@@ -157,7 +157,7 @@ def test_a_cache_that_cannot_be_made_is_the_users_to_mend(tmp_path: Path) -> Non
 
 
 def test_a_lock_waits_for_the_other_lab_and_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "bench" / "lock"
+    path = tmp_path / "workbench" / "lock"
     order: list[str] = []
     out = io.StringIO()
     held = threading.Event()

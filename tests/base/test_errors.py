@@ -10,12 +10,12 @@ from lab.base.errors import BuildError, ChannelError, GuestError, LabError, Usag
 
 def test_a_message_says_what_where_and_how_to_mend_it_in_that_order() -> None:
     error = LabError("it broke", where="file:3", hint="glue it")
-    assert str(error) == "it broke\n  where: file:3\n  mend:  glue it"
+    assert str(error) == "it broke\n  where: file:3\n  hint:  glue it"
 
 
 def test_a_message_leaves_out_what_is_not_known() -> None:
     assert str(LabError("it broke")) == "it broke"
-    assert str(LabError("it broke", hint="glue it")) == "it broke\n  mend:  glue it"
+    assert str(LabError("it broke", hint="glue it")) == "it broke\n  hint:  glue it"
 
 
 @pytest.mark.parametrize(

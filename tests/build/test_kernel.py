@@ -59,7 +59,7 @@ def logs() -> dict[str, tuple[int, str]]:
 
 
 def object_folder() -> Path:
-    (found,) = cache.root().glob("bench/*/src/obj-*")
+    (found,) = cache.root().glob("workbench/*/src/obj-*")
     return found
 
 
@@ -84,9 +84,9 @@ def test_a_second_build_is_found_in_the_cache_and_runs_no_make(build: Build) -> 
 
 def test_the_cache_serves_without_the_workbench(build: Build) -> None:
     first = build()
-    shutil.rmtree(cache.root() / "bench")
+    shutil.rmtree(cache.root() / "workbench")
     assert build() == first
-    assert not (cache.root() / "bench").exists()
+    assert not (cache.root() / "workbench").exists()
 
 
 def test_a_patch_makes_another_kernel_and_going_back_builds_nothing(
@@ -216,7 +216,7 @@ def test_a_killed_builds_newest_files_are_not_trusted(build: Build, make_patch: 
         build(fragments=("lost",))
     assert old.exists()
     assert not half.exists()
-    assert not list(cache.root().glob("bench/*/building"))
+    assert not list(cache.root().glob("workbench/*/building"))
     assert build(fragments=("base",)).image.exists()
 
 
@@ -234,15 +234,15 @@ def test_a_git_that_was_killed_does_not_block_the_workbench(
     build: Build, make_patch: MakePatch
 ) -> None:
     build()
-    (bench,) = cache.root().glob("bench/*")
-    (bench / "index.lock").touch()
+    (workbench,) = cache.root().glob("workbench/*")
+    (workbench / "index.lock").touch()
     assert build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))).image.exists()
 
 
 def test_a_broken_index_of_the_workbench_is_made_again(build: Build, make_patch: MakePatch) -> None:
     build()
-    (bench,) = cache.root().glob("bench/*")
-    (bench / "index").write_bytes(b"")
+    (workbench,) = cache.root().glob("workbench/*")
+    (workbench / "index").write_bytes(b"")
     patched = build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
     assert "int seven;" in patched.image.read_text()
 

@@ -16,9 +16,9 @@ from lab.inputs import series
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge import judge
-from lab.judge.experiment import Question
+from lab.judge.experiment import Experiment
 from lab.judge.verdict import Evidence, Finding, Judged
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell
 
 pytest_plugins = ["pytester"]
@@ -50,7 +50,7 @@ class Judge:
         self,
         names: Sequence[str],
         profile: Profile,
-        store: Store,
+        store: BootStore,
         progress: Progress,
         *,
         claims: Collection[tuple[str, str]] = (),
@@ -77,7 +77,7 @@ class Judge:
             Cell("nullb", "bfq", "randread_burst", (), Engine.TCG, arm=arm)
             for arm in ("before", "after")
         )
-        asked = Question(name, title, expectation, "nullb", Level.WALL, Engine.TCG, cells)
+        asked = Experiment(name, title, expectation, "nullb", Level.WALL, Engine.TCG, cells)
         found = self.verdicts.get(title, Verdict.HOLDS)
         if found is Verdict.ERROR:
             return Finding(asked, Evidence(), found, "arm before failed: BUG")
@@ -243,7 +243,7 @@ def test_a_lab_that_fails_is_asked_once_and_is_an_error_of_every_claim(
     assert words == {"own.well_formed": "PASSED", "own.one": "ERROR", "own.two": "ERROR"}
     assert len(fake.asked) == 1
     assert "QEMU is missing" in text.partition("= ERRORS =")[2]
-    assert "mend:  install it" in text
+    assert "hint:  install it" in text
     assert "Traceback" not in text
 
 

@@ -19,14 +19,14 @@ from lab.base.errors import BuildError, GuestError, LabError, UsageError
 from lab.base.progress import Progress
 from lab.build.kernel import Kernel
 from lab.commands import bisect_measure
-from lab.commands.bisect_measure import ByCounter, ByFunction, ByTime, Tree, Yardstick
+from lab.commands.bisect_measure import ByCounter, ByFunction, ByTime, CommitMeasure, Tree
 from lab.inputs import profile
 from lab.inputs.terms import Engine
 from lab.measure import session
-from lab.measure.boot_store import Store, Stored
+from lab.measure.boot_store import BootStore, Stored
 from lab.measure.cell import Cell
 from lab.measure.host import EngineReport
-from lab.measure.runner import Bench, Outcome, Rounds, Runner, Task
+from lab.measure.runner import Outcome, Rounds, Runner, Task, Testbed
 
 CELL = Cell("raid64", "bfq", "seqread_streams", (), Engine.TCG)
 COUNTED = replace(CELL, engine=Engine.ICOUNT, counters=("lock_acquisitions",))
@@ -44,14 +44,14 @@ class Fake:
         self.rounds_run = 0
         engines = tuple(EngineReport(e, e is not Engine.KVM, "refused") for e in Engine)
         guest: Any = None
-        bench = Bench(KERNEL, KERNEL, guest, replace(HOST, engines=engines))
-        monkeypatch.setattr(session, "prepare", lambda *_, **__: bench)
+        testbed = Testbed(KERNEL, KERNEL, guest, replace(HOST, engines=engines))
+        monkeypatch.setattr(session, "prepare", lambda *_, **__: testbed)
         monkeypatch.setattr(session, "prepare_kernel", self._kernel)
         monkeypatch.setattr(session, "measuring", lambda *_, **__: nullcontext())
         monkeypatch.setattr(Runner, "rounds", self._rounds)
         monkeypatch.setattr(Runner, "all", self._all)
         own = profile.get("quick")
-        self.tree = Tree(folder, own, (), Store(folder / "results"), Progress())
+        self.tree = Tree(folder, own, (), BootStore(folder / "results"), Progress())
 
     def time(self, decisions: int = 1) -> ByTime:
         return ByTime(self.tree, CELL, 0.05, "iops", decisions)
@@ -198,7 +198,7 @@ def test_counters_may_differ_in_either_direction(fake: Fake) -> None:
     ],
 )
 def test_cells_and_claims_are_measured_exactly_where_that_can_be(
-    fake: Fake, make: Callable[..., Yardstick], text: str, timed: bool, kind: type
+    fake: Fake, make: Callable[..., CommitMeasure], text: str, timed: bool, kind: type
 ) -> None:
     assert type(make(text, fake.tree, None, 5, timed=timed)) is kind
 

@@ -19,11 +19,11 @@ from lab.cli import nightly
 from lab.commands import cost_diff, gate
 from lab.commands.cost_diff import CellChange
 from lab.commands.gate import Tools
-from lab.commands.gate_history import Ledger
+from lab.commands.gate_history import GateHistory
 from lab.inputs import profile
 from lab.inputs.terms import Engine
 from lab.measure import session
-from lab.measure.boot_store import Provenance, Store
+from lab.measure.boot_store import BootStore, Provenance
 from lab.measure.cell import Cell
 from lab.measure.cost import Change
 from lab.measure.runner import Outcome
@@ -38,8 +38,8 @@ class Lab:
     """A gate whose kernels cost what it is told: by state of the branch."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.store = Store(folder)
-        self.ledger = Ledger(self.store.folder)
+        self.store = BootStore(folder)
+        self.history = GateHistory(self.store.folder)
         self.state = "c0"
         self.costs: dict[str, float | BaseException] = {"c0": 1000.0}
         self.config = folder / "gate.toml"
@@ -48,17 +48,17 @@ class Lab:
         monkeypatch.setattr(session, "prepare_kernel", self._kernel)
         monkeypatch.setattr(cost_diff, "measure", self._measure)
 
-    def night(self, state: str, cost: float | BaseException) -> gate.Result:
-        """A night on which the branch is at state, whose kernel costs so much."""
+    def gate_run(self, state: str, cost: float | BaseException) -> gate.Result:
+        """A gate_run on which the branch is at state, whose kernel costs so much."""
         self.state, self.costs[state] = state, cost
         quick = profile.get("quick")
-        made = run_builder.Recorder(self.store, quick, HOST, "gate")
-        bench: Any = SimpleNamespace(host=HOST)
+        made = run_builder.RunBuilder(self.store, quick, HOST, "gate")
+        testbed: Any = SimpleNamespace(host=HOST)
         own = gate.read(self.config)
-        tools = Tools(own, quick, self.store, self.ledger, made, bench, Progress())
+        tools = Tools(own, quick, self.store, self.history, made, testbed, Progress())
         (result,) = gate.judge(tools)
         run = made.run(0.0, (result.series,))
-        gate.remember([result], run.id, self.ledger)
+        gate.remember([result], run.id, self.history)
         self.text = nightly._text([result]) + exports.markdown(run)
         return result
 
@@ -73,7 +73,7 @@ class Lab:
         return SimpleNamespace(id=state)
 
     def _measure(
-        self, bench: object, kernels: tuple[Any, Any], cells: Sequence[Cell], *rest: object
+        self, testbed: object, kernels: tuple[Any, Any], cells: Sequence[Cell], *rest: object
     ) -> list[CellChange]:
         before, after = (self._outcome(kernel.id) for kernel in kernels)
         values = [outcome.value(cost_diff.METRIC) or 0.0 for outcome in (before, after)]
@@ -99,19 +99,19 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
 
 def test_nights_without_a_change_are_green_and_equal(lab: Lab) -> None:
     for _ in range(30):
-        found = lab.night("c0", 1000.0)
+        found = lab.gate_run("c0", 1000.0)
         assert not found.red
         assert set(found.changes.values()) == {0.0}
-    assert len(lab.ledger.nights("next")) == 30
+    assert len(lab.history.gate_runs("next")) == 30
 
 
 def test_a_regression_is_red_and_names_the_function(lab: Lab) -> None:
-    lab.night("c0", 1000.0)
-    found = lab.night("c1", 1005.0)
+    lab.gate_run("c0", 1000.0)
+    found = lab.gate_run("c1", 1005.0)
     assert found.red
     assert "submit_bio +5.0" in lab.text
     assert "RED" in lab.text
-    assert lab.ledger.nights("next")[-1].reason.startswith("dearer: nullb_mq/none/")
+    assert lab.history.gate_runs("next")[-1].reason.startswith("dearer: nullb_mq/none/")
 
 
 @pytest.mark.parametrize(
@@ -120,34 +120,34 @@ def test_a_regression_is_red_and_names_the_function(lab: Lab) -> None:
 def test_less_than_the_threshold_and_savings_are_green_and_shown(
     lab: Lab, cost: float, shown: str
 ) -> None:
-    lab.night("c0", 1000.0)
-    assert not lab.night("c1", cost).red
+    lab.gate_run("c0", 1000.0)
+    assert not lab.gate_run("c1", cost).red
     assert shown in lab.text
 
 
 def test_a_red_night_does_not_move_the_baseline(lab: Lab) -> None:
-    lab.night("c0", 1000.0)
-    lab.night("c1", 1100.0)
-    assert lab.night("c2", 1100.0).red  # still, though nothing got worse since yesterday
-    assert not lab.night("c3", 1001.0).red
-    assert lab.ledger.last_good("next") == "git:/linux@c3"
+    lab.gate_run("c0", 1000.0)
+    lab.gate_run("c1", 1100.0)
+    assert lab.gate_run("c2", 1100.0).red  # still, though nothing got worse since yesterday
+    assert not lab.gate_run("c3", 1001.0).red
+    assert lab.history.last_good("next") == "git:/linux@c3"
 
 
 def test_small_steps_add_up_against_a_fixed_baseline(lab: Lab) -> None:
     lab.config.write_text(CONFIG + 'baseline = "git:/linux@c0"\n')
-    verdicts = [lab.night(f"c{n}", 1000.0 + n).red for n in range(6)]
+    verdicts = [lab.gate_run(f"c{n}", 1000.0 + n).red for n in range(6)]
     assert verdicts == [False, False, False, False, True, True]
 
 
 def test_accepting_moves_the_baseline_and_keeps_the_reason(lab: Lab) -> None:
-    lab.night("c0", 1000.0)
-    assert lab.night("c1", 1100.0).red
+    lab.gate_run("c0", 1000.0)
+    assert lab.gate_run("c1", 1100.0).red
     own = gate.read(lab.config)
-    assert gate.accept(own, "next", "worth it", lab.ledger, Progress()) == "git:/linux@c1"
-    assert not lab.night("c2", 1101.0).red
-    assert "worth it" in {night.reason for night in lab.ledger.nights("next")}
+    assert gate.accept(own, "next", "worth it", lab.history, Progress()) == "git:/linux@c1"
+    assert not lab.gate_run("c2", 1101.0).red
+    assert "worth it" in {gate_run.reason for gate_run in lab.history.gate_runs("next")}
     with pytest.raises(UsageError, match="did you mean 'next'"):
-        gate.accept(own, "nxt", "x", lab.ledger, Progress())
+        gate.accept(own, "nxt", "x", lab.history, Progress())
 
 
 def test_a_noisy_history_widens_the_threshold_of_its_cell(lab: Lab) -> None:
@@ -155,34 +155,34 @@ def test_a_noisy_history_widens_the_threshold_of_its_cell(lab: Lab) -> None:
     cost = 1000.0
     for number in range(8):
         cost += 2.5 if number % 2 else -2.5
-        assert not lab.night(f"c{number}", cost).red
-    assert not lab.night("d0", cost + 5.0).red
-    assert lab.night("d1", cost + 25.0).red
+        assert not lab.gate_run(f"c{number}", cost).red
+    assert not lab.gate_run("d0", cost + 5.0).red
+    assert lab.gate_run("d1", cost + 25.0).red
 
 
 def test_a_kernel_that_breaks_is_red(lab: Lab) -> None:
-    lab.night("c0", 1000.0)
-    found = lab.night("c1", GuestError("panic", "BUG: null pointer"))
+    lab.gate_run("c0", 1000.0)
+    found = lab.gate_run("c1", GuestError("panic", "BUG: null pointer"))
     assert found.red
     assert "BUG: null pointer" in lab.text
 
 
 def test_a_branch_that_does_not_build_is_red_and_the_lab_failing_is_not(lab: Lab) -> None:
-    lab.night("c0", 1000.0)
-    assert lab.night("c1", BuildError("blk-mq.c:1: expected ;")).red
-    broken = lab.night("c2", LabError("the disk is full"))
+    lab.gate_run("c0", 1000.0)
+    assert lab.gate_run("c1", BuildError("blk-mq.c:1: expected ;")).red
+    broken = lab.gate_run("c2", LabError("the disk is full"))
     assert not broken.red
     assert broken.series.verdict == "ERROR"
     assert "the disk is full" in lab.text
-    assert lab.ledger.last_good("next") == "git:/linux@c0"
-    assert len(lab.ledger.nights("next")) == 1
+    assert lab.history.last_good("next") == "git:/linux@c0"
+    assert len(lab.history.gate_runs("next")) == 1
 
 
 @pytest.mark.parametrize("failure", [GuestError("panic", "BUG"), BuildError("expected ;")])
 def test_a_broken_baseline_is_the_labs_error(lab: Lab, failure: LabError) -> None:
     lab.config.write_text(CONFIG + 'baseline = "git:/linux@c0"\n')
     lab.costs["c0"] = failure
-    found = lab.night("c1", 1000.0)
+    found = lab.gate_run("c1", 1000.0)
     assert found.series.verdict == "ERROR"
     assert not found.red
 
@@ -207,8 +207,8 @@ def test_a_wrong_configuration_says_what_is_wrong(
 
 def test_a_night_that_is_cut_off_leaves_nothing(lab: Lab) -> None:
     with pytest.raises(sqlite3.Error):
-        lab.ledger.add("next", "git:/linux@c0", "r", "", {"cell": object()})  # type: ignore[dict-item]
-    assert lab.ledger.nights("next") == []
+        lab.history.add("next", "git:/linux@c0", "r", "", {"cell": object()})  # type: ignore[dict-item]
+    assert lab.history.gate_runs("next") == []
 
 
 def test_a_summary_fits_into_a_ci_page() -> None:

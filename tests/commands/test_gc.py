@@ -13,9 +13,9 @@ import pytest
 from lab.base import cache
 from lab.base.errors import UsageError
 from lab.commands import gc
-from lab.commands.gate_history import Ledger
+from lab.commands.gate_history import GateHistory
 from lab.inputs.terms import Engine
-from lab.measure.boot_store import Provenance, Store
+from lab.measure.boot_store import BootStore, Provenance
 from lab.measure.cell import Cell
 from lab.measure.sampling import Sample
 from lab.report import run_record
@@ -25,11 +25,11 @@ OLD = 100 * 86400.0
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "results")
+def store(tmp_path: Path) -> BootStore:
+    return BootStore(tmp_path / "results")
 
 
-def booted(store: Store, boot: str, kernel: str, age_s: float = OLD) -> None:
+def booted(store: BootStore, boot: str, kernel: str, age_s: float = OLD) -> None:
     (store.boot_folder(boot)).mkdir(parents=True)
     (store.boot_folder(boot) / "results").write_bytes(bytes(1000))
     sample = Sample({"iops": 1.0}, {"iops": "IOPS"}, {}, {})
@@ -45,7 +45,7 @@ def cached(folder: str, name: str, age_s: float = OLD) -> Path:
     return path
 
 
-def recorded(store: Store, run: str, boot: str, kernel: str) -> None:
+def recorded(store: BootStore, run: str, boot: str, kernel: str) -> None:
     """A run whose only cell names a boot."""
     made = examples.matrix_run(1)
     (cell,) = made.cells
@@ -54,11 +54,11 @@ def recorded(store: Store, run: str, boot: str, kernel: str) -> None:
     run_record.save(made.model_copy(update={"id": run, "cells": cells}), store.folder, "")
 
 
-def found(store: Store, days: float = 30) -> set[str]:
-    return {one.path.name for one in gc.garbage(store, Ledger(store.folder), days)}
+def found(store: BootStore, days: float = 30) -> set[str]:
+    return {one.path.name for one in gc.garbage(store, GateHistory(store.folder), days)}
 
 
-def test_old_boots_go_unless_a_report_names_them(store: Store) -> None:
+def test_old_boots_go_unless_a_report_names_them(store: BootStore) -> None:
     for boot in ("named", "unnamed"):
         booted(store, boot, "k")
     booted(store, "recent", "k", age_s=60)
@@ -66,7 +66,7 @@ def test_old_boots_go_unless_a_report_names_them(store: Store) -> None:
     assert found(store) == {"unnamed"}
 
 
-def test_what_a_killed_lab_left_of_a_run_goes(store: Store) -> None:
+def test_what_a_killed_lab_left_of_a_run_goes(store: BootStore) -> None:
     recorded(store, "whole", "named", "k")
     for run, age_s in (("killed", OLD), ("being-written", 60.0)):
         half = store.folder / "runs" / run / ".run.json.123"
@@ -77,34 +77,34 @@ def test_what_a_killed_lab_left_of_a_run_goes(store: Store) -> None:
     assert found(store) == {"killed"}
 
 
-def test_kernels_stay_that_were_booted_lately_or_belong_to_a_baseline(store: Store) -> None:
+def test_kernels_stay_that_were_booted_lately_or_belong_to_a_baseline(store: BootStore) -> None:
     for kernel in ("good", "bad", "lately"):
         booted(store, f"boot-{kernel}", kernel, age_s=60 if kernel == "lately" else OLD)
         cached("kernels", kernel)
     cached("kernels", "new", age_s=60)
     recorded(store, "r-good", "boot-good", "good")
     recorded(store, "r-bad", "boot-bad", "bad")
-    ledger = Ledger(store.folder)
-    ledger.add("next", "git:/linux@1", "r-good", "", {})
-    ledger.add("next", "git:/linux@2", "r-bad", "dearer", {})
+    history = GateHistory(store.folder)
+    history.add("next", "git:/linux@1", "r-good", "", {})
+    history.add("next", "git:/linux@2", "r-bad", "dearer", {})
     assert found(store) == {"bad"}
-    ledger.accept("next", "git:/linux@2", "worth it")
+    history.accept("next", "git:/linux@2", "worth it")
     assert found(store) == {"good"}
 
 
-def test_roots_and_sources_go_when_nobody_used_them(store: Store) -> None:
-    for folder in ("guests", "bench"):
+def test_roots_and_sources_go_when_nobody_used_them(store: BootStore) -> None:
+    for folder in ("guests", "workbench"):
         cached(folder, f"old-{folder}")
         cached(folder, f"new-{folder}", age_s=60)
-    assert found(store) == {"old-guests", "old-bench"}
+    assert found(store) == {"old-guests", "old-workbench"}
 
 
-def test_what_is_deleted_is_gone_and_the_rest_is_whole(store: Store) -> None:
+def test_what_is_deleted_is_gone_and_the_rest_is_whole(store: BootStore) -> None:
     booted(store, "unnamed", "k")
     booted(store, "recent", "k", age_s=60)
     kernel = cached("kernels", "unused")
-    ledger = Ledger(store.folder)
-    garbage = gc.garbage(store, ledger, 30)
+    history = GateHistory(store.folder)
+    garbage = gc.garbage(store, history, 30)
     assert {(one.kind, one.size) for one in garbage} == {("boot", 1000), ("kernel", 500)}
     gc.delete(garbage, store)
     assert not kernel.exists()
@@ -112,10 +112,10 @@ def test_what_is_deleted_is_gone_and_the_rest_is_whole(store: Store) -> None:
     assert len(list(store.folder.glob("objects/*/*"))) == 1
     assert store.finished("unnamed") == []
     assert len(store.finished("recent")) == 1
-    assert gc.garbage(store, ledger, 30) == []
+    assert gc.garbage(store, history, 30) == []
 
 
-def test_nothing_is_guessed_of_a_record_that_cannot_be_read(store: Store) -> None:
+def test_nothing_is_guessed_of_a_record_that_cannot_be_read(store: BootStore) -> None:
     booted(store, "boot", "k")
     recorded(store, "r1", "boot", "k")
     (store.folder / "runs/r1/run.json").write_text("{")

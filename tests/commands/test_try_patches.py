@@ -19,7 +19,7 @@ from lab.commands.try_patches import Subject
 from lab.inputs import profile
 from lab.inputs.terms import Engine
 from lab.measure import session
-from lab.measure.boot_store import Store, Stored
+from lab.measure.boot_store import BootStore, Stored
 from lab.measure.cell import Cell
 from lab.measure.cost import Change
 from lab.measure.matrix import Selection
@@ -71,16 +71,18 @@ class Kernels:
                 return error
         return 1000.0 + kernel
 
-    def _measure(self, bench: object, kernels: tuple[int, int], *rest: object) -> list[CellChange]:
+    def _measure(
+        self, testbed: object, kernels: tuple[int, int], *rest: object
+    ) -> list[CellChange]:
         return [change(self._value(kernels[0]), self._value(kernels[1]))]
 
     def _all(self, tasks: Sequence[Any], boots: int, *, sealed: bool) -> list[Outcome]:
         return [change(0.0, self._value(task.kernel)).after for task in tasks]
 
 
-def tried(tmp_path: Path, each: bool = False) -> list[try_patches.Trial]:
+def tried(tmp_path: Path, each: bool = False) -> list[try_patches.SeriesStep]:
     subject = Subject("debian:6.12", PATCHES, ("base",))
-    _, found = try_patches.run(subject, [CELL], QUICK, Store(tmp_path), Progress(), each=each)
+    _, found = try_patches.run(subject, [CELL], QUICK, BootStore(tmp_path), Progress(), each=each)
     return found
 
 

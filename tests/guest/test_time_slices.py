@@ -15,7 +15,7 @@ from monitor import Qemu
 from lab.base.process import Process
 from lab.guest import time_slices
 from lab.guest.qmp import Monitor
-from lab.guest.time_slices import Seat, Turns
+from lab.guest.time_slices import Slot, TimeSlices
 
 GUEST = cast("Process", SimpleNamespace(members=lambda: [1]))
 
@@ -36,13 +36,13 @@ def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def three() -> Iterator[Turns]:
-    with Turns(3) as found:
+def three() -> Iterator[TimeSlices]:
+    with TimeSlices(3) as found:
         yield found
 
 
-def measured(seat: Seat, qemu: Qemu, *, yes: bool = True) -> None:
-    seat.follow(GUEST, qemu.path, measured=yes)
+def measured(slot: Slot, qemu: Qemu, *, yes: bool = True) -> None:
+    slot.follow(GUEST, qemu.path, measured=yes)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -53,22 +53,22 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_a_guest_stands_until_all_are_there(
-    three: Turns, qemus: list[Qemu], log: list[tuple[str, str]]
+    three: TimeSlices, qemus: list[Qemu], log: list[tuple[str, str]]
 ) -> None:
-    for seat, qemu in zip(three.seats[:2], qemus, strict=False):
-        measured(seat, qemu)
+    for slot, qemu in zip(three.slots[:2], qemus, strict=False):
+        measured(slot, qemu)
     time.sleep(0.1)
     assert log == [("A", "stop"), ("B", "stop")]
-    assert three.seats[0].ran_s == 0
-    measured(three.seats[2], qemus[2])
+    assert three.slots[0].ran_s == 0
+    measured(three.slots[2], qemus[2])
     until(lambda: ("C", "cont") in log)
 
 
 def test_one_runs_at_a_time_there_and_back(
-    three: Turns, qemus: list[Qemu], log: list[tuple[str, str]]
+    three: TimeSlices, qemus: list[Qemu], log: list[tuple[str, str]]
 ) -> None:
-    for seat, qemu in zip(three.seats, qemus, strict=True):
-        measured(seat, qemu)
+    for slot, qemu in zip(three.slots, qemus, strict=True):
+        measured(slot, qemu)
     until(lambda: len(log) > 60)
     ran = "".join(name for name, command in log if command == "cont")
     assert ran.startswith("ABCCBAABCCBA")
@@ -78,58 +78,58 @@ def test_one_runs_at_a_time_there_and_back(
         assert len(running) <= 1, command
 
 
-def test_turns_are_equally_long(three: Turns, qemus: list[Qemu], log: list[object]) -> None:
-    for seat, qemu in zip(three.seats, qemus, strict=True):
-        measured(seat, qemu)
+def test_turns_are_equally_long(three: TimeSlices, qemus: list[Qemu], log: list[object]) -> None:
+    for slot, qemu in zip(three.slots, qemus, strict=True):
+        measured(slot, qemu)
     until(lambda: len(log) > 200)
     shares = [qemu.ran_s for qemu in qemus]
     assert max(shares) < 2 * min(shares)
-    for seat, qemu in zip(three.seats, qemus, strict=True):
-        assert seat.ran_s == pytest.approx(qemu.ran_s, rel=0.5)
+    for slot, qemu in zip(three.slots, qemus, strict=True):
+        assert slot.ran_s == pytest.approx(qemu.ran_s, rel=0.5)
 
 
 def test_who_was_measured_runs_on_freely_and_the_others_without_it(
-    three: Turns, qemus: list[Qemu], log: list[tuple[str, str]]
+    three: TimeSlices, qemus: list[Qemu], log: list[tuple[str, str]]
 ) -> None:
-    for seat, qemu in zip(three.seats, qemus, strict=True):
-        measured(seat, qemu)
+    for slot, qemu in zip(three.slots, qemus, strict=True):
+        measured(slot, qemu)
     until(lambda: len(log) > 20)
-    assert three.seats[1].company() == {1}
-    measured(three.seats[0], qemus[0], yes=False)
+    assert three.slots[1].company() == {1}
+    measured(three.slots[0], qemus[0], yes=False)
     before = len(log)
     assert qemus[0].running
     until(lambda: len(log) > before + 20)
     assert {name for name, _ in log[before + 2 :]} == {"B", "C"}
     assert qemus[0].running
-    assert three.seats[0].ran_s is None
-    assert three.seats[1].company() is None
+    assert three.slots[0].ran_s is None
+    assert three.slots[1].company() is None
 
 
 def test_nobody_waits_for_a_guest_that_never_comes(
-    three: Turns, qemus: list[Qemu], log: list[tuple[str, str]]
+    three: TimeSlices, qemus: list[Qemu], log: list[tuple[str, str]]
 ) -> None:
-    for seat, qemu in zip(three.seats[:2], qemus, strict=False):
-        measured(seat, qemu)
-    with three.seats[2]:
+    for slot, qemu in zip(three.slots[:2], qemus, strict=False):
+        measured(slot, qemu)
+    with three.slots[2]:
         pass  # its guest did not even start
     until(lambda: len(log) > 20)
 
 
 def test_a_guest_that_is_gone_does_no_harm(tmp_path: Path, qemus: list[Qemu]) -> None:
-    with Turns(2) as two:
-        measured(two.seats[0], qemus[0])
-        two.seats[1].follow(GUEST, tmp_path / "nobody", measured=True)
+    with TimeSlices(2) as two:
+        measured(two.slots[0], qemus[0])
+        two.slots[1].follow(GUEST, tmp_path / "nobody", measured=True)
         until(lambda: qemus[0].ran_s > 0.05)
 
 
-def test_the_company_is_all_guests_that_take_turns(three: Turns, qemus: list[Qemu]) -> None:
+def test_the_company_is_all_guests_that_take_slices(three: TimeSlices, qemus: list[Qemu]) -> None:
     processes = [{1}, {2, 3}]
-    for seat, qemu, own in zip(three.seats, qemus, processes, strict=False):
+    for slot, qemu, own in zip(three.slots, qemus, processes, strict=False):
         guest = cast("Process", SimpleNamespace(members=lambda own=own: own))
-        seat.follow(guest, qemu.path, measured=True)
-    assert three.seats[0].company() == {1, 2, 3}
+        slot.follow(guest, qemu.path, measured=True)
+    assert three.slots[0].company() == {1, 2, 3}
     processes[1].remove(3)  # it ended, and nobody has noticed yet
-    assert three.seats[0].company() is None
+    assert three.slots[0].company() is None
 
 
 def test_a_monitor_is_found_however_long_its_path(tmp_path: Path) -> None:

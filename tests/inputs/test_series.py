@@ -205,7 +205,7 @@ def arms(found: Series) -> dict[str, tuple[str, int]]:
 
 def test_turned_round_only_the_patches_change_places(folder: Path) -> None:
     found = series.turned_round(series.get("own"))
-    # "single" is a yardstick on other hardware.
+    # "single" is a measure on other hardware.
     assert arms(found) == {"before": ("series", 0), "after": ("base", 0), "single": ("base", 1)}
     assert found.claims == series.get("own").claims
 

@@ -14,7 +14,7 @@ from lab.inputs.profile import Block, Profile
 from lab.inputs.terms import Engine, Level
 from lab.inputs.workload import Value
 from lab.judge import experiment
-from lab.judge.experiment import Question
+from lab.judge.experiment import Experiment
 from lab.measure.host import EngineReport, Facts, Report
 
 PROFILE = Profile(
@@ -37,7 +37,7 @@ hw_queues = 1
 kernel_parameters = ["a.b=1"]
 """
 
-Write = Callable[..., list[Question]]
+Write = Callable[..., list[Experiment]]
 
 
 def report(*works: Engine, cpus: int = 2) -> Report:
@@ -67,22 +67,22 @@ def claim(
 
 @pytest.fixture
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """A function: claims as text, host, profile -> the questions of a series with these."""
+    """A function: claims as text, host, profile -> the experiments of a series with these."""
     monkeypatch.setattr(series, "FOLDER", tmp_path)
     (tmp_path / "own").mkdir()
 
-    def write(*claims: str, host: Report = USUAL, profile: Profile = PROFILE) -> list[Question]:
+    def write(*claims: str, host: Report = USUAL, profile: Profile = PROFILE) -> list[Experiment]:
         (tmp_path / "own/series.toml").write_text(HEAD + ARMS + "".join(claims))
-        return experiment.questions("own", series.get("own"), profile, host)
+        return experiment.experiments("own", series.get("own"), profile, host)
 
     return write
 
 
-def arms(asked: Question) -> list[str]:
+def arms(asked: Experiment) -> list[str]:
     return [cell.arm for cell in asked.cells]
 
 
-def parameters(asked: Question) -> dict[str, Value]:
+def parameters(asked: Experiment) -> dict[str, Value]:
     (found,) = {cell.parameters for cell in asked.cells}
     assert list(found) == sorted(found)
     return dict(found)
@@ -163,8 +163,8 @@ def test_a_change_compares_two_arms_and_a_value_has_one(ask: Write) -> None:
 def test_an_arm_brings_its_own_hardware(ask: Write) -> None:
     (asked,) = ask(claim(f'{IOPS}\ncompare = ["raw", "single"]'))
     raw, single = asked.cells
-    assert (raw.topology, raw.hw_queues, raw.boot) == ("megasas", 0, ())
-    assert (single.topology, single.hw_queues, single.boot) == ("nullb", 1, ("a.b=1",))
+    assert (raw.topology, raw.hw_queues, raw.kernel_parameters) == ("megasas", 0, ())
+    assert (single.topology, single.hw_queues, single.kernel_parameters) == ("nullb", 1, ("a.b=1",))
     assert asked.topology == "nullb"
 
 
@@ -270,19 +270,19 @@ def test_equal_expectations_are_questions_of_their_own(ask: Write) -> None:
     assert len({one, other}) == 2
 
 
-def trials(asked: list[Question]) -> list[list[str]]:
-    return [[cell.arm for cell in cells] for cells in experiment.trials(asked)]
+def rounds_of(asked: list[Experiment]) -> list[list[str]]:
+    return [[cell.arm for cell in cells] for cells in experiment.rounds_of(asked)]
 
 
 def test_arms_of_the_same_conditions_are_booted_in_turn(ask: Write) -> None:
     raw = f'{IOPS}\ncompare = ["raw", "after"]'
     single = f'{IOPS}\ncompare = ["single", "raw"]'
-    assert trials(ask(claim(IOPS, raw, single))) == [["before", "after", "raw", "single"]]
+    assert rounds_of(ask(claim(IOPS, raw, single))) == [["before", "after", "raw", "single"]]
 
 
 def test_equal_cells_of_several_claims_are_measured_once(ask: Write) -> None:
     latency = 'metric = "lat_mean_ms"\nchange = "<= -5%"'
-    assert trials(ask(claim(IOPS, latency), claim(IOPS, name="two"))) == [["before", "after"]]
+    assert rounds_of(ask(claim(IOPS, latency), claim(IOPS, name="two"))) == [["before", "after"]]
 
 
 @pytest.mark.parametrize(
@@ -298,10 +298,10 @@ def test_equal_cells_of_several_claims_are_measured_once(ask: Write) -> None:
 )
 def test_other_conditions_are_trials_of_their_own(ask: Write, other: str) -> None:
     asked = ask(claim(IOPS), other)
-    assert trials(asked) == [["before", "after"]] * 2
-    for cells in experiment.trials(asked):
+    assert rounds_of(asked) == [["before", "after"]] * 2
+    for cells in experiment.rounds_of(asked):
         assert len({(c.topology, c.workload, c.scheduler, c.parameters) for c in cells}) == 1
 
 
 def test_a_value_alone_is_a_trial_of_one_arm(ask: Write) -> None:
-    assert trials(ask(claim('metric = "iops"\nvalue = ">= 1000"'))) == [["after"]]
+    assert rounds_of(ask(claim('metric = "iops"\nvalue = ">= 1000"'))) == [["after"]]

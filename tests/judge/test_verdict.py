@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lab.inputs.series import Arm, Claim, Expectation, Series
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge import verdict
-from lab.judge.experiment import Question
+from lab.judge.experiment import Experiment
 from lab.judge.verdict import Evidence, Failure, Finding, Judged
 from lab.measure.cell import Cell
 
@@ -26,7 +26,7 @@ LEFT_OUT, ERROR = Verdict.LEFT_OUT, Verdict.ERROR
 LACKING = "needs 16 host CPUs, not 2"
 
 
-def question(
+def experiment(
     *,
     change: str = "",
     value: str = "",
@@ -35,19 +35,19 @@ def question(
     claim: str = "claim",
     lacking: str = "",
     left_out: str = "",
-) -> Question:
-    """A question about a metric: a change from before to after, or a value of after."""
+) -> Experiment:
+    """A experiment about a metric: a change from before to after, or a value of after."""
     expectation = Expectation(metric=metric, change=change, value=value, because="b")
     engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
     cells = tuple(
         Cell("nullb", "bfq", "randread_burst", (), engine, arm=arm)
         for arm in (("before", "after") if change else ("after",))
     )
-    return Question("own", claim, expectation, "nullb", level, engine, cells, lacking, left_out)
+    return Experiment("own", claim, expectation, "nullb", level, engine, cells, lacking, left_out)
 
 
 def judged(
-    asked: Question, evidence: Evidence, arms: Mapping[str, Arm] = ARMS, alpha: float = ALPHA
+    asked: Experiment, evidence: Evidence, arms: Mapping[str, Arm] = ARMS, alpha: float = ALPHA
 ) -> Finding:
     (found,) = verdict.judge([(asked, evidence)], [arms], alpha)
     return found
@@ -55,13 +55,13 @@ def judged(
 
 def exact(change: str, before: Sequence[float], after: Sequence[float]) -> Finding:
     """The finding on a change of something that is counted."""
-    asked = question(change=change, level=Level.COST, metric="kernel_insns_per_io")
+    asked = experiment(change=change, level=Level.COST, metric="kernel_insns_per_io")
     return judged(asked, Evidence((tuple(before), tuple(after))))
 
 
 def timed(change: str, ratios: Sequence[float], alpha: float = ALPHA) -> Finding:
     """The finding on rounds with these ratios of after to before."""
-    return judged(question(change=change), rounds(ratios), alpha=alpha)
+    return judged(experiment(change=change), rounds(ratios), alpha=alpha)
 
 
 def rounds(ratios: Sequence[float]) -> Evidence:
@@ -125,7 +125,7 @@ def test_an_exact_finding_tells_what_was_measured() -> None:
 def test_a_value_lies_within_its_bound_in_every_boot_or_in_none(
     value: str, values: list[float], expected: Verdict, level: Level
 ) -> None:
-    found = judged(question(value=value, level=level), Evidence((tuple(values),)))
+    found = judged(experiment(value=value, level=level), Evidence((tuple(values),)))
     assert found.verdict is expected
     assert found.measured == (sum(values) / len(values),)
     assert found.change is None
@@ -143,7 +143,7 @@ def test_a_value_lies_within_its_bound_in_every_boot_or_in_none(
 def test_there_is_no_change_from_zero(
     level: Level, before: tuple[float, ...], after: tuple[float, ...], which: str
 ) -> None:
-    found = judged(question(change="<= -10%", level=level), Evidence((before, after)))
+    found = judged(experiment(change="<= -10%", level=level), Evidence((before, after)))
     assert found.verdict is INCONCLUSIVE
     assert found.reason.startswith(f"the {which} arm's value is 0")
     assert found.measured == (sum(before) / len(before), sum(after) / len(after))
@@ -205,7 +205,7 @@ def test_what_holds_is_refuted_with_the_arms_turned_round(
     bound = 1 + percent / 100 if more else 1 - percent / 100
     before = tuple(value for value, _ in values)
     after = tuple(v * bound * (ratio if more else 1 / ratio) for v, ratio in values)
-    asked = question(
+    asked = experiment(
         change=f">= +{percent}%" if more else f"<= -{percent}%",
         level=Level.WALL if chance else Level.COST,
     )
@@ -216,7 +216,7 @@ def test_what_holds_is_refuted_with_the_arms_turned_round(
 
 def many(ratios: Sequence[Sequence[float]], change: str = ">= +20%") -> list[Verdict]:
     """The verdicts on expectations that are judged together."""
-    asked = [(question(change=change), rounds(own)) for own in ratios]
+    asked = [(experiment(change=change), rounds(own)) for own in ratios]
     return [found.verdict for found in verdict.judge(asked, [ARMS] * len(asked), ALPHA)]
 
 
@@ -230,12 +230,12 @@ def test_one_expectation_among_many_needs_more_than_the_level() -> None:
 
 def test_what_is_not_timed_does_not_count_among_the_many() -> None:
     others = [
-        (question(change=">= +20%", left_out="x"), Evidence()),
-        (question(change=">= +20%", level=Level.COST), Evidence(((1.0,), (1.0,)))),
-        (question(change=">= +20%"), Evidence(failure=Failure("before", "hang", "x"))),
-        (question(value=">= 1"), Evidence(((1.0,),))),
+        (experiment(change=">= +20%", left_out="x"), Evidence()),
+        (experiment(change=">= +20%", level=Level.COST), Evidence(((1.0,), (1.0,)))),
+        (experiment(change=">= +20%"), Evidence(failure=Failure("before", "hang", "x"))),
+        (experiment(value=">= 1"), Evidence(((1.0,),))),
     ]
-    asked = [(question(change=">= +20%"), rounds([1.4] * 6)), *others * 9]
+    asked = [(experiment(change=">= +20%"), rounds([1.4] * 6)), *others * 9]
     found = verdict.judge(asked, [ARMS] * len(asked), ALPHA)
     assert found[0].verdict is HOLDS
     assert found[0].p == 1 / 64
@@ -256,7 +256,7 @@ def test_among_many_changes_at_the_bound_hardly_one_is_called(change: str, wrong
 @pytest.mark.parametrize("level", Level)
 def test_a_patched_kernel_that_breaks_is_refuted(outcome: str, level: Level) -> None:
     failure = Failure("after", outcome, "BUG: x")
-    found = judged(question(change="<= 0%", level=level), Evidence(((1.0,), ()), 0, failure))
+    found = judged(experiment(change="<= 0%", level=level), Evidence(((1.0,), ()), 0, failure))
     assert found.verdict is REFUTED
     assert "arm after" in found.reason
     assert "BUG: x" in found.reason
@@ -276,28 +276,28 @@ def test_a_patched_kernel_that_breaks_is_refuted(outcome: str, level: Level) -> 
 )
 def test_any_other_failure_is_the_labs(arm: str, outcome: str, arms: Mapping[str, Arm]) -> None:
     evidence = Evidence(failure=Failure(arm, outcome, "something"))
-    found = judged(question(change="<= 0%"), evidence, arms)
+    found = judged(experiment(change="<= 0%"), evidence, arms)
     assert found.verdict is ERROR
     assert found.reason == f"arm {arm} failed: something"
 
 
 def test_with_the_arms_turned_round_the_patched_kernel_is_the_first() -> None:
     evidence = Evidence(failure=Failure("before", "panic", "x"))
-    assert judged(question(change="<= 0%"), evidence, TURNED).verdict is REFUTED
+    assert judged(experiment(change="<= 0%"), evidence, TURNED).verdict is REFUTED
 
 
 def test_a_failure_outweighs_the_rounds_that_were_complete() -> None:
     good = rounds([1.4] * 8)
     broken = Evidence(good.values, 0, Failure("after", "panic", "x"))
-    assert judged(question(change=">= +20%"), broken).verdict is REFUTED
+    assert judged(experiment(change=">= +20%"), broken).verdict is REFUTED
 
 
 def test_the_same_kernel_under_two_names_changes_nothing() -> None:
-    found = judged(question(change="<= 0%"), Evidence(same=True))
+    found = judged(experiment(change="<= 0%"), Evidence(same=True))
     assert (found.verdict, found.change) == (REFUTED, 0)
     assert "same kernel" in found.reason
-    assert judged(question(value="== 1"), Evidence(((1.0,),), same=True)).verdict is HOLDS
-    assert judged(question(change="-1% .. +1%"), Evidence(same=True)).verdict is HOLDS
+    assert judged(experiment(value="== 1"), Evidence(((1.0,),), same=True)).verdict is HOLDS
+    assert judged(experiment(change="-1% .. +1%"), Evidence(same=True)).verdict is HOLDS
 
 
 @pytest.mark.parametrize(
@@ -314,13 +314,13 @@ def test_the_same_kernel_under_two_names_changes_nothing() -> None:
 def test_one_draw_needs_a_distance_to_its_bound(
     metric: str, after: float, expected: Verdict
 ) -> None:
-    asked = question(change="<= 0%", level=Level.COST, metric=metric)
+    asked = experiment(change="<= 0%", level=Level.COST, metric=metric)
     found = judged(asked, Evidence(((100.0,), (after,))))
     assert found.verdict is expected
     noise = "10 %" if metric == "iops" else "0.5 %"
     if expected is INCONCLUSIVE:
-        assert f"nearer to the bound than {noise}, by which draws differ" in found.reason
-    # With three draws of each arm these speak for themselves.
+        assert f"nearer to the bound than {noise}, by which seeds differ" in found.reason
+    # With three seeds of each arm these speak for themselves.
     three = Evidence(((100.0,) * 3, (after,) * 3))
     assert judged(asked, three).verdict is (HOLDS if after < 100 else REFUTED)
 
@@ -329,38 +329,38 @@ def test_one_draw_needs_a_distance_to_its_bound(
 def test_without_an_undisturbed_round_nothing_is_decided(
     values: tuple[tuple[float, ...], ...],
 ) -> None:
-    found = judged(question(change=">= +20%"), Evidence(values, 4))
+    found = judged(experiment(change=">= +20%"), Evidence(values, 4))
     assert found.verdict is INCONCLUSIVE
     assert "4 rejected" in found.reason
     assert found.measured == ()
 
 
 def test_what_the_profile_leaves_out_is_left_out() -> None:
-    asked = question(change=">= +20%", left_out="the profile leaves out clients=512")
+    asked = experiment(change=">= +20%", left_out="the profile leaves out clients=512")
     found = judged(asked, Evidence())
     assert (found.verdict, found.reason) == (LEFT_OUT, "the profile leaves out clients=512")
 
 
 def test_without_its_engine_an_expectation_is_inconclusive() -> None:
     lacking = "needs the engine kvm; on this host: there is no /dev/kvm"
-    found = judged(question(change=">= +20%", lacking=lacking), Evidence())
+    found = judged(experiment(change=">= +20%", lacking=lacking), Evidence())
     assert (found.verdict, found.reason) == (INCONCLUSIVE, lacking)
 
 
 @pytest.mark.parametrize("ratio", [1.4, 1.0])
 def test_a_host_with_too_few_cpus_decides_nothing_but_shows_what_it_measured(ratio: float) -> None:
-    found = judged(question(change=">= +20%", lacking=LACKING), rounds([ratio] * 8))
+    found = judged(experiment(change=">= +20%", lacking=LACKING), rounds([ratio] * 8))
     assert (found.verdict, found.reason) == (INCONCLUSIVE, LACKING)
     assert found.change == pytest.approx(ratio - 1)
 
 
 def test_too_few_cpus_do_not_hide_that_the_lab_failed() -> None:
     evidence = Evidence(failure=Failure("before", "panic", "x"))
-    assert judged(question(change=">= +20%", lacking=LACKING), evidence).verdict is ERROR
+    assert judged(experiment(change=">= +20%", lacking=LACKING), evidence).verdict is ERROR
 
 
 def finding(result: Verdict, claim: str = "claim") -> Finding:
-    return Finding(question(value="== 1", claim=claim), Evidence(), result, "r")
+    return Finding(experiment(value="== 1", claim=claim), Evidence(), result, "r")
 
 
 @pytest.mark.parametrize(
@@ -405,10 +405,10 @@ def test_a_series_is_judged_by_all_its_claims() -> None:
 
 def test_findings_keep_the_order_of_the_questions() -> None:
     asked = [
-        (question(change=">= +20%"), rounds([1.4] * 8)),
-        (question(value="== 1"), Evidence(((1.0,),))),
-        (question(change=">= +20%"), rounds([1.0] * 8)),
+        (experiment(change=">= +20%"), rounds([1.4] * 8)),
+        (experiment(value="== 1"), Evidence(((1.0,),))),
+        (experiment(change=">= +20%"), rounds([1.0] * 8)),
     ]
     found = verdict.judge(asked, [ARMS] * 3, ALPHA)
-    assert [f.question for f in found] == [own for own, _ in asked]
+    assert [f.experiment for f in found] == [own for own, _ in asked]
     assert [f.verdict for f in found] == [HOLDS, HOLDS, REFUTED]

@@ -13,7 +13,7 @@ import pytest
 
 from lab.base import cache
 from lab.inputs.terms import Engine
-from lab.measure.boot_store import Provenance, Store
+from lab.measure.boot_store import BootStore, Provenance
 from lab.measure.cell import Cell
 from lab.measure.sampling import Sample
 
@@ -26,7 +26,7 @@ def sample(value: float = 1.5) -> Sample:
     return Sample({"iops": value, "ios": 10.0}, {"iops": "IOPS", "ios": "I/Os"}, FACTS, {})
 
 
-def add(store: Store, value: float = 1.5, key: str = "key", ago: float = 0.0) -> str:
+def add(store: BootStore, value: float = 1.5, key: str = "key", ago: float = 0.0) -> str:
     """Write down a boot that began some seconds ago."""
     identity = store.new_boot()
     origin = Provenance(key, "kernel", "QEMU 10.0.2", "host")
@@ -36,40 +36,40 @@ def add(store: Store, value: float = 1.5, key: str = "key", ago: float = 0.0) ->
 
 def add_many(folder: Path, worker: int, count: int) -> None:
     """What each of several writers does, in processes and threads alike."""
-    store = Store(folder)
+    store = BootStore(folder)
     for number in range(count):
         add(store, worker * count + number)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> BootStore:
     """An empty store."""
-    return Store(tmp_path / "kept")
+    return BootStore(tmp_path / "kept")
 
 
-def test_a_boot_comes_back_as_it_was_written(store: Store) -> None:
+def test_a_boot_comes_back_as_it_was_written(store: BootStore) -> None:
     identity = add(store, 57563.25, ago=20)
-    (found,) = Store(store.folder).finished("key")
+    (found,) = BootStore(store.folder).finished("key")
     assert (found.id, found.outcome, found.reason) == (identity, "ok", "")
     assert found.values == {"iops": 57563.25, "ios": 10.0}
     assert found.facts == FACTS
     assert found.seconds == pytest.approx(20, abs=1)
 
 
-def test_another_key_is_another_measurement(store: Store) -> None:
+def test_another_key_is_another_measurement(store: BootStore) -> None:
     add(store, 1, key="one")
     add(store, 2, key="two")
     assert [boot.values["iops"] for boot in store.finished("two")] == [2]
     assert store.finished("three") == []
 
 
-def test_the_oldest_boot_comes_first(store: Store) -> None:
+def test_the_oldest_boot_comes_first(store: BootStore) -> None:
     for value, ago in ((2.0, 20.0), (3.0, 10.0), (1.0, 30.0)):
         add(store, value, ago=ago)
     assert [boot.values["iops"] for boot in store.finished("key")] == [1, 2, 3]
 
 
-def test_a_failed_boot_is_kept_but_is_no_result(store: Store) -> None:
+def test_a_failed_boot_is_kept_but_is_no_result(store: BootStore) -> None:
     identity = store.new_boot()
     store.boot_folder(identity).mkdir(parents=True)
     store.add(identity, CELL, ORIGIN, time.time() - 500, None, outcome="panic", reason="BUG: x")
@@ -79,13 +79,13 @@ def test_a_failed_boot_is_kept_but_is_no_result(store: Store) -> None:
     assert store.boot_folder(identity).exists()
 
 
-def test_a_failed_boot_does_not_hide_a_good_one(store: Store) -> None:
+def test_a_failed_boot_does_not_hide_a_good_one(store: BootStore) -> None:
     good = add(store)
     store.add(store.new_boot(), CELL, ORIGIN, time.time(), None, outcome="hang", reason="late")
     assert [boot.id for boot in store.finished("key")] == [good]
 
 
-def test_only_boots_that_were_cut_off_are_forgotten(store: Store) -> None:
+def test_only_boots_that_were_cut_off_are_forgotten(store: BootStore) -> None:
     kept, cut = add(store), store.new_boot()
     for identity in (kept, cut):
         store.boot_folder(identity).mkdir(parents=True)
@@ -98,14 +98,14 @@ def test_only_boots_that_were_cut_off_are_forgotten(store: Store) -> None:
     assert [boot.id for boot in store.finished("key")] == [kept]
 
 
-def test_a_boot_without_all_units_leaves_no_half_row(store: Store) -> None:
+def test_a_boot_without_all_units_leaves_no_half_row(store: BootStore) -> None:
     with pytest.raises(KeyError):
         store.add("x", CELL, ORIGIN, time.time(), Sample({"iops": 1.0}, {}, FACTS, {}))
     assert store.finished("key") == []
 
 
 @pytest.mark.parametrize("kind", ["threads", "processes"])
-def test_writers_beside_each_other_lose_nothing(store: Store, kind: str) -> None:
+def test_writers_beside_each_other_lose_nothing(store: BootStore, kind: str) -> None:
     count = 15
     pool = (
         ThreadPoolExecutor(2)
@@ -119,7 +119,7 @@ def test_writers_beside_each_other_lose_nothing(store: Store, kind: str) -> None
     assert sorted(values) == list(range(2 * count))
 
 
-def test_the_usual_time_is_the_mean_of_recent_boots(store: Store) -> None:
+def test_the_usual_time_is_the_mean_of_recent_boots(store: BootStore) -> None:
     assert store.usual_seconds() is None
     for ago in (10.0, 30.0):
         add(store, ago=ago)
@@ -129,7 +129,7 @@ def test_the_usual_time_is_the_mean_of_recent_boots(store: Store) -> None:
     assert store.usual_seconds() == pytest.approx(4, abs=1)
 
 
-def test_ids_differ_and_sort_by_time(store: Store) -> None:
+def test_ids_differ_and_sort_by_time(store: BootStore) -> None:
     ids = [store.new_boot() for _ in range(50)]
     assert len(set(ids)) == 50
     assert [name[:15] for name in ids] == sorted(name[:15] for name in ids)
@@ -139,72 +139,72 @@ def test_results_lie_where_the_environment_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "elsewhere"))
-    assert Store().folder == tmp_path / "elsewhere"
+    assert BootStore().folder == tmp_path / "elsewhere"
     assert (tmp_path / "elsewhere/lab.sqlite").exists()
 
 
-def add_to_round(store: Store, turn: str, key: str, outcome: str = "ok") -> str:
+def add_to_round(store: BootStore, round: str, key: str, outcome: str = "ok") -> str:
     """Write down a boot of a round."""
     identity = store.new_boot()
-    origin = Provenance(key, "kernel", "QEMU 10.0.2", "host", turn)
+    origin = Provenance(key, "kernel", "QEMU 10.0.2", "host", round)
     done = sample() if outcome == "ok" else None
     store.add(identity, CELL, origin, time.time(), done, outcome=outcome)
     return identity
 
 
-def test_boots_are_found_by_their_round_oldest_first(store: Store) -> None:
-    ids = [add_to_round(store, turn, "A") for turn in ("9", "1", "5")]
+def test_boots_are_found_by_their_round_oldest_first(store: BootStore) -> None:
+    ids = [add_to_round(store, round, "A") for round in ("9", "1", "5")]
     add_to_round(store, "9", "B")
     add_to_round(store, "7", "A", outcome="panic")
     found = store.in_rounds("A")
-    assert [(turn, boot.id) for turn, boot in found.items()] == list(
+    assert [(round, boot.id) for round, boot in found.items()] == list(
         zip(("9", "1", "5"), ids, strict=True)
     )
     assert store.in_rounds("B").keys() == {"9"}
 
 
-def test_a_rejected_round_is_taken_out_of_all_arms_but_kept_on_record(store: Store) -> None:
-    for turn in ("1", "2"):
+def test_a_rejected_round_is_taken_out_of_all_arms_but_kept_on_record(store: BootStore) -> None:
+    for round in ("1", "2"):
         for key in ("A", "B"):
-            add_to_round(store, turn, key)
+            add_to_round(store, round, key)
     store.reject("1", "steal 2.0 %")
     assert store.in_rounds("A").keys() == store.in_rounds("B").keys() == {"2"}
     with sqlite3.connect(store.folder / "lab.sqlite") as connection:
-        rows = connection.execute("SELECT turn, outcome, reason FROM boots").fetchall()
+        rows = connection.execute("SELECT round, outcome, reason FROM boots").fetchall()
     assert rows == [("1", "disturbed", "steal 2.0 %")] * 2 + [("2", "ok", "")] * 2
 
 
-def test_rejecting_a_round_leaves_boots_without_a_round_alone(store: Store) -> None:
+def test_rejecting_a_round_leaves_boots_without_a_round_alone(store: BootStore) -> None:
     kept = add(store)
     add_to_round(store, "1", "key")
     store.reject("1", "noise")
     assert [boot.id for boot in store.finished("key")] == [kept]
 
 
-def test_rejected_rounds_are_counted_once_and_only_those_of_the_arms(store: Store) -> None:
-    for turn, key in (("1", "A"), ("1", "B"), ("2", "A"), ("3", "C"), ("4", "A")):
-        add_to_round(store, turn, key)
+def test_rejected_rounds_are_counted_once_and_only_those_of_the_arms(store: BootStore) -> None:
+    for round, key in (("1", "A"), ("1", "B"), ("2", "A"), ("3", "C"), ("4", "A")):
+        add_to_round(store, round, key)
     assert store.rejected(["A", "B"]) == 0
-    for turn in ("1", "2", "3"):
-        store.reject(turn, "noise")
+    for round in ("1", "2", "3"):
+        store.reject(round, "noise")
     assert store.rejected(["A", "B"]) == 2
     assert store.rejected(["B"]) == 1
     assert store.rejected(["D"]) == 0
 
 
-def test_results_from_before_there_were_rounds_are_kept_and_usable(store: Store) -> None:
+def test_results_from_before_there_were_rounds_are_kept_and_usable(store: BootStore) -> None:
     old = add(store, 7.5)
     database = store.folder / "lab.sqlite"
     with sqlite3.connect(database) as connection:
-        connection.execute("ALTER TABLE boots DROP COLUMN turn")
-    again = Store(store.folder)
+        connection.execute("ALTER TABLE boots DROP COLUMN round")
+    again = BootStore(store.folder)
     assert [(boot.id, boot.values["iops"]) for boot in again.finished("key")] == [(old, 7.5)]
     add_to_round(again, "1", "key")
     assert again.in_rounds("key").keys() == {"", "1"}
-    assert len(Store(store.folder).finished("key")) == 2
+    assert len(BootStore(store.folder).finished("key")) == 2
 
 
-def booted(store: Store, **files: bytes) -> Path:
+def booted(store: BootStore, **files: bytes) -> Path:
     """The folder of a boot that left these files and was written down."""
     identity = store.new_boot()
     folder = store.boot_folder(identity)
@@ -215,11 +215,11 @@ def booted(store: Store, **files: bytes) -> Path:
     return folder
 
 
-def kept(store: Store) -> set[bytes]:
+def kept(store: BootStore) -> set[bytes]:
     return {path.read_bytes() for path in (store.folder / "objects").glob("*/*")}
 
 
-def test_equal_files_of_boots_are_one_file_named_by_its_content(store: Store) -> None:
+def test_equal_files_of_boots_are_one_file_named_by_its_content(store: BootStore) -> None:
     one, other = (booted(store, insns=b"same", log=bytes([n]), empty=b"") for n in (1, 2))
     assert (one / "insns").samefile(other / "insns")
     assert not (one / "empty").samefile(other / "empty")
@@ -229,7 +229,7 @@ def test_equal_files_of_boots_are_one_file_named_by_its_content(store: Store) ->
         assert path.name == cache.file_hash(path)
 
 
-def test_files_go_with_the_last_boot_that_has_them(store: Store) -> None:
+def test_files_go_with_the_last_boot_that_has_them(store: BootStore) -> None:
     one, other = (booted(store, insns=b"same", log=bytes([n])) for n in (1, 2))
     cache.remove(one)
     store.sweep()
@@ -240,7 +240,7 @@ def test_files_go_with_the_last_boot_that_has_them(store: Store) -> None:
 
 
 def test_files_stay_where_there_are_no_hard_links(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: BootStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError

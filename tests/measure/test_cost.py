@@ -114,7 +114,7 @@ def test_boots_are_compared_up_to_the_last_mark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shift", [3.0, 5.0])
 def test_functions_count_that_draws_tell_apart(shift: float) -> None:
-    """Three draws of chance beyond three others are chance still, in one of ten cases."""
+    """Three seeds of chance beyond three others are chance still, in one of ten cases."""
     before = [Cost(0, {"submit": 166.0, "rb_insert": value}) for value in (16.0, 20.0, 18.0)]
     after = [Cost(0, {"submit": 186.0, "rb_insert": v + shift}) for v in (16.0, 20.0, 18.0)]
     assert cost.apart(before, after) == [cost.Change("submit", 166.0, 186.0)]

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.base.errors import GuestError
-from lab.measure.memory import Room
+from lab.measure.memory import MemoryBudget
 
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(256, 4096), min_size=1, max_size=12))
 def test_guests_never_have_more_than_there_is_and_all_get_theirs(sizes: list[int]) -> None:
-    room, lock = Room(6), threading.Lock()
+    room, lock = MemoryBudget(6), threading.Lock()
     inside: list[int] = []
     served: list[int] = []
 
@@ -37,7 +37,7 @@ def test_guests_never_have_more_than_there_is_and_all_get_theirs(sizes: list[int
 
 
 def test_a_guest_that_fails_gives_its_memory_back() -> None:
-    room = Room(4)
+    room = MemoryBudget(4)
     for _ in range(3):
         with pytest.raises(RuntimeError), room.taken(2048):
             raise RuntimeError
@@ -46,7 +46,7 @@ def test_a_guest_that_fails_gives_its_memory_back() -> None:
 
 
 def test_a_guest_that_never_fits_is_told_so_at_once() -> None:
-    room = Room(4)
+    room = MemoryBudget(4)
     refused = pytest.raises(GuestError, match=r"needs 3\.0 GiB .* has 3\.0 GiB")
     with room.taken(2048), refused, room.taken(3 * 1024):
         raise AssertionError

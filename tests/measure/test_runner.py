@@ -19,13 +19,13 @@ from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.guest.boot import ATTEMPTS
 from lab.guest.host_noise import LIMITS, PREFIX
-from lab.guest.time_slices import Seat
+from lab.guest.time_slices import Slot
 from lab.inputs.terms import Engine
 from lab.measure import sampling
-from lab.measure.boot_store import Store
+from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell
 from lab.measure.host import Facts, Report
-from lab.measure.runner import Bench, Rounds, Runner, Task
+from lab.measure.runner import Rounds, Runner, Task, Testbed
 from lab.measure.sampling import Sample
 
 BASE = Kernel("base", "6.12.117", "tree", ("base",), "gcc")
@@ -49,7 +49,7 @@ class Guests:
 
     answers: dict[int, Answer] = field(default_factory=dict)
     booted: list[Cell] = field(default_factory=list)
-    seats: list[Seat | None] = field(default_factory=list)
+    slots: list[Slot | None] = field(default_factory=list)
     inside: int = 0
     together: int = 0
     on_boot: Callable[[], object] = lambda: None
@@ -66,9 +66,9 @@ class Guests:
         folder: Path,
         observe: Callable[[str], None],
         plugin: Path | None,
-        seat: Seat | None,
+        slot: Slot | None,
     ) -> Sample:
-        self.seats.append(seat)
+        self.slots.append(slot)
         number = len(self.booted)
         self.booted.append(cell)
         self.inside += 1
@@ -98,28 +98,28 @@ def guests(monkeypatch: pytest.MonkeyPatch) -> Guests:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "results")
+def store(tmp_path: Path) -> BootStore:
+    return BootStore(tmp_path / "results")
 
 
 @pytest.fixture
-def runner(guests: Guests, store: Store, quiet: Progress) -> Runner:
+def runner(guests: Guests, store: BootStore, quiet: Progress) -> Runner:
     return fresh(store, quiet)
 
 
-def fresh(store: Store, progress: Progress, memory_gib: float = 8) -> Runner:
+def fresh(store: BootStore, progress: Progress, memory_gib: float = 8) -> Runner:
     """A runner as the lab has it after it was started again."""
     facts = Facts(
         2, "cpu", memory_gib, 50, "system", "6.1", "gcc", "QEMU", (10, 0, 2), True, "emulator"
     )
-    return Runner(Bench(BASE, BASE, GuestRoot("guest"), Report(facts)), store, progress)
+    return Runner(Testbed(BASE, BASE, GuestRoot("guest"), Report(facts)), store, progress)
 
 
 def iops(found: Rounds) -> dict[str, list[float]]:
     return {arm: [boot.values["iops"] for boot in boots] for arm, boots in found.boots.items()}
 
 
-def on_record(store: Store) -> list[tuple[str, str]]:
+def on_record(store: BootStore) -> list[tuple[str, str]]:
     """Arm and outcome of every boot that was written down."""
     with sqlite3.connect(store.folder / "lab.sqlite") as connection:
         rows = connection.execute("SELECT cell ->> 'arm', outcome FROM boots ORDER BY rowid")
@@ -152,7 +152,7 @@ def test_everything_is_booted_once_then_everything_twice(runner: Runner, guests:
 
 
 def test_only_what_is_missing_is_booted(
-    runner: Runner, guests: Guests, store: Store, quiet: Progress
+    runner: Runner, guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
     runner.all([ONE], 2, sealed=False)
     found = fresh(store, quiet).all([ONE, OTHER], 3, sealed=False)
@@ -194,7 +194,7 @@ def test_sealed_boots_run_side_by_side(
 
 
 def test_sealed_boots_that_memory_does_not_hold_wait_for_each_other(
-    guests: Guests, store: Store, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+    guests: Guests, store: BootStore, quiet: Progress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     guests.on_boot = lambda: time.sleep(0.05)
@@ -206,7 +206,7 @@ def test_sealed_boots_that_memory_does_not_hold_wait_for_each_other(
 
 
 def test_a_guest_that_this_host_cannot_hold_fails_alone(
-    guests: Guests, store: Store, quiet: Progress
+    guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
     clients = replace(
         CELL, topology="raid64", workload="dbench_xfs", parameters=(("clients", 512),)
@@ -220,17 +220,17 @@ def test_a_guest_that_this_host_cannot_hold_fails_alone(
 
 
 def test_guests_of_a_round_that_memory_does_not_hold_take_no_turns(
-    guests: Guests, store: Store, quiet: Progress
+    guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
     fresh(store, quiet, 4).rounds(BY_TURNS[:2], 1)
-    assert guests.seats == [None, None]
-    guests.seats.clear()
+    assert guests.slots == [None, None]
+    guests.slots.clear()
     fresh(store, quiet, 8).rounds(BY_TURNS[:2], 2)
-    assert None not in guests.seats
+    assert None not in guests.slots
 
 
 def test_a_guest_that_fails_is_reported_and_the_others_are_measured(
-    runner: Runner, guests: Guests, store: Store
+    runner: Runner, guests: Guests, store: BootStore
 ) -> None:
     guests.answers[0] = panic()
     broken, good = runner.all([ONE, OTHER], 1, sealed=False)
@@ -295,7 +295,7 @@ def test_any_other_failure_is_final(runner: Runner, guests: Guests, outcome: str
 
 
 def test_an_interruption_keeps_what_was_finished(
-    runner: Runner, guests: Guests, store: Store, quiet: Progress
+    runner: Runner, guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
     guests.answers[2] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
@@ -321,7 +321,7 @@ def test_rounds_of_three_arms_are_run_there_and_back(runner: Runner, guests: Gue
 
 
 def test_only_missing_rounds_are_run_and_the_order_goes_on(
-    runner: Runner, guests: Guests, store: Store, quiet: Progress
+    runner: Runner, guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
     first = runner.rounds([A, B], 1)
     assert runner.rounds([A, B], 1) == first
@@ -340,7 +340,7 @@ def test_boots_without_company_are_not_used_in_rounds(runner: Runner, guests: Gu
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_disturbed_round_is_run_again_and_none_of_it_counts(
-    runner: Runner, guests: Guests, store: Store, place: int
+    runner: Runner, guests: Guests, store: BootStore, place: int
 ) -> None:
     guests.answers[2 + place] = NOISE
     found = runner.rounds([A, B], 2)
@@ -357,7 +357,7 @@ def test_rounds_at_the_limit_are_not_disturbed(runner: Runner, guests: Guests) -
 
 
 def test_a_host_that_never_is_quiet_is_given_up(
-    runner: Runner, guests: Guests, store: Store, quiet: Progress
+    runner: Runner, guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
     guests.answers = dict.fromkeys(range(2, 1000), NOISE)
     found = runner.rounds([A, B], 6)
@@ -378,7 +378,7 @@ def test_a_host_that_is_quiet_now_and_then_is_not_given_up(runner: Runner, guest
 
 
 def test_half_a_round_is_not_used_after_an_interruption(
-    runner: Runner, guests: Guests, store: Store, quiet: Progress
+    runner: Runner, guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
     guests.answers[3] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
@@ -394,13 +394,13 @@ def test_guests_that_can_be_stopped_take_turns(runner: Runner, guests: Guests) -
     guests.on_boot = lambda: here.wait(20)
     assert runner.rounds(BY_TURNS, 2).complete == 2
     assert guests.together == 3
-    rounds = guests.seats[:3], guests.seats[3:]
-    assert all(len(set(seats)) == 3 and None not in seats for seats in rounds)
+    rounds = guests.slots[:3], guests.slots[3:]
+    assert all(len(set(slots)) == 3 and None not in slots for slots in rounds)
 
 
 def test_guests_that_cannot_be_stopped_have_no_seat(runner: Runner, guests: Guests) -> None:
     runner.rounds([A, B], 1)
-    assert guests.seats == [None, None]
+    assert guests.slots == [None, None]
     assert guests.together == 1
 
 
@@ -417,7 +417,7 @@ def test_a_failure_ends_the_rounds_and_names_the_arm(
 
 
 def test_a_qemu_that_died_spoils_its_round_only(
-    runner: Runner, guests: Guests, store: Store
+    runner: Runner, guests: Guests, store: BootStore
 ) -> None:
     guests.answers[1] = died()
     found = runner.rounds([A, B], 1)
@@ -435,7 +435,7 @@ def test_a_qemu_that_always_dies_ends_the_rounds(runner: Runner, guests: Guests)
     assert found.error.outcome == "died"
 
 
-def test_what_is_run_is_told(guests: Guests, store: Store) -> None:
+def test_what_is_run_is_told(guests: Guests, store: BootStore) -> None:
     out = io.StringIO()
     guests.answers[1] = NOISE
     fresh(store, Progress(out=out)).rounds([A, B], 1)
@@ -448,7 +448,9 @@ def test_what_is_run_is_told(guests: Guests, store: Store) -> None:
     assert "steal 1.5 % (limit 0.5 %); once more" in out.getvalue()
 
 
-def test_the_count_of_boots_never_exceeds_what_was_to_be_run(guests: Guests, store: Store) -> None:
+def test_the_count_of_boots_never_exceeds_what_was_to_be_run(
+    guests: Guests, store: BootStore
+) -> None:
     out = io.StringIO()
     guests.answers[1] = NOISE
     fresh(store, Progress(out=out)).rounds([A, B], 2)

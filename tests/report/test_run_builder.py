@@ -12,9 +12,9 @@ from lab.inputs import profile
 from lab.inputs.series import Arm, Claim, Expectation, Series
 from lab.inputs.terms import Engine, Level
 from lab.judge import verdict
-from lab.judge.experiment import Question
+from lab.judge.experiment import Experiment
 from lab.judge.verdict import Evidence, Judged
-from lab.measure.boot_store import Provenance, Store
+from lab.measure.boot_store import BootStore, Provenance
 from lab.measure.cell import Cell
 from lab.measure.runner import Outcome
 from lab.measure.sampling import Sample
@@ -26,18 +26,18 @@ ARMS = {"before": Arm(patches="base"), "after": Arm(patches="series")}
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
+def store(tmp_path: Path) -> BootStore:
+    return BootStore(tmp_path)
 
 
-def boot(store: Store, own: Cell, value: float, metric: str = "iops", turn: str = "") -> str:
+def boot(store: BootStore, own: Cell, value: float, metric: str = "iops", round: str = "") -> str:
     identity = store.new_boot()
     sample = Sample({metric: value}, {metric: "?"}, {"release": "6.12"}, {})
-    store.add(identity, own, Provenance("k", f"kernel-{own.arm}", "q", "h", turn), 1.0, sample)
+    store.add(identity, own, Provenance("k", f"kernel-{own.arm}", "q", "h", round), 1.0, sample)
     return identity
 
 
-def judged(store: Store, costs: bool = False) -> Judged:
+def judged(store: BootStore, costs: bool = False) -> Judged:
     engine = Engine.ICOUNT if costs else Engine.TCG
     metric = "kernel_insns_per_io" if costs else "iops"
     cells = tuple(
@@ -51,20 +51,20 @@ def judged(store: Store, costs: bool = False) -> Judged:
     )
     asked = Expectation(metric=metric, change=">= +20%", because="half", published="+40 %")
     level = Level.COST if costs else Level.WALL
-    question = Question("own", "faster", asked, "nullb", level, engine, cells)
+    experiment = Experiment("own", "faster", asked, "nullb", level, engine, cells)
     evidence = Evidence(values, 3, boots=boots)
     claim = Claim(
         published="p", topology="nullb", scheduler="bfq", workload="randread_burst", expect=(asked,)
     )
-    found = verdict.judge([(question, evidence)], [ARMS], 0.05)
+    found = verdict.judge([(experiment, evidence)], [ARMS], 0.05)
     return Judged("own", Series(title="t", origin="o", claims={"faster": claim}), tuple(found))
 
 
-def made(store: Store, one: Judged) -> Run:
-    return run_builder.Recorder(store, QUICK, HOST, "title").judged([one], 1000.0)
+def made(store: BootStore, one: Judged) -> Run:
+    return run_builder.RunBuilder(store, QUICK, HOST, "title").judged([one], 1000.0)
 
 
-def test_a_finding_keeps_what_was_measured_and_where(store: Store) -> None:
+def test_a_finding_keeps_what_was_measured_and_where(store: BootStore) -> None:
     run = made(store, judged(store))
     ((finding,),) = ([c.findings for c in run.series[0].claims],)
     (found,) = finding
@@ -76,19 +76,19 @@ def test_a_finding_keeps_what_was_measured_and_where(store: Store) -> None:
     assert (before.arm, after.arm) == ("before", "after")
     assert after.values() == (140.0,) * 8
     assert {own.kernel for own in after.boots} == {"kernel-after"}
-    assert [own.turn for own in after.boots] == [f"t{n}" for n in range(8)]
+    assert [own.round for own in after.boots] == [f"t{n}" for n in range(8)]
     assert after.facts == {"release": "6.12"}
     assert run.series[0].verdict == "HOLDS"
     assert not run.host.engines[0].works
 
 
-def test_a_cell_that_two_findings_share_stands_once(store: Store) -> None:
+def test_a_cell_that_two_findings_share_stands_once(store: BootStore) -> None:
     one = judged(store)
     twice = Judged(one.name, one.series, one.findings * 2)
     assert len(made(store, twice).cells) == 2
 
 
-def test_the_cost_by_function_is_kept_where_it_was_counted(store: Store) -> None:
+def test_the_cost_by_function_is_kept_where_it_was_counted(store: BootStore) -> None:
     one = judged(store, costs=True)
     for arm, insns in zip(one.findings[0].evidence.boots, (10.0, 25.0), strict=True):
         folder = store.boot_folder(arm[-1])
@@ -100,7 +100,7 @@ def test_the_cost_by_function_is_kept_where_it_was_counted(store: Store) -> None
     assert cost.totals == (17.0, 32.0)
 
 
-def test_a_series_that_could_not_be_judged_says_why(store: Store) -> None:
+def test_a_series_that_could_not_be_judged_says_why(store: BootStore) -> None:
     one = judged(store)
     run = made(store, Judged("own", one.series, (), "patch 2 does not apply"))
     assert run.series[0].verdict == "ERROR"
@@ -108,19 +108,19 @@ def test_a_series_that_could_not_be_judged_says_why(store: Store) -> None:
     assert run.series[0].claims == ()
 
 
-def test_a_matrix_is_recorded_with_its_failures(store: Store) -> None:
+def test_a_matrix_is_recorded_with_its_failures(store: BootStore) -> None:
     own = Cell("nullb", "bfq", "randread_burst", (("numjobs", 10),), Engine.TCG)
     boot(store, own, 5.0)
     from lab.base.errors import GuestError
 
     failed = Outcome(own, (), GuestError("panic", "BUG"))
     fine = Outcome(own, tuple(store.finished("k")))
-    run = run_builder.Recorder(store, QUICK, HOST, "title").measured([fine, failed], 1000.0)
+    run = run_builder.RunBuilder(store, QUICK, HOST, "title").measured([fine, failed], 1000.0)
     assert [cell.values() for cell in run.cells] == [(5.0,), ()]
     assert "BUG" in run.cells[1].error
 
 
-def test_the_history_of_a_cell_spans_kernels(store: Store) -> None:
+def test_the_history_of_a_cell_spans_kernels(store: BootStore) -> None:
     own = Cell("nullb", "bfq", "randread_burst", (("numjobs", 10),), Engine.TCG, arm="after")
     other = Cell("nullb", "none", "randread_burst", (("numjobs", 10),), Engine.TCG, arm="after")
     boot(store, other, 1.0)

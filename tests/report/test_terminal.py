@@ -12,7 +12,7 @@ from lab.inputs import profile
 from lab.inputs.series import Arm, Claim, Expectation, Series
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge import verdict
-from lab.judge.experiment import Question
+from lab.judge.experiment import Experiment
 from lab.judge.verdict import Evidence, Failure, Finding, Judged
 from lab.measure.cell import Cell
 from lab.report import terminal
@@ -27,24 +27,24 @@ def expectation(metric: str = "iops", change: str = ">= +20%", **more: object) -
     return Expectation.model_validate(keys)
 
 
-def question(
+def experiment(
     asked: Expectation,
     claim: str = "faster",
     level: Level = Level.WALL,
     cpus: int = 0,
     work: str = "randread_burst",
     **lacking: str,
-) -> Question:
+) -> Experiment:
     engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
     cells = tuple(
         Cell("nullb", "bfq", work, (), engine, cpus, arm=arm)
         for arm in (("before", "after") if asked.change else ("after",))
     )
-    return Question("own", claim, asked, "nullb", level, engine, cells, **lacking)
+    return Experiment("own", claim, asked, "nullb", level, engine, cells, **lacking)
 
 
-def judged(*asked: tuple[Question, Evidence], words: str = "words", error: str = "") -> Judged:
-    """A series with these questions answered; words stand in every text of it."""
+def judged(*asked: tuple[Experiment, Evidence], words: str = "words", error: str = "") -> Judged:
+    """A series with these experiments answered; words stand in every text of it."""
     claims = {
         title: Claim(
             published=f"published {words}",
@@ -61,7 +61,7 @@ def judged(*asked: tuple[Question, Evidence], words: str = "words", error: str =
     return Judged("own", series, () if error else tuple(found), error)
 
 
-def shown(asked: Question, evidence: Evidence = ROUNDS) -> str:
+def shown(asked: Experiment, evidence: Evidence = ROUNDS) -> str:
     """The claim with one expectation, on one line."""
     one = judged((asked, evidence))
     return " ".join(" ".join(terminal.claim(one, asked.claim, one.findings)).split())
@@ -69,7 +69,7 @@ def shown(asked: Question, evidence: Evidence = ROUNDS) -> str:
 
 def test_published_expected_and_measured_stand_beside_each_other() -> None:
     asked = expectation(published="+40 %", parameters={"numjobs": 4})
-    text = shown(question(asked, cpus=8))
+    text = shown(experiment(asked, cpus=8))
     for part in (
         "faster: HOLDS",
         "published: published words",
@@ -85,7 +85,7 @@ def test_published_expected_and_measured_stand_beside_each_other() -> None:
 
 def test_an_exact_finding_has_no_chance_and_no_interval() -> None:
     asked = expectation("kernel_insns_per_io", "<= 0%")
-    text = shown(question(asked, level=Level.COST), Evidence(((4000.0,), (2000.0,))))
+    text = shown(experiment(asked, level=Level.COST), Evidence(((4000.0,), (2000.0,))))
     assert "HOLDS cost (icount): kernel_insns_per_io" in text
     assert text.endswith("measured 4,000 -> 2,000 insns/I/O, -50.0 %, 1 boot an arm")
 
@@ -102,12 +102,12 @@ def test_an_exact_finding_has_no_chance_and_no_interval() -> None:
     ],
 )
 def test_every_metric_has_its_unit(metric: str, work: str, unit: str) -> None:
-    asked = question(expectation(metric, "", value=">= 1"), level=Level.MECHANISM, work=work)
+    asked = experiment(expectation(metric, "", value=">= 1"), level=Level.MECHANISM, work=work)
     assert f"measured 9.00 {unit}, 1 boot an arm" in shown(asked, Evidence(((9.0,),)))
 
 
 def test_too_few_rounds_show_no_interval_and_nothing_detectable() -> None:
-    text = shown(question(expectation()), Evidence(((100.0,) * 2, (140.0,) * 2)))
+    text = shown(experiment(expectation()), Evidence(((100.0,) * 2, (140.0,) * 2)))
     assert "+40.0 % [too few rounds for an interval], p 0.250, 2 boots an arm" in text
     assert "because the boots do not decide it" in text
     assert "detectable" not in text
@@ -116,16 +116,16 @@ def test_too_few_rounds_show_no_interval_and_nothing_detectable() -> None:
 @pytest.mark.parametrize(
     ("asked", "evidence", "reason"),
     [
-        (question(expectation(), left_out="left out because"), Evidence(), "left out because"),
-        (question(expectation(), lacking="needs 16 host CPUs"), ROUNDS, "needs 16 host CPUs"),
-        (question(expectation()), Evidence(((), ()), 4), "4 rejected"),
-        (question(expectation()), Evidence(failure=Failure("after", "panic", "BUG x")), "BUG x"),
-        (question(expectation()), Evidence(failure=Failure("before", "died", "gone")), "gone"),
-        (question(expectation()), Evidence(same=True), "nothing was changed"),
+        (experiment(expectation(), left_out="left out because"), Evidence(), "left out because"),
+        (experiment(expectation(), lacking="needs 16 host CPUs"), ROUNDS, "needs 16 host CPUs"),
+        (experiment(expectation()), Evidence(((), ()), 4), "4 rejected"),
+        (experiment(expectation()), Evidence(failure=Failure("after", "panic", "BUG x")), "BUG x"),
+        (experiment(expectation()), Evidence(failure=Failure("before", "died", "gone")), "gone"),
+        (experiment(expectation()), Evidence(same=True), "nothing was changed"),
     ],
 )
 def test_what_was_not_decided_by_measuring_says_why(
-    asked: Question, evidence: Evidence, reason: str
+    asked: Experiment, evidence: Evidence, reason: str
 ) -> None:
     assert "because " in shown(asked, evidence)
     assert reason in shown(asked, evidence).partition("because ")[2]
@@ -133,13 +133,13 @@ def test_what_was_not_decided_by_measuring_says_why(
 
 def full_report(words: str) -> str:
     asked = expectation(published=words, because=words, parameters={"numjobs": words or 1})
-    lacking = question(expectation(because=words), claim="slower", lacking=words or "x")
+    lacking = experiment(expectation(because=words), claim="slower", lacking=words or "x")
     huge = Evidence(((1e-9, 1e12) * 4, (1e12, 1e-9) * 4), 10**9)
     broken = Evidence(failure=Failure("after", "panic", f"BUG\n{words}"))
     own = judged(
-        *((question(asked), ROUNDS), (lacking, ROUNDS), (question(asked), huge)),
-        *((question(asked, claim="c" * 60), broken),),
-        (question(asked, left_out=words or "x"), Evidence()),
+        *((experiment(asked), ROUNDS), (lacking, ROUNDS), (experiment(asked), huge)),
+        *((experiment(asked, claim="c" * 60), broken),),
+        (experiment(asked, left_out=words or "x"), Evidence()),
         words=words,
     )
     return terminal.text([own, judged(words=words, error=f"it failed\n  where: {words}")], QUICK)
@@ -163,10 +163,10 @@ def test_no_word_is_lost_where_lines_are_wrapped() -> None:
 
 
 def test_a_series_that_was_not_judged_says_why() -> None:
-    own = judged(error="0001.patch does not apply\n  mend:  rebase it")
+    own = judged(error="0001.patch does not apply\n  hint:  rebase it")
     text = terminal.series(own, QUICK)
     assert text.startswith("own: ERROR\n")
-    assert "  0001.patch does not apply\n    mend:  rebase it\n" in text
+    assert "  0001.patch does not apply\n    hint:  rebase it\n" in text
     assert summary_rows(terminal.summary([own], QUICK)) == [["own", "-", "ERROR"]]
 
 
@@ -176,11 +176,11 @@ def summary_rows(text: str) -> list[list[str]]:
 
 def test_the_summary_has_a_line_for_each_claim() -> None:
     asked = [
-        (question(expectation(), "holds"), ROUNDS),
-        (question(expectation("iops", "<= 0%"), "fails"), ROUNDS),
-        (question(expectation(), "both"), ROUNDS),
-        (question(expectation("iops", "<= 0%"), "both"), ROUNDS),
-        (question(expectation(), "waits", left_out="x"), Evidence()),
+        (experiment(expectation(), "holds"), ROUNDS),
+        (experiment(expectation("iops", "<= 0%"), "fails"), ROUNDS),
+        (experiment(expectation(), "both"), ROUNDS),
+        (experiment(expectation("iops", "<= 0%"), "both"), ROUNDS),
+        (experiment(expectation(), "waits", left_out="x"), Evidence()),
     ]
     text = terminal.summary([judged(*asked)], QUICK)
     assert summary_rows(text) == [
@@ -193,8 +193,8 @@ def test_the_summary_has_a_line_for_each_claim() -> None:
 
 def test_the_summary_says_how_chance_was_judged_and_what_was_rejected() -> None:
     noisy = Evidence(ROUNDS.values, 3)
-    exact = (question(expectation(), level=Level.COST), Evidence(((1.0,), (2.0,))))
-    text = " ".join(terminal.summary([judged((question(expectation()), noisy))], QUICK).split())
+    exact = (experiment(expectation(), level=Level.COST), Evidence(((1.0,), (2.0,))))
+    text = " ".join(terminal.summary([judged((experiment(expectation()), noisy))], QUICK).split())
     assert "rounds of boots in turn, 95 % intervals" in text
     assert "Hochberg, 5 %" in text
     assert "Rounds rejected because the host disturbed them: 3." in text
@@ -203,18 +203,18 @@ def test_the_summary_says_how_chance_was_judged_and_what_was_rejected() -> None:
 
 def test_rejected_rounds_of_one_trial_are_counted_once() -> None:
     asked = [
-        (question(expectation()), Evidence(ROUNDS.values, 3)),
-        (question(expectation("ctx")), Evidence(ROUNDS.values[::-1], 3)),
-        (question(expectation(), cpus=4), Evidence(ROUNDS.values, 2)),
+        (experiment(expectation()), Evidence(ROUNDS.values, 3)),
+        (experiment(expectation("ctx")), Evidence(ROUNDS.values[::-1], 3)),
+        (experiment(expectation(), cpus=4), Evidence(ROUNDS.values, 2)),
     ]
     assert "disturbed them: 5." in " ".join(terminal.summary([judged(*asked)], QUICK).split())
 
 
 def test_the_summary_says_what_the_profile_leaves_out_only_when_it_did() -> None:
-    left_out = (question(expectation(), left_out="x"), Evidence())
+    left_out = (experiment(expectation(), left_out="x"), Evidence())
     said = "Left out by the profile: One boot a cell"
     assert said in terminal.summary([judged(left_out)], QUICK)
-    assert said not in terminal.summary([judged((question(expectation()), ROUNDS))], QUICK)
+    assert said not in terminal.summary([judged((experiment(expectation()), ROUNDS))], QUICK)
 
 
 @pytest.mark.parametrize(
@@ -232,6 +232,6 @@ def test_an_interval_without_an_end_is_none() -> None:
 
 def test_every_verdict_has_the_place_of_the_longest() -> None:
     for result in Verdict:
-        found = Finding(question(expectation()), Evidence(), result, "r")
-        line = terminal.claim(judged((found.question, Evidence())), "faster", [found])[3]
+        found = Finding(experiment(expectation()), Evidence(), result, "r")
+        line = terminal.claim(judged((found.experiment, Evidence())), "faster", [found])[3]
         assert line.index("wall clock") == len("    - ") + len("INCONCLUSIVE ")
