@@ -4,35 +4,30 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from lab.base.progress import Progress
 from lab.base.stats import Interval, Paired, paired
 from lab.guest.host_noise import PREFIX
 from lab.inputs import workload
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine
 from lab.measure import matrix
-from lab.measure.boot_store import BootStore
-from lab.measure.cell import Cell
+from lab.measure.cell import PlannedCell
 from lab.measure.matrix import Selection
-from lab.measure.runner import Runner, Task, Testbed
-from lab.measure.session import measuring
+from lab.measure.session import Session
 
 _NOTHING = Interval(0.0, 0.0)
 # Small guests whose disks need nothing but memory: what they measure is the host's noise.
 TOPOLOGIES = ("nullb", "nullb_mq")
 WORKLOADS = ("randread_burst", "randwrite_uring")
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Comparison:
     """Two names for the same thing, compared as if they were two."""
 
-    cell: Cell
+    cell: PlannedCell
     arms: tuple[str, str]
     pairs: Paired
 
@@ -41,62 +36,68 @@ class Comparison:
         return self.pairs.interval(alpha).apart(_NOTHING)
 
 
-def cells(profile: Profile, engine: Engine, count: int) -> list[Cell]:
+@dataclass(frozen=True)
+class Repetition:
+    """Whether two boots of an exact cell were equal, or what failed."""
+
+    cell: PlannedCell
+    equal: bool
+    failure: str = ""
+
+
+def cells(profile: Profile, engine: Engine, count: int) -> list[PlannedCell]:
     """The first cells of small topologies: every scheduler before the next workload."""
-    every = replace(
-        Selection(), topologies=TOPOLOGIES, workloads=WORKLOADS, schedulers=matrix.SCHEDULERS
-    )
+    every = Selection(topologies=TOPOLOGIES, workloads=WORKLOADS, schedulers=matrix.SCHEDULERS)
     block = profile.matrix[0].model_copy(
-        update={"topologies": TOPOLOGIES, "workloads": WORKLOADS, "schedulers": matrix.SCHEDULERS}
+        update={
+            "topologies": TOPOLOGIES,
+            "workloads": WORKLOADS,
+            "schedulers": matrix.SCHEDULERS,
+        }
     )
     short = profile.model_copy(update={"matrix": (block,)})
     return matrix.cells(short, every, engine)[:count]
 
 
-def wall_clock(
-    testbed: Testbed,
-    profile: Profile,
-    engine: Engine,
-    count: int,
-    arms: int,
-    store: BootStore,
-    progress: Progress,
-) -> list[Comparison]:
-    """Boot each of count cells under several names in turn; compare every name with every other.
+def wall_clock(session: Session, engine: Engine, count: int, arms: int) -> list[Comparison]:
+    """Boot each of count cells under several names in rounds; compare every name with every other.
 
     With n arms a round gives n(n-1)/2 comparisons. They share boots, so they are not independent;
     the rate of false calls is still the rate that a single comparison has.
     """
     names = [f"a{number}" for number in range(1, arms + 1)]
-    found = []
-    with measuring(testbed, store, progress, sealed=False, timed=True):
-        runner = Runner(testbed, store, progress)
-        for cell in cells(profile, engine, count):
-            tasks = [Task(replace(cell, arm=name), testbed.kernel) for name in names]
-            rounds = runner.rounds(tasks, profile.rounds)
+    kernel, found = session.testbed.proof, []
+    planned = cells(session.profile, engine, count)
+    with session.measuring([one.on(kernel) for one in planned]) as runner:
+        for one in planned:
+            rounds = runner.rounds([one.on(kernel, name) for name in names], session.profile.rounds)
             if rounds.error:
-                progress.say(f"    only {rounds.complete} rounds: {rounds.error.brief}")
-            metric = workload.get(cell.workload).metric
+                session.progress.say(f"    only {rounds.complete} rounds: {rounds.error.brief}")
+            metric = workload.get(one.cell.workload).metric
             values = {a: [b.values[metric] for b in rounds.boots[a]] for a in names}
-            for one, other in itertools.combinations(names, 2):
-                if values[one]:
-                    pairs = paired(values[one], values[other])
-                    found.append(Comparison(cell, (one, other), pairs))
+            for left, right in itertools.combinations(names, 2):
+                if values[left]:
+                    pairs = paired(values[left], values[right])
+                    found.append(Comparison(one, (left, right), pairs))
     return found
 
 
-def exact(
-    testbed: Testbed, profile: Profile, count: int, store: BootStore, progress: Progress
-) -> list[tuple[Cell, bool]]:
-    """Measure each of count cells of the exact engine twice; whether all numbers were equal."""
-    found = []
-    with measuring(testbed, store, progress, sealed=True, timed=False):
-        runner = Runner(testbed, store, progress)
-        for cell in cells(profile, Engine.ICOUNT, count):
-            tasks = [Task(replace(cell, arm=name), testbed.kernel) for name in ("a1", "a2")]
-            rounds = runner.rounds(tasks, 1)
-            one, other = (rounds.boots[name][0].values for name in ("a1", "a2"))
-            found.append((cell, measured(one) == measured(other)))
+def exact(session: Session, count: int) -> list[Repetition]:
+    """Measure each of count cells of the exact engine twice; whether all numbers were equal.
+
+    A cell whose guest fails is reported as such, and the others are measured all the same.
+    """
+    kernel, found = session.testbed.proof, []
+    planned = cells(session.profile, Engine.ICOUNT, count)
+    with session.measuring([one.on(kernel) for one in planned]) as runner:
+        for one in planned:
+            rounds = runner.rounds([one.on(kernel, name) for name in ("a1", "a2")], 1)
+            if rounds.complete:
+                left, right = (measured(rounds.boots[name][0].values) for name in ("a1", "a2"))
+                found.append(Repetition(one, equal=left == right))
+            else:
+                why = rounds.error.brief if rounds.error else "the host disturbed it"
+                found.append(Repetition(one, equal=False, failure=why))
     return found
 
 
@@ -108,9 +109,7 @@ def measured(values: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if not name.startswith(other)}
 
 
-def report(
-    compared: Sequence[Comparison], repeated: Sequence[tuple[Cell, bool]], alpha: float
-) -> str:
+def report(compared: Sequence[Comparison], repeated: Sequence[Repetition], alpha: float) -> str:
     """One line a cell, then how often a change was called where there is none."""
     lines = []
     for cell in dict.fromkeys(comparison.cell for comparison in compared):
@@ -128,6 +127,8 @@ def report(
         f"wall clock: {calls} of {len(compared)} comparisons called a change ({rate}, nominal "
         f"{100 * alpha:g} %)"
     )
-    differ = sum(not equal for _, equal in repeated)
-    lines.append(f"exact engine: {differ} of {len(repeated)} cells differ when repeated")
+    answered = [one for one in repeated if not one.failure]
+    differ = sum(not one.equal for one in answered)
+    lines.append(f"exact engine: {differ} of {len(answered)} cells differ when repeated")
+    lines += [f"  {one.cell!s:<44} failed: {one.failure}" for one in repeated if one.failure]
     return "\n".join(lines)

@@ -10,53 +10,44 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.base.errors import BuildError, LabError, UsageError, nearest
-from lab.base.progress import Progress
 from lab.base.stats import Paired
 from lab.build.kernel import Kernel
-from lab.commands import cost_diff, gate
-from lab.inputs import counters, series, workload
-from lab.inputs.profile import Profile
+from lab.commands import cost_diff
+from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME, fraction
+from lab.inputs import series, workload
 from lab.inputs.terms import Engine, Level
 from lab.judge import experiment
 from lab.judge.experiment import Experiment
 from lab.judge.judge import INSTRUMENT
-from lab.measure import session
-from lab.measure.boot_store import BootStore
-from lab.measure.cell import Cell
-from lab.measure.runner import Outcome, Rounds, Runner, Task, Testbed
-from lab.report.arm_table import higher_is_better
+from lab.measure import cost, metrics
+from lab.measure.cell import PlannedCell
+from lab.measure.matrix import parse_cell
+from lab.measure.runner import Outcome, Rounds
+from lab.measure.session import Session
 
-# A decision by host time is made after the fewest rounds that could decide it, or after twice that.
+# Wall clock decides after the fewest rounds that could decide it, or after twice as many.
 _LOOKS = (1, 2)
 _GOOD, _OTHER = "good", "commit"
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Builds the commits of a repository, and measures them with a profile's guest."""
+    """Builds the commits of a repository, and measures them in a session."""
 
     repository: Path
-    profile: Profile
     fragments: tuple[str, ...]
-    store: BootStore
-    progress: Progress
+    session: Session
     built: set[str] = field(default_factory=set)
-
-    @cached_property
-    def testbed(self) -> Testbed:
-        """Guest and engines, proved with the kernel that the profile names."""
-        return session.prepare(self.profile.tree, (), self.profile.kernel, self.progress)
 
     def kernel(self, commit: str, *more: str) -> Kernel:
         """The kernel of a commit, with more fragments than usual. Raises BuildError."""
         spec = f"git:{self.repository.absolute()}@{commit}"
         self.built.add(commit)
-        return session.prepare_kernel(spec, (), (*self.fragments, *more), self.progress)
+        return self.session.kernel(spec, (), (*self.fragments, *more))
 
 
 class CommitMeasure(ABC):
@@ -64,9 +55,9 @@ class CommitMeasure(ABC):
 
     unit = ""
 
-    def __init__(self, tree: Tree, cell: Cell, threshold: float) -> None:
+    def __init__(self, tree: Tree, planned: PlannedCell, threshold: float) -> None:
         self._tree = tree
-        self._cell = cell
+        self._planned = planned
         self._threshold = threshold
 
     @abstractmethod
@@ -91,17 +82,15 @@ class CommitMeasure(ABC):
         try:
             return self._tree.kernel(commit, *more)
         except BuildError as exc:
-            self._tree.progress.say(f"    skipped: {exc.brief}")
+            self._tree.session.progress.say(f"    skipped: {exc.brief}")
             return None
 
     def _booted(self, kernel: Kernel) -> Outcome:
         """One boot of the cell with the exact engine; why, when it fails, is said."""
-        tree = self._tree
-        with session.measuring(tree.testbed, tree.store, tree.progress, sealed=True, timed=False):
-            runner = Runner(tree.testbed, tree.store, tree.progress)
-            (outcome,) = runner.all([Task(self._cell, kernel)], 1, sealed=True)
+        session = self._tree.session
+        (outcome,) = session.outcomes([self._planned.on(kernel)])
         if outcome.error:
-            tree.progress.say(f"    skipped: {outcome.error.brief}")
+            session.progress.say(f"    skipped: {outcome.error.brief}")
         return outcome
 
     def _require_measured(self, good: float | None, bad: float | None) -> None:
@@ -126,10 +115,11 @@ class ByFunction(CommitMeasure):
     One boot a commit is enough, for functions in which seeds differ are not among them.
     """
 
-    unit = "insns/I/O"
+    unit = metrics.get(cost.KERNEL).unit
+    _functions: frozenset[str] = frozenset()
 
     def compare(self, good: str, bad: str) -> None:
-        """Find the functions in which the bad end is dearer."""
+        """Find the functions in which the bad end costs more."""
         pair = (self._tree.kernel(good), self._tree.kernel(bad))
         (ends,) = self._measured(pair)
         cost_diff.require_sound_base([ends])
@@ -143,7 +133,7 @@ class ByFunction(CommitMeasure):
         if kernel is None:
             return None
         boots = self._booted(kernel).boots
-        known = self._tree.store.cost(boots[0].id) if boots else None
+        known = self._tree.session.store.cost(boots[0].id) if boots else None
         if known is None:
             return None
         return math.fsum(known.kernel.get(name, 0.0) for name in self._functions)
@@ -153,18 +143,17 @@ class ByFunction(CommitMeasure):
         return cost_diff.text(self._measured((self._tree.kernel(good), self._tree.kernel(bad))))
 
     def _measured(self, pair: tuple[Kernel, Kernel]) -> list[cost_diff.CellChange]:
-        tree = self._tree
-        return cost_diff.measure(tree.testbed, pair, [self._cell], tree.store, tree.progress)
+        return cost_diff.measure(self._tree.session, pair, [self._planned])
 
 
 class ByCounter(CommitMeasure):
     """What an instrumented kernel counts with the exact engine: one boot a commit."""
 
-    def __init__(self, tree: Tree, cell: Cell, threshold: float, metric: str) -> None:
+    def __init__(self, tree: Tree, planned: PlannedCell, threshold: float, metric: str) -> None:
         """A measure by one of the cell's counters."""
-        super().__init__(tree, cell, threshold)
+        super().__init__(tree, planned, threshold)
         self._metric = metric
-        self.unit = counters.units(counters.probes((metric,)).counters)[metric]
+        self.unit = metrics.get(metric).unit
 
     def compare(self, good: str, bad: str) -> None:
         """Count at both ends; either may count more."""
@@ -180,7 +169,7 @@ class ByCounter(CommitMeasure):
 
 
 class ByTime(CommitMeasure):
-    """Host time: a commit and the good end are booted in pairs until the change is clear.
+    """Wall clock: a commit and the good end are booted in pairs until the change is clear.
 
     The value of a commit is the logarithm of its ratio to the good end. It is bad, or good, when
     the confidence interval of that lies beyond, or below, half of what the bad end has. decisions
@@ -188,14 +177,14 @@ class ByTime(CommitMeasure):
     """
 
     def __init__(
-        self, tree: Tree, cell: Cell, threshold: float, metric: str, decisions: int
+        self, tree: Tree, planned: PlannedCell, threshold: float, metric: str, decisions: int
     ) -> None:
         """A measure by one of the workload's metrics, for so many decisions."""
-        super().__init__(tree, cell, threshold)
+        super().__init__(tree, planned, threshold)
         self._metric = metric
-        self._alpha = tree.profile.alpha / (decisions * len(_LOOKS))
+        self._alpha = tree.session.profile.alpha / (decisions * len(_LOOKS))
         # The interval of n pairs exists when alpha / 2 of its 2**n subset means are at least one.
-        self._fewest = max(tree.profile.rounds, math.ceil(math.log2(2 / self._alpha)))
+        self._fewest = max(tree.session.profile.rounds, math.ceil(math.log2(2 / self._alpha)))
         self._good = ""
         self._bad = ""
         self._whole = 0.0
@@ -210,8 +199,7 @@ class ByTime(CommitMeasure):
                 f"the ends cannot be told apart by {self._metric}",
                 hint="a profile with longer runs tells smaller differences",
             )
-        sign = -1 if higher_is_better(self._metric) else 1
-        self._require_change(sign * found.change)
+        self._require_change(-metrics.improvement(found.change, metrics.get(self._metric).better))
         self._bad, self._whole = bad, math.log1p(found.change)
 
     def value(self, commit: str) -> float | None:
@@ -235,12 +223,8 @@ class ByTime(CommitMeasure):
     def _decided(self, kernels: tuple[Kernel, Kernel], middle: float) -> Paired | None:
         """Pairs of boots of two kernels whose log-ratio is surely not middle; None when unsure."""
         tree = self._tree
-        tasks = [
-            Task(replace(self._cell, arm=arm), kernel)
-            for arm, kernel in zip((_GOOD, _OTHER), kernels, strict=True)
-        ]
-        with session.measuring(tree.testbed, tree.store, tree.progress, sealed=False, timed=True):
-            runner = Runner(tree.testbed, tree.store, tree.progress)
+        tasks = cost_diff.tasks_of([self._planned], kernels, (_GOOD, _OTHER))
+        with tree.session.measuring(tasks) as runner:
             for look in _LOOKS:
                 rounds = runner.rounds(tasks, look * self._fewest)
                 if rounds.error:
@@ -252,7 +236,7 @@ class ByTime(CommitMeasure):
                 interval = found.interval(self._alpha)
                 if not interval.low <= math.expm1(middle) <= interval.high:
                     return found
-        tree.progress.say("    skipped: the host is too noisy to tell")
+        tree.session.progress.say("    skipped: the host is too noisy to tell")
         return None
 
     def _broken(self, rounds: Rounds) -> None:
@@ -261,7 +245,7 @@ class ByTime(CommitMeasure):
         if rounds.failed_arm == _GOOD or not self._bad:
             end = "good" if rounds.failed_arm == _GOOD else "bad"
             raise LabError(f"the {end} end fails: {rounds.error.what}", where=rounds.error.where)
-        self._tree.progress.say(f"    skipped: {rounds.error.brief}")
+        self._tree.session.progress.say(f"    skipped: {rounds.error.brief}")
 
 
 def of_cell(
@@ -271,12 +255,12 @@ def of_cell(
 
     threshold is a fraction; None stands for the gate's. Raises UsageError for what is no cell.
     """
-    exact = gate.parse_cell(text, tree.profile, Engine.ICOUNT)
-    if not timed and cost_diff.has_exact_cost(exact):
-        return ByFunction(tree, exact, _or(threshold, gate.USUAL_THRESHOLD))
-    cell = gate.parse_cell(text, tree.profile, tree.testbed.host.best_wall_clock())
-    metric = workload.get(cell.workload).metric
-    return ByTime(tree, cell, _or(threshold, gate.USUAL_TIME), metric, decisions)
+    exact = parse_cell(text, tree.session.profile, Engine.ICOUNT)
+    if not timed and cost_diff.has_exact_cost(exact.cell):
+        return ByFunction(tree, exact, _or(threshold, USUAL_THRESHOLD))
+    cell = parse_cell(text, tree.session.profile, tree.session.testbed.host.best_wall_clock())
+    metric = workload.get(cell.cell.workload).metric
+    return ByTime(tree, cell, _or(threshold, USUAL_TIME), metric, decisions)
 
 
 def of_claim(
@@ -285,7 +269,7 @@ def of_claim(
     """The measure of SERIES/CLAIM or SERIES/CLAIM/METRIC: what the claim expects something of.
 
     It is measured on the hardware of the claim's second arm. The first expectation that is exact
-    is taken, without one or with timed the first of host time. Raises UsageError for a claim that
+    is taken, without one or with timed the first of wall clock. Raises UsageError for a claim that
     does not exist or that this host cannot measure.
     """
     name, _, title = text.partition("/")
@@ -293,7 +277,7 @@ def of_claim(
     own = series.get(name)
     if title not in own.claims:
         raise UsageError(f"{name} has no claim {title!r}", hint=nearest(title, own.claims))
-    asked = experiment.experiments(name, own, tree.profile, tree.testbed.host)
+    asked = experiment.experiments(own, tree.session.profile, tree.session.testbed.host)
     asked = [one for one in asked if one.claim == title and one.runs]
     asked = [one for one in asked if metric in ("", one.expectation.metric)]
     found = [one for one in asked if not timed and _exact(one)] or [o for o in asked if o.timed]
@@ -303,12 +287,13 @@ def of_claim(
             hint="choose another claim, metric or profile",
         )
     first = found[0]
-    cell, metric = replace(first.cells[-1], arm="stock"), first.expectation.metric
+    cell = PlannedCell(cell=first.sides[-1].cell, swept=first.swept)
+    metric = first.expectation.metric
     if first.level is Level.COST:
-        return ByFunction(tree, cell, _or(threshold, gate.USUAL_THRESHOLD))
+        return ByFunction(tree, cell, _or(threshold, USUAL_THRESHOLD))
     if first.level is Level.MECHANISM:
-        return ByCounter(tree, cell, _or(threshold, gate.USUAL_TIME), metric)
-    return ByTime(tree, cell, _or(threshold, gate.USUAL_TIME), metric, decisions)
+        return ByCounter(tree, cell, _or(threshold, USUAL_TIME), metric)
+    return ByTime(tree, cell, _or(threshold, USUAL_TIME), metric, decisions)
 
 
 def decisions(line: Sequence[str]) -> int:
@@ -320,8 +305,8 @@ def _exact(asked: Experiment) -> bool:
     """Whether one boot of the exact engine answers an experiment for a commit."""
     if asked.level is Level.MECHANISM:
         return asked.engine.sealed
-    return asked.level is Level.COST and asked.expectation.metric == cost_diff.METRIC
+    return asked.level is Level.COST and asked.expectation.metric == cost.KERNEL
 
 
 def _or(threshold: float | None, usual: str) -> float:
-    return gate.fraction(usual) if threshold is None else threshold
+    return fraction(usual) if threshold is None else threshold

@@ -16,15 +16,13 @@ from lab.base.process import run
 from lab.base.progress import Progress
 from lab.build import source
 from lab.build.source import git
-from lab.inputs import series, workload
+from lab.inputs import workload
 from lab.inputs.profile import Profile
-from lab.inputs.series import Claim
+from lab.inputs.series import Claim, Series
 from lab.inputs.terms import Engine
 from lab.judge import experiment
-from lab.measure import session
-from lab.measure.boot_store import BootStore
-from lab.measure.cell import Cell
-from lab.measure.runner import Runner, Task
+from lab.measure.cell import Cell, Task, resolved
+from lab.measure.session import Session
 
 _SCRIPTS = ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")
 _TOTAL = re.compile(r"^total: (\d+) errors, (\d+) warnings(?:, (\d+) checks)?", re.MULTILINE)
@@ -43,26 +41,23 @@ class Commit:
     error: str = ""
 
 
-def check(name: str, profile: Profile, store: BootStore, progress: Progress) -> list[Commit]:
+def check(own: Series, session: Session) -> list[Commit]:
     """Check every patch of a series in order: checkpatch --strict, a build, a boot with I/O.
 
     A patch with complaints does not keep the others from being checked.
     """
-    own = series.get(name)
-    experiment.check(name, own)
-    testbed = session.prepare(own.tree, (), own.kernel, progress)
-    runner = Runner(testbed, store, progress)
-    patches = series.patches(name, "series")
+    experiment.check(own)
+    session.prove(own.tree, own.kernel)
+    patches = own.patches("series")
     found = []
-    with _checkpatch(own.tree, progress) as script:
+    with _checkpatch(own.tree, session.progress) as script:
         for number, patch in enumerate(patches, start=1):
-            progress.say(f"{name}: {patch.parent.name}/{patch.name}")
+            session.progress.say(f"{own.name}: {patch.parent.name}/{patch.name}")
             style, clean = _style(script, patch)
             try:
-                kernel = session.prepare_kernel(own.tree, patches[:number], own.kernel, progress)
-                tasks = [Task(cell, kernel) for cell in _cells(name, profile)]
-                with session.measuring(testbed, store, progress, sealed=False, timed=False):
-                    outcomes = runner.all(tasks, 1, sealed=False)
+                kernel = session.kernel(own.tree, patches[:number], own.kernel)
+                cells = _cells(own, session.profile)
+                outcomes = session.outcomes([Task(cell=cell, kernel=kernel) for cell in cells])
                 errors = [o.error.what for o in outcomes if o.error]
                 booted = f"{len(outcomes) - len(errors)} of {len(outcomes)} boots"
                 error = "; ".join(errors) or ("" if clean else "checkpatch complains")
@@ -72,9 +67,8 @@ def check(name: str, profile: Profile, store: BootStore, progress: Progress) -> 
     return found
 
 
-def _cells(name: str, profile: Profile) -> list[Cell]:
+def _cells(own: Series, profile: Profile) -> list[Cell]:
     """A short run on every topology and scheduler that the claims name."""
-    own = series.get(name)
     places = {(claim.topology, claim.scheduler): claim for claim in own.claims.values()}
     return [_cell(claim, profile) for claim in places.values()]
 
@@ -83,9 +77,13 @@ def _cell(claim: Claim, profile: Profile) -> Cell:
     """A claim's workload with the profile's parameters, of a swept one the first value."""
     usual = workload.get(claim.workload).parameters
     merged = {**usual, **profile.parameters.get(claim.workload, {}), **claim.parameters}
-    values = {n: value[0] if isinstance(value, tuple) else value for n, value in merged.items()}
-    parameters = tuple(sorted(values.items()))
-    return Cell(claim.topology, claim.scheduler, claim.workload, parameters, Engine.TCG)
+    return resolved(
+        topology_name=claim.topology,
+        scheduler=claim.scheduler,
+        workload=claim.workload,
+        parameters={n: v[0] if isinstance(v, tuple) else v for n, v in merged.items()},
+        engine=Engine.TCG,
+    )
 
 
 @contextmanager

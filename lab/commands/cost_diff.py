@@ -5,24 +5,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lab.base.errors import LabError, UsageError
-from lab.base.progress import Progress
 from lab.base.text import PlainTable, number
 from lab.build.kernel import Kernel
 from lab.inputs import topology, workload
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine
 from lab.judge.verdict import KERNEL_FAILURES, SEEDS
-from lab.measure import cost, matrix, session
+from lab.measure import cost, matrix
 from lab.measure.boot_store import BootStore
-from lab.measure.cell import Cell
+from lab.measure.cell import Cell, PlannedCell, Task
 from lab.measure.cost import Change
 from lab.measure.matrix import Selection
-from lab.measure.runner import Outcome, Runner, Task, Testbed
+from lab.measure.runner import Outcome, Runner
+from lab.measure.session import Session
 
-METRIC = "kernel_insns_per_io"
 # Instructions per I/O; what is less would be shown as nothing.
 _SHOWN = 0.005
 
@@ -35,7 +34,7 @@ class CellChange:
     difference first.
     """
 
-    cell: Cell
+    planned: PlannedCell
     before: Outcome
     after: Outcome
     functions: tuple[Change, ...] = ()
@@ -43,7 +42,7 @@ class CellChange:
     @property
     def values(self) -> tuple[float | None, float | None]:
         """Kernel instructions per I/O before and after, the means of the seeds."""
-        return self.before.value(METRIC), self.after.value(METRIC)
+        return self.before.value(cost.KERNEL), self.after.value(cost.KERNEL)
 
     @property
     def change(self) -> float | None:
@@ -63,13 +62,13 @@ def has_exact_cost(cell: Cell) -> bool:
     return workload.get(cell.workload).tool == "fio" and not topology.get(cell.topology).drive
 
 
-def cells(profile: Profile, selection: Selection) -> list[Cell]:
+def cells(profile: Profile, selection: Selection) -> list[PlannedCell]:
     """The cells of a profile that have an exact cost.
 
     Raises UsageError when the selection leaves none.
     """
     every = matrix.cells(profile, selection, Engine.ICOUNT)
-    found = [cell for cell in every if has_exact_cost(cell)]
+    found = [one for one in every if has_exact_cost(one.cell)]
     if not found:
         raise UsageError(
             "the exact engine gives no cost for what is selected",
@@ -79,57 +78,57 @@ def cells(profile: Profile, selection: Selection) -> list[Cell]:
 
 
 def measure(
-    testbed: Testbed,
-    kernels: tuple[Kernel, Kernel],
-    wanted: Sequence[Cell],
-    store: BootStore,
-    progress: Progress,
+    session: Session, kernels: tuple[Kernel, Kernel], wanted: Sequence[PlannedCell]
 ) -> list[CellChange]:
     """Measure cells on two kernels; the largest relative change first, failures before all.
 
     A cell that is not equal to the last digit is measured with as many seeds as it takes to tell
     a change from chance. What the store has of either kernel is not measured again.
     """
-    with session.measuring(testbed, store, progress, sealed=True, timed=False):
-        runner = Runner(testbed, store, progress)
-        found = _seeded(runner, kernels, wanted, (0,), store)
-        open_cells = [one.cell for one in found if one.change or one.values[0] != one.values[1]]
-        if open_cells and not any(map(any, failures(found))):
-            told = {
-                one.cell: one for one in _seeded(runner, kernels, open_cells, range(SEEDS), store)
-            }
-            found = [told.get(one.cell, one) for one in found]
-    return sorted(found, key=_size)
+    tasks = tasks_of(wanted, kernels)
+    with session.measuring(tasks) as runner:
+        found = _seeded(runner, kernels, wanted, (1,), session.store)
+        differ = [one.planned for one in found if one.change or one.values[0] != one.values[1]]
+        if differ and not any(map(any, failures(found))):
+            seeds = range(1, SEEDS + 1)
+            surely = _seeded(runner, kernels, differ, seeds, session.store)
+            by_cell = {one.planned: one for one in surely}
+            found = [by_cell.get(one.planned, one) for one in found]
+    return sorted(found, key=by_size)
+
+
+def tasks_of(
+    wanted: Sequence[PlannedCell],
+    kernels: tuple[Kernel, Kernel],
+    arms: tuple[str, str] = ("before", "after"),
+) -> list[Task]:
+    """Cells on two kernels: for each cell both tasks, the kernels as arms."""
+    return [one.on(k, arm) for one in wanted for k, arm in zip(kernels, arms, strict=True)]
 
 
 def _seeded(
     runner: Runner,
     kernels: tuple[Kernel, Kernel],
-    wanted: Sequence[Cell],
+    wanted: Sequence[PlannedCell],
     seeds: Sequence[int],
     store: BootStore,
 ) -> list[CellChange]:
     """Cells on two kernels with the given seeds."""
-    tasks = [
-        Task(replace(cell, arm=arm, seed=seed), kernel)
-        for cell in wanted
-        for arm, kernel in zip(("before", "after"), kernels, strict=True)
-        for seed in seeds
-    ]
-    outcomes = iter(runner.all(tasks, 1, sealed=True))
+    tasks = [task.seeded(seed) for task in tasks_of(wanted, kernels) for seed in seeds]
+    outcomes = iter(runner.all(tasks))
     found = []
-    for cell in wanted:
+    for one in wanted:
         before, after = (_together([next(outcomes) for _ in seeds]) for _ in kernels)
-        found.append(CellChange(cell, before, after, _functions(before, after, store)))
+        found.append(CellChange(one, before, after, _functions(before, after, store)))
     return found
 
 
 def _together(seeds: Sequence[Outcome]) -> Outcome:
-    """The seeds of a cell on one kernel as one outcome; none when one of them failed."""
-    cell = replace(seeds[0].cell, seed=0)
+    """The seeds of a task as one outcome; no boots when one of them failed."""
+    task = seeds[0].task
     if error := next((one.error for one in seeds if one.error), None):
-        return Outcome(cell, (), error)
-    return Outcome(cell, tuple(boot for one in seeds for boot in one.boots))
+        return Outcome(task, (), error)
+    return Outcome(task, tuple(boot for one in seeds for boot in one.boots))
 
 
 def failures(found: Sequence[CellChange]) -> tuple[list[Outcome], list[Outcome]]:
@@ -145,7 +144,7 @@ def require_sound_base(found: Sequence[CellChange]) -> None:
     for outcome in (*before, *foreign):
         if outcome.error:
             raise LabError(
-                f"{outcome.cell} failed: {outcome.error.what}", where=outcome.error.where
+                f"{outcome.task} failed: {outcome.error.what}", where=outcome.error.where
             )
 
 
@@ -163,14 +162,14 @@ def text(found: Sequence[CellChange], rows: int = 12) -> str:
             table.column(title, right=True)
         for one in differing:
             change = "failed" if one.change is None else f"{100 * one.change:+.3f} %"
-            table.row(str(one.cell), *(number(value) for value in one.values), change)
+            table.row(str(one.planned), *(number(value) for value in one.values), change)
         parts.append(table.text())
     parts.append(f"{same} of {len(found)} cells are equal to the last digit.\n")
     largest = next((one for one in differing if one.functions), None)
     if largest:
         parts.append(_functions_text(largest, rows))
     parts += [
-        f"{one.cell}: the {side} kernel failed: {outcome.error.brief}\n"
+        f"{one.planned}: the {side} kernel failed: {outcome.error.brief}\n"
         for one in found
         for side, outcome in (("first", one.before), ("second", one.after))
         if outcome.error
@@ -179,7 +178,7 @@ def text(found: Sequence[CellChange], rows: int = 12) -> str:
 
 
 def _functions_text(one: CellChange, rows: int) -> str:
-    table = PlainTable(f"Where it is: {one.cell}, kernel instructions per I/O by function")
+    table = PlainTable(f"Where it is: {one.planned}, kernel instructions per I/O by function")
     table.column("function")
     for title in ("before", "after", "difference"):
         table.column(title, right=True)
@@ -200,5 +199,6 @@ def _functions(before: Outcome, after: Outcome, store: BootStore) -> tuple[Chang
     return tuple(cost.apart(*costs)) if all(costs) else ()
 
 
-def _size(one: CellChange) -> tuple[bool, float]:
+def by_size(one: CellChange) -> tuple[bool, float]:
+    """A key to sort by: failures first, then the largest relative change."""
     return one.change is not None, -abs(one.change or 0.0)

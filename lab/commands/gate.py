@@ -1,101 +1,64 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The nightly gate: branches against their baselines, red for a regression, else green.
+"""The gate: branches against their baselines, red for a regression, else green.
 
-Exact cells decide by themselves. A cell of host time is red only when rounds that were booted
-after the first suspicion say the same.
+Exact cells decide by themselves. A cell of wall-clock time is red only when rounds that were booted
+after the first suspicion say the same. What fails is judged as everywhere: a patched kernel that
+breaks is a regression, a baseline that does is the lab's error.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import Field
-
 from lab.base.errors import BuildError, LabError, UsageError, nearest
 from lab.base.process import CommandError, run
 from lab.base.progress import Progress
-from lab.base.stats import Interval
-from lab.base.toml import Model, load
 from lab.build import source
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
-from lab.commands.cost_diff import METRIC, CellChange
+from lab.commands.cost_diff import CellChange
+from lab.commands.gate_config import LAST_GOOD, MERGE_BASE, Branch, Gate, fraction
 from lab.commands.gate_history import GateHistory
-from lab.inputs import series, workload
-from lab.inputs.profile import Profile
-from lab.inputs.terms import Engine, Verdict
-from lab.measure import matrix, session
-from lab.measure.boot_store import BootStore
-from lab.measure.cell import Cell
+from lab.inputs import workload
+from lab.inputs.series import Expectation
+from lab.inputs.terms import Better, Level, Verdict
+from lab.judge import verdict
+from lab.judge.experiment import Experiment, Side
+from lab.judge.verdict import Evidence, Failure, Finding
+from lab.measure import cost, matrix, metrics
+from lab.measure.cell import PlannedCell, Task
 from lab.measure.matrix import Selection
-from lab.measure.runner import Runner, Task, Testbed
-from lab.report import arm_table, run_record
+from lab.measure.runner import Rounds, Runner
+from lab.measure.session import Session
+from lab.report import run_record
 from lab.report.run_builder import RunBuilder
 
-# Half of the regression that must not pass, and more than what chance leaves of equal code when
-# only functions count that seeds tell apart (docs/gate.md).
-USUAL_THRESHOLD = "0.25%"
-# Of host time: less would need more rounds than a night has.
-USUAL_TIME = "5%"
-_LAST_GOOD = "last good"
-_MERGE_BASE = "merge-base:"
-# Of a cell's own history: this many standard deviations are noise.
+ARMS = ("before", "after")
+# Of a cell's own history: this many standard deviations are noise, when it has so many changes, and
+# of these the newest. Chosen: 4 sigma is one night in 30,000, for a history that is normal.
 _SIGMAS = 4.0
 _HISTORY = 5
-
-
-class Branch(Model):
-    """A branch that is gated."""
-
-    source: str = Field(description="git:PATH@BRANCH")
-    baseline: str = Field(
-        default=_LAST_GOOD,
-        description="'last good', 'merge-base:REVISION', or a source such as git:PATH@v6.12",
-    )
-
-
-class Gate(Model):
-    """The gate's configuration: what is measured and when it is red."""
-
-    profile: str = "quick"
-    kernel: tuple[str, ...] = Field(default=(), description="kernel fragments; the profile's")
-    topologies: tuple[str, ...] = ()
-    schedulers: tuple[str, ...] = ()
-    workloads: tuple[str, ...] = ()
-    threshold: str = Field(
-        default=USUAL_THRESHOLD, description="more kernel instructions per I/O than this are red"
-    )
-    wall_clock: tuple[str, ...] = Field(
-        default=(), description="cells TOPOLOGY/SCHEDULER/WORKLOAD to be judged by host time, too"
-    )
-    wall_clock_threshold: str = USUAL_TIME
-    branches: dict[str, Branch] = Field(min_length=1)
-
-    @property
-    def limit(self) -> float:
-        """The threshold as a fraction."""
-        return fraction(self.threshold)
+_NEWEST = 50
+# Functions that cost more are named, at most so many, and none below this share of the first.
+_NAMED = 3
+_SHARE = 1 / 20
 
 
 @dataclass(frozen=True)
-class Tools:
+class Gating:
     """What judging a branch needs beside its configuration."""
 
-    gate: Gate
-    profile: Profile
-    store: BootStore
+    config: Gate
+    session: Session
     history: GateHistory
-    recorder: RunBuilder
-    testbed: Testbed
-    progress: Progress
+    builder: RunBuilder
 
 
 @dataclass(frozen=True)
-class Result:
+class BranchResult:
     """What became of a branch: its record, its state as a source (empty when the lab failed), and
     the changes of its exact cells.
     """
@@ -105,87 +68,69 @@ class Result:
     state: str
     changes: Mapping[str, float | None]
 
-    @property
-    def red(self) -> bool:
-        """Whether there is a regression, or a kernel that does not build or breaks."""
-        return self.series.verdict == Verdict.REFUTED
 
-
-def fraction(text: str) -> float:
-    """A threshold such as '0.25%' as a fraction. Raises UsageError for anything else."""
-    try:
-        return series.bound(f"<= {text}", percent=True).high
-    except ValueError as exc:
-        raise UsageError(f"not a threshold: {text!r}", hint="write for example '0.25%'") from exc
-
-
-def read(path: Path) -> Gate:
-    """The gate's configuration. Raises UsageError for what is wrong in it."""
-    found = load(path, Gate)
-    for text in (found.threshold, found.wall_clock_threshold):
-        fraction(text)
-    return found
-
-
-def judge(tools: Tools) -> list[Result]:
+def judge(gating: Gating) -> list[BranchResult]:
     """Build, measure and judge every branch; one that fails does not keep the others from it."""
     found = []
-    for name, branch in tools.gate.branches.items():
-        tools.progress.say(f"{name}:")
+    for name, branch in gating.config.branches.items():
+        gating.session.progress.say(f"{name}:")
         try:
-            found.append(_judged(name, branch, tools))
+            found.append(_judged(name, branch, gating))
         except LabError as exc:
-            tools.progress.say(f"lab: {exc}")
+            gating.session.progress.say(f"lab: {exc}")
             # A branch that does not build is red; a lab that fails is neither red nor green.
-            verdict = Verdict.REFUTED if isinstance(exc, BuildError) else Verdict.ERROR
-            broken = _series(name, branch, "", verdict, (), error=str(exc))
-            found.append(Result(name, broken, "", {}))
+            broken = Verdict.REFUTED if isinstance(exc, BuildError) else Verdict.ERROR
+            series = _series(name, branch, "", broken, (), error=str(exc))
+            found.append(BranchResult(name, series, "", {}))
     return found
 
 
-def remember(results: Sequence[Result], run_id: str, history: GateHistory) -> None:
-    """Write down the judged branches; what the lab failed at leaves no trace."""
+def remember(results: Sequence[BranchResult], run_id: str, history: GateHistory) -> None:
+    """Write down the judged branches; what the lab failed at leaves no trace.
+
+    Only a state that was judged good becomes a baseline: one that is open does not.
+    """
     for one in results:
-        if one.state:
-            red = [claim.name for claim in one.series.claims if claim.verdict == Verdict.REFUTED]
-            reason = f"dearer: {', '.join(red)}" if red else ""
+        if one.state and one.series.verdict != Verdict.ERROR:
+            red = [c.name for c in one.series.claims if c.verdict == Verdict.REFUTED]
+            open_ = [c.name for c in one.series.claims if c.verdict == Verdict.INCONCLUSIVE]
+            reason = f"costs more: {', '.join(red)}" if red else ""
+            reason = reason or (f"not decided: {', '.join(open_)}" if open_ else "")
             history.add(one.name, one.state, run_id, reason, one.changes)
 
 
-def accept(gate: Gate, name: str, reason: str, history: GateHistory, progress: Progress) -> str:
+def accept(config: Gate, name: str, reason: str, history: GateHistory, progress: Progress) -> str:
     """Make a branch's present state its baseline and return it.
 
     Raises UsageError for an unknown branch.
     """
-    if name not in gate.branches:
-        raise UsageError(f"no branch is called {name!r}", hint=nearest(name, gate.branches))
-    state = _state(gate.branches[name].source, progress)
+    if name not in config.branches:
+        raise UsageError(f"no branch is called {name!r}", hint=nearest(name, config.branches))
+    state = _state(config.branches[name].source, progress)
     history.accept(name, state, reason)
     return state
 
 
-def _judged(name: str, branch: Branch, tools: Tools) -> Result:
-    state, base = _state(branch.source, tools.progress), _baseline(name, branch, tools)
-    fragments = tools.gate.kernel or tools.profile.kernel
+def _judged(name: str, branch: Branch, gating: Gating) -> BranchResult:
+    config, session = gating.config, gating.session
+    state, base = _state(branch.source, session.progress), _baseline(name, branch, gating)
     try:
-        before = session.prepare_kernel(base, (), fragments, tools.progress)
+        before = session.kernel(base, (), config.kernel)
     except BuildError as exc:
         if base == state:
             raise
         raise LabError(f"the baseline does not build: {exc.what}", where=exc.where) from exc
-    after = session.prepare_kernel(state, (), fragments, tools.progress)
-    gate = tools.gate
-    selection = Selection(gate.topologies, gate.schedulers, gate.workloads)
-    cells = cost_diff.cells(tools.profile, selection)
-    kernels = (before, after)
-    changes = cost_diff.measure(tools.testbed, kernels, cells, tools.store, tools.progress)
+    kernels = (before, session.kernel(state, (), config.kernel))
+    selection = Selection(config.topologies, config.schedulers, config.workloads)
+    changes = cost_diff.measure(session, kernels, cost_diff.cells(session.profile, selection))
     cost_diff.require_sound_base(changes)
-    claims = [_claim(name, one, tools) for one in changes]
-    claims += [_timed(text, kernels, tools) for text in gate.wall_clock]
-    red = any(claim.verdict == Verdict.REFUTED for claim in claims)
-    verdict = Verdict.REFUTED if red else Verdict.HOLDS
-    known = {_title(one.cell): one.change for one in changes}
-    return Result(name, _series(name, branch, base, verdict, tuple(claims)), state, known)
+    findings = {_title(one.planned): _exact(name, one, gating) for one in changes}
+    timed = {f"{text} (wall clock)": text for text in config.wall_clock}
+    findings |= {title: _timed(name, text, kernels, gating) for title, text in timed.items()}
+    claims = tuple(_claim(title, found, gating) for title, found in findings.items())
+    known = {_title(one.planned): one.change for one in changes}
+    judged = verdict.of_claim(list(findings.values()))
+    return BranchResult(name, _series(name, branch, base, judged, claims), state, known)
 
 
 def _state(spec: str, progress: Progress) -> str:
@@ -196,177 +141,159 @@ def _state(spec: str, progress: Progress) -> str:
     return f"{spec.rpartition('@')[0]}@{found.version}"
 
 
-def _baseline(name: str, branch: Branch, tools: Tools) -> str:
+def _baseline(name: str, branch: Branch, gating: Gating) -> str:
     """The source that a branch is compared with; of a new branch its own state."""
-    if branch.baseline.startswith(_MERGE_BASE):
+    if branch.baseline.startswith(MERGE_BASE):
         path, _, revision = branch.source.removeprefix("git:").rpartition("@")
-        other = branch.baseline.removeprefix(_MERGE_BASE)
+        other = branch.baseline.removeprefix(MERGE_BASE)
         command = ["git", "-C", str(Path(path).expanduser()), "merge-base", revision, other]
         try:
             return f"git:{path}@{run(command).output.strip()}"
         except CommandError as exc:
             raise UsageError(f"{name}: no merge base with {other}", where=path) from exc
-    if branch.baseline != _LAST_GOOD:
+    if branch.baseline != LAST_GOOD:
         return branch.baseline
-    good = tools.history.last_good(name)
+    good = gating.history.last_good(name)
+    progress = gating.session.progress
     if good is None:
-        tools.progress.say("    nothing was good before: this state becomes the baseline")
-    return good or _state(branch.source, tools.progress)
+        progress.say("    nothing was good before: this state becomes the baseline")
+    return good or _state(branch.source, progress)
 
 
-def _limit(branch: str, one: CellChange, tools: Tools) -> float:
+def _limit(branch: str, one: CellChange, gating: Gating) -> float:
     """The threshold of a cell: the gate's, or what its own history calls noise when that is more.
 
     The history are the changes from kernel to kernel that were judged good.
     """
-    changes = tools.history.good_changes(branch, _title(one.cell))[-50:]
+    limit = fraction(gating.config.threshold)
+    changes = gating.history.good_changes(branch, _title(one.planned))[-_NEWEST:]
     if len(changes) < _HISTORY:
-        return tools.gate.limit
-    return max(tools.gate.limit, _SIGMAS * statistics.stdev(changes))
+        return limit
+    return max(limit, _SIGMAS * statistics.stdev(changes))
 
 
-def _claim(branch: str, one: CellChange, tools: Tools) -> run_record.Claim:
-    """A cell of the exact engine as a claim: it costs no more than the threshold allows."""
-    limit, recorder = _limit(branch, one, tools), tools.recorder
+def _exact(branch: str, one: CellChange, gating: Gating) -> Finding:
+    """A cell of the exact engine: it costs no more than the threshold allows."""
+    limit = _limit(branch, one, gating)
     outcomes = (one.before, one.after)
-    arms = ("before", "after")
-    places = tuple(
-        recorder.place(replace(one.cell, arm=arm), tuple(boot.id for boot in outcome.boots))
-        for arm, outcome in zip(arms, outcomes, strict=True)
+    expectation = Expectation(
+        metric=cost.KERNEL,
+        change=f"<= {100 * limit:+.2f}%",
+        because="more, in functions that seeds tell apart, is a regression",
     )
-    values = tuple(
-        tuple(boot.values[METRIC] for boot in outcome.boots)
-        for outcome in outcomes
-        if outcome.boots
+    values = tuple(tuple(b.values[cost.KERNEL] for b in outcome.boots) for outcome in outcomes)
+    found = Finding(
+        experiment=_experiment(branch, one.planned, expectation, Level.COST),
+        evidence=Evidence(
+            values=values, boots=tuple(tuple(b.id for b in outcome.boots) for outcome in outcomes)
+        ),
+        verdict=Verdict.HOLDS,
+        reason="costs no more than the threshold allows",
+        measured=tuple(statistics.fmean(own) for own in values if own),
+        change=one.change,
     )
     if one.change is None:
         error = one.after.error
-        verdict, reason = Verdict.REFUTED, f"the kernel breaks: {error.brief if error else ''}"
-    elif one.change > limit:
-        verdict, reason = Verdict.REFUTED, _blame(one)
-    else:
-        verdict, reason = Verdict.HOLDS, "no dearer than the threshold allows"
-    if one.change:
-        recorder.cost(f"{branch}.{_title(one.cell)}", (places[0], places[1]))
-    finding = run_record.Finding(
-        level="cost",
-        engine=one.cell.engine.value,
-        metric=METRIC,
-        unit="insns/I/O",
-        conditions={},
-        published="",
-        expected=f"<= {100 * limit:+.2f}%",
-        because="more, in functions that seeds tell apart, is a regression",
-        verdict=verdict.value,
-        reason=reason,
-        arms=arms,
-        cells=places,
-        values=values,
-        measured=tuple(map(statistics.fmean, values)),
-        change=one.change,
-    )
-    return _as_claim(one.cell, finding)
+        reason = f"the kernel breaks: {error.brief if error else ''}"
+        return replace(found, verdict=Verdict.REFUTED, reason=reason)
+    if one.change > limit:
+        return replace(found, verdict=Verdict.REFUTED, reason=_blame(one))
+    return found
 
 
 def _blame(one: CellChange) -> str:
     """The functions that a regression is in, without those that do not matter beside the first."""
-    largest = max(change.difference for change in one.functions)
-    dearer = [change for change in one.functions if change.difference > largest / 20][:3]
-    return ", ".join(f"{change.function} {change.difference:+.1f}" for change in dearer)
+    largest = max((change.difference for change in one.functions), default=0.0)
+    named = [change for change in one.functions if change.difference > largest * _SHARE][:_NAMED]
+    return ", ".join(f"{change.function} {change.difference:+.1f}" for change in named)
 
 
-def _timed(text: str, kernels: tuple[Kernel, Kernel], tools: Tools) -> run_record.Claim:
-    """A cell judged by host time; a suspicion must be confirmed by as many rounds again."""
-    gate, profile, testbed, recorder = tools.gate, tools.profile, tools.testbed, tools.recorder
-    engine = testbed.host.best_wall_clock()
-    cell = parse_cell(text, profile, engine)
-    arms = ("before", "after")
-    tasks = [Task(replace(cell, arm=a), k) for a, k in zip(arms, kernels, strict=True)]
-    metric = workload.get(cell.workload).metric
-    slower = _slower(metric, fraction(gate.wall_clock_threshold))
-    with session.measuring(testbed, tools.store, tools.progress, sealed=False, timed=True):
-        runner = Runner(testbed, tools.store, tools.progress)
-        rounds = runner.rounds(tasks, profile.rounds)
-        first = rounds.paired(metric, slice(0, profile.rounds))
-        suspicious = first is not None and first.interval(profile.alpha).within(slower)
-        if suspicious:
-            tools.progress.say("    slower: rounds are run again to confirm it")
-            rounds = runner.rounds(tasks, 2 * profile.rounds)
-    places = tuple(
-        recorder.place(task.cell, tuple(boot.id for boot in rounds.boots[task.cell.arm]))
-        for task in tasks
-    )
-    second = rounds.paired(metric, slice(profile.rounds, None))
-    confirmed = suspicious and second is not None and second.interval(profile.alpha).within(slower)
-    shown = second if second else first
-    if rounds.error:
-        verdict, reason = Verdict.REFUTED, f"arm {rounds.failed_arm}: {rounds.error.brief}"
-    elif confirmed:
-        verdict, reason = Verdict.REFUTED, "slower, and slower again when it was confirmed"
-    elif not shown:
-        verdict, reason = Verdict.INCONCLUSIVE, "the host disturbed every round"
-    else:
-        verdict, reason = Verdict.HOLDS, "not slower beyond the threshold, as far as can be seen"
-    values = tuple(tuple(b.values[metric] for b in rounds.boots[arm]) for arm in arms)
-    interval = shown.interval(profile.alpha) if shown else None
-    ends = (interval.low, interval.high) if interval else None
-    finding = run_record.Finding(
-        level="wall clock",
-        engine=engine.value,
+def _timed(branch: str, text: str, kernels: tuple[Kernel, Kernel], gating: Gating) -> Finding:
+    """A cell judged by wall clock; a suspicion must be confirmed by as many rounds again."""
+    session = gating.session
+    planned = matrix.parse_cell(text, session.profile, session.testbed.host.best_wall_clock())
+    metric = workload.get(planned.cell.workload).metric
+    limit = 100 * fraction(gating.config.wall_clock_threshold)
+    worse = f">= -{limit:.2f}%" if metrics.get(metric).better is Better.HIGHER else ""
+    expectation = Expectation(
         metric=metric,
-        unit=workload.get(cell.workload).unit,
-        conditions={},
-        published="",
-        expected=_bound_text(slower),
+        change=worse or f"<= +{limit:.2f}%",
         because="slower is a regression; confirmed by rounds of its own",
-        verdict=verdict.value,
-        reason=reason,
-        arms=arms,
-        cells=places,
-        values=values,
-        measured=tuple(statistics.fmean(own) for own in values if own),
-        change=shown.change if shown else None,
-        interval=ends if ends and all(map(math.isfinite, ends)) else None,
-        rejected=rounds.rejected,
     )
-    return _as_claim(cell, finding)
+    asked = _experiment(branch, planned, expectation, Level.WALL)
+    with session.measuring(tasks := cost_diff.tasks_of([planned], kernels, ARMS)) as runner:
+        return _confirmed(asked, tasks, runner, session)
 
 
-def _slower(metric: str, limit: float) -> Interval:
-    """The changes of a metric that are a regression beyond a limit."""
-    if arm_table.higher_is_better(metric):
-        return Interval(-1.0, -limit)
-    return Interval(limit, math.inf)
+def _confirmed(
+    asked: Experiment, tasks: Sequence[Task], runner: Runner, session: Session
+) -> Finding:
+    """The finding of as many rounds as usual and, when they are suspicious, of as many again."""
+    count = session.profile.rounds
+    rounds = runner.rounds(tasks, count)
+    first = _found(asked, rounds, slice(0, count), session.profile.alpha)
+    if not first.evidence.failure and first.verdict is Verdict.REFUTED:
+        session.progress.say("    slower: rounds are run again to confirm it")
+        rounds = runner.rounds(tasks, 2 * count)
+        second = _found(asked, rounds, slice(count, None), session.profile.alpha)
+        if second.verdict is Verdict.REFUTED and not second.evidence.failure:
+            reason = "slower, and slower again when it was confirmed"
+            return replace(second, reason=reason)
+        first = second
+    if first.evidence.failure or first.change is None:
+        return first
+    reason = "not slower beyond the threshold, as far as can be seen"
+    return replace(first, verdict=Verdict.HOLDS, reason=reason)
 
 
-def _bound_text(slower: Interval) -> str:
-    if slower.low == -1.0:
-        return f">= {100 * slower.high:+.2f}%"
-    return f"<= {100 * slower.low:+.2f}%"
+def _found(asked: Experiment, rounds: Rounds, part: slice, alpha: float) -> Finding:
+    """What a part of the rounds says."""
+    metric = asked.expectation.metric
+    values = tuple(tuple(b.values[metric] for b in rounds.boots[arm][part]) for arm in ARMS)
+    boots = tuple(tuple(b.id for b in rounds.boots[arm]) for arm in ARMS)
+    failure = None
+    if rounds.error:
+        patched = rounds.failed_arm == ARMS[1]
+        failure = Failure(rounds.failed_arm, patched, rounds.error.outcome, rounds.error.brief)
+    (found,) = verdict.judge(
+        [(asked, Evidence(values, rounds.rejected, failure, boots=boots))], alpha
+    )
+    return found
 
 
-def parse_cell(text: str, profile: Profile, engine: Engine) -> Cell:
-    """A cell out of TOPOLOGY/SCHEDULER/WORKLOAD. Raises UsageError for what is none."""
-    parts = text.split("/")
-    if len(parts) != 3:
-        raise UsageError(f"not a cell: {text!r}", hint="write TOPOLOGY/SCHEDULER/WORKLOAD")
-    selection = Selection((parts[0],), (parts[1],), (parts[2],))
-    return matrix.cells(profile, selection, engine)[0]
+def _experiment(
+    branch: str, planned: PlannedCell, expectation: Expectation, level: Level
+) -> Experiment:
+    """A cell as an experiment: the baseline's kernel against the branch's."""
+    sides = tuple(Side(arm, planned.cell, arm == ARMS[1]) for arm in ARMS)
+    return Experiment(
+        series=branch,
+        claim=_title(planned),
+        expectation=expectation,
+        topology=planned.cell.topology,
+        level=level,
+        engine=planned.cell.engine,
+        sides=sides,
+        swept=planned.swept,
+    )
 
 
-def _title(cell: Cell) -> str:
-    return "/".join((cell.topology, cell.scheduler, f"{cell.workload} {cell.sweep}".strip()))
+def _title(planned: PlannedCell) -> str:
+    cell = planned.cell
+    work = f"{cell.workload} {cell.sweep(planned.swept)}".strip()
+    return "/".join((cell.topology, cell.scheduler, work))
 
 
-def _as_claim(cell: Cell, finding: run_record.Finding) -> run_record.Claim:
+def _claim(title: str, found: Finding, gating: Gating) -> run_record.Claim:
+    cell = found.experiment.sides[0].cell
     return run_record.Claim(
-        name=_title(cell),
-        verdict=finding.verdict,
+        name=title,
+        verdict=found.verdict,
         published="no regression against the baseline",
         topology=cell.topology,
         scheduler=cell.scheduler,
         workload=cell.workload,
-        findings=(finding,),
+        findings=(gating.builder.finding(found),),
     )
 
 
@@ -374,7 +301,7 @@ def _series(
     name: str,
     branch: Branch,
     base: str,
-    verdict: Verdict,
+    judged: Verdict,
     claims: tuple[run_record.Claim, ...],
     error: str = "",
 ) -> run_record.Series:
@@ -383,7 +310,7 @@ def _series(
         title=f"{branch.source} against {base or branch.baseline}",
         origin=f"baseline: {branch.baseline}",
         tree=branch.source,
-        verdict=verdict.value,
+        verdict=judged,
         error=error,
         claims=claims,
     )

@@ -18,6 +18,17 @@ from lab.measure.boot_store import BootStore
 from lab.report import run_record
 
 _DAY_S = 86400.0
+# What the cache holds that can be made again: what it is called, and its folder.
+_CACHED = (
+    ("kernel", "kernels"),
+    ("guest root", "guests"),
+    ("source", "workbench"),
+    ("patch series", "series"),
+    ("plugin", "plugins"),
+    ("library", "stubs"),
+    ("probe", "probe"),
+    ("self-test", "selfbench"),
+)
 
 
 @dataclass(frozen=True)
@@ -50,9 +61,9 @@ def garbage(store: BootStore, history: GateHistory, days: float) -> list[Garbage
     ]
     good = {boot for run in history.baseline_runs() for boot in boots.get(run, ())}
     needed = store.kernels_since(horizon) | {
-        one.kernel for one in store.details(sorted(good)).values()
+        one.kernel for one in store.boots(sorted(good)).values()
     }
-    for kind, folder in (("kernel", "kernels"), ("guest root", "guests"), ("source", "workbench")):
+    for kind, folder in _CACHED:
         found += [
             _found(kind, path)
             for path in sorted((cache.root() / folder).glob("*"))

@@ -15,14 +15,13 @@ from pathlib import Path
 from lab.base import cache
 from lab.base.process import supervised
 from lab.base.progress import duration
-from lab.measure import determinism, sampling
-from lab.measure.cell import Cell
-from lab.measure.runner import Testbed
+from lab.measure import cost, determinism, sampling
+from lab.measure.cell import Cell, Task
+from lab.measure.job import Testbed, resolve
 from lab.measure.sampling import Sample
 
 NEAR_EXACT = ("nvme_mq", "megasas")
 _CONFIDENCE = 0.99
-_METRIC = "kernel_insns_per_io"
 
 Say = Callable[[str], None]
 
@@ -41,9 +40,9 @@ def repetitions(testbed: Testbed, count: int, say: Say) -> bool:
                 stack.enter_context(_load(folder.parent))
             sample = _boot(testbed, determinism.probe_cell(), folder)
         state = "cores loaded" if loaded else "alone"
-        cost = f"{sample.values[_METRIC]:.6f} insns/I/O"
+        insns = f"{sample.values[cost.KERNEL]:.6f} insns/I/O"
         say(
-            f"  {number + 1:>2} {state:<12} {cost}, "
+            f"  {number + 1:>2} {state:<12} {insns}, "
             f"profile and console {determinism.digest(folder)}"
         )
     differences = [determinism.first_difference(folders[0], folder) for folder in folders[1:]]
@@ -83,7 +82,7 @@ def near_exact(testbed: Testbed, count: int, say: Say) -> dict[str, float]:
     for topology in NEAR_EXACT:
         cell = determinism.probe_cell(topology=topology)
         values = [
-            _boot(testbed, cell, _folder(f"{topology}-{number}")).values[_METRIC]
+            _boot(testbed, cell, _folder(f"{topology}-{number}")).values[cost.KERNEL]
             for number in range(count)
         ]
         mean, deviation = statistics.fmean(values), statistics.stdev(values)
@@ -108,7 +107,7 @@ def speed(testbed: Testbed, say: Say) -> None:
 
 
 def _boot(testbed: Testbed, cell: Cell, folder: Path) -> Sample:
-    return sampling.measure(cell, testbed.kernel, testbed.guest, folder, plugin=testbed.plugin)
+    return sampling.measure(resolve(Task(cell=cell, kernel=testbed.proof), testbed), folder)
 
 
 def _folder(name: str, *, clean: bool = True) -> Path:

@@ -9,15 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.base.errors import BuildError, LabError
-from lab.base.progress import Progress
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
 from lab.commands.cost_diff import CellChange
-from lab.inputs.profile import Profile
-from lab.measure import session
-from lab.measure.boot_store import BootStore
-from lab.measure.cell import Cell
-from lab.measure.runner import Outcome, Runner, Task, Testbed
+from lab.measure.cell import PlannedCell
+from lab.measure.runner import Outcome
+from lab.measure.session import Session
 
 
 @dataclass(frozen=True)
@@ -40,54 +37,43 @@ class Subject:
 
 
 def run(
-    subject: Subject,
-    wanted: Sequence[Cell],
-    profile: Profile,
-    store: BootStore,
-    progress: Progress,
-    *,
-    each: bool = False,
-) -> tuple[Testbed, list[SeriesStep]]:
+    subject: Subject, wanted: Sequence[PlannedCell], session: Session, *, each: bool = False
+) -> list[SeriesStep]:
     """Measure the tree without and with the patches; with each, after every patch.
 
     Raises BuildError naming the patch that does not apply or build, LabError when the kernel
     without patches fails.
     """
-    testbed = session.prepare(subject.spec, (), subject.fragments, progress)
+    base = session.prove(subject.spec, subject.fragments).proof
     levels = range(len(subject.patches) + 1) if each else (0, len(subject.patches))
-    kernels = {level: _kernel(subject, level, testbed, progress) for level in levels}
+    kernels = {level: _kernel(subject, level, session) if level else base for level in levels}
     steps = []
     for before, after in itertools.pairwise(levels):
         own = subject.patches[before:after]
         title = own[0].name if each else f"{len(own)} patch(es)"
-        progress.say(f"{title}:")
-        pair = (kernels[before], kernels[after])
-        found = cost_diff.measure(testbed, pair, wanted, store, progress)
+        session.progress.say(f"{title}:")
+        found = cost_diff.measure(session, (kernels[before], kernels[after]), wanted)
         cost_diff.require_sound_base(found)
         _, failed = cost_diff.failures(found)
-        broken = ""
-        if failed:
-            broken = _broken(subject, (before, after), failed[0], testbed, store, progress)
+        broken = _broken(subject, (before, after), failed[0], session) if failed else ""
         steps.append(SeriesStep(title, own, tuple(found), broken))
         if broken:
             break
-    return testbed, steps
+    return steps
 
 
-def _kernel(subject: Subject, level: int, testbed: Testbed, progress: Progress) -> Kernel:
+def _kernel(subject: Subject, level: int, session: Session) -> Kernel:
     """The kernel with the first patches; BuildError names the patch that does not build."""
-    if level == 0:
-        return testbed.kernel
     try:
-        return _built(subject, level, progress)
+        return _built(subject, level, session)
     except BuildError as exc:
         if exc.where in {str(patch) for patch in subject.patches}:
             raise  # it does not apply, and says which one that is
         last = exc
     for number in range(1, level):
-        progress.say(f"which patch does not build? {subject.patches[number - 1].name}")
+        session.progress.say(f"which patch does not build? {subject.patches[number - 1].name}")
         try:
-            _built(subject, number, progress)
+            _built(subject, number, session)
         except BuildError as exc:
             level, last = number, exc
             break
@@ -99,31 +85,21 @@ def _kernel(subject: Subject, level: int, testbed: Testbed, progress: Progress) 
     ) from last
 
 
-def _built(subject: Subject, level: int, progress: Progress) -> Kernel:
-    patches = subject.patches[:level]
-    return session.prepare_kernel(subject.spec, patches, subject.fragments, progress)
+def _built(subject: Subject, level: int, session: Session) -> Kernel:
+    return session.kernel(subject.spec, subject.patches[:level], subject.fragments)
 
 
-def _broken(
-    subject: Subject,
-    levels: tuple[int, int],
-    failed: Outcome,
-    testbed: Testbed,
-    store: BootStore,
-    progress: Progress,
-) -> str:
+def _broken(subject: Subject, levels: tuple[int, int], failed: Outcome, session: Session) -> str:
     """Which patch between two levels makes a cell fail, and what the guest said."""
     before, after = levels
     found = failed
     for number in range(before + 1, after):
-        progress.say(f"which patch breaks it? {subject.patches[number - 1].name}")
+        session.progress.say(f"which patch breaks it? {subject.patches[number - 1].name}")
         try:
-            kernel = _built(subject, number, progress)
+            kernel = _built(subject, number, session)
         except LabError:
             continue  # it does not build by itself; a later one may
-        task = Task(replace(failed.cell, arm="after"), kernel)
-        with session.measuring(testbed, store, progress, sealed=True, timed=False):
-            (outcome,) = Runner(testbed, store, progress).all([task], 1, sealed=True)
+        (outcome,) = session.outcomes([replace(failed.task, kernel=kernel)])
         if outcome.error:
             after, found = number, outcome
             break

@@ -154,15 +154,36 @@ def run(
     return Boot(_facts(watch.outputs), watch.outputs, watch.phases_s, folder, noise)
 
 
+class Retries:
+    """Which failed boots of one guest are tried again, given how earlier ones failed.
+
+    What is known to be QEMU's fault is tried again, ATTEMPTS times in all. A guest that hung under
+    multi-threaded TCG may have met a failure of QEMU's that is not known: it gets a second chance,
+    for a kernel that hangs does so again. A sealed guest that hung would hang in the same place.
+    """
+
+    def __init__(self, *, sealed: bool) -> None:
+        self._sealed = sealed
+        self._seen: list[str] = []
+
+    def again(self, error: GuestError) -> bool:
+        """Whether to boot the guest once more after this failure."""
+        seen = [*self._seen]
+        self._seen.append(error.outcome)
+        if error.outcome in QEMU_FAILURES:
+            return sum(outcome in QEMU_FAILURES for outcome in seen) < ATTEMPTS - 1
+        return error.outcome == "hang" and not self._sealed and "hang" not in seen
+
+
 def steadily(call: Callable[[], T]) -> T:
-    """Call what boots a guest; again, ATTEMPTS times in all, when it was QEMU that failed."""
-    for _ in range(ATTEMPTS - 1):
+    """Call what boots a guest; again as often as it was QEMU that failed."""
+    retries = Retries(sealed=True)
+    while True:
         try:
             return call()
         except GuestError as exc:
-            if exc.outcome not in QEMU_FAILURES:
+            if not retries.again(exc):
                 raise
-    return call()
 
 
 def _noise(guest: Process, slot: Slot | None) -> host_noise.Reading | None:

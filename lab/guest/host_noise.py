@@ -16,8 +16,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.inputs.terms import Metric
+
 PREFIX = "host_"
-UNITS = {f"{PREFIX}{name}": "%" for name in ("run_delay", "steal", "pressure", "others")}
+METRICS = {f"{PREFIX}{name}": Metric("%") for name in ("run_delay", "steal", "pressure", "others")}
 
 # Above these shares, in percent, a boot is not used. A guest with nearly as many vCPUs as the host
 # has CPUs crowds itself: seen on an idle host with two, run delay 7 to 12 % and pressure 12 to
@@ -56,7 +58,7 @@ def reading(processes: Iterable[int], company: Iterable[int] = ()) -> Reading | 
 
 
 def signals(before: Reading, after: Reading) -> dict[str, float]:
-    """The shares of the time between two readings in percent, by metric name (see UNITS).
+    """The shares of the time between two readings in percent, by metric name (see METRICS).
 
     The run delay is that of the vCPU thread that waited longest.
     """

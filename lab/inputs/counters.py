@@ -19,6 +19,7 @@ from lab.base import cache
 from lab.base.errors import GuestError, UsageError
 from lab.base.system import PROJECT
 from lab.base.toml import Model, load, named, names
+from lab.inputs.terms import Better
 
 FOLDER = PROJECT / "configs/counter"
 # The denominator of most counters; every boot with counters has it.
@@ -41,6 +42,7 @@ class Counter(Model):
 
     title: str
     unit: str
+    better: Better = Field(default=Better.LOWER, description="in which direction it improves")
     event: str = Field(default="", description="a tracepoint, or p:FUNCTION ARG=... or r:FUNCTION")
     key: str = Field(default="common_pid", description="the field that the histogram is over")
     filter: str = Field(default="", description="of the trigger; {dev} is the disk's number")
@@ -150,11 +152,6 @@ def values(set_up: Probes, outputs: Mapping[str, str]) -> dict[str, float]:
             raise GuestError("failed", f"{name}: no {counter.per} were counted")
         found[name] = raw[name] / below
     return found
-
-
-def units(counters: Mapping[str, Counter]) -> dict[str, str]:
-    """The counters' units by name."""
-    return {name: counter.unit for name, counter in counters.items()}
 
 
 def _raw(

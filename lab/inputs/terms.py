@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The words of the lab that are values: engines, levels of evidence, verdicts."""
+"""The words of the lab that are values: engines, levels of evidence, verdicts, metrics."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -40,3 +41,18 @@ class Verdict(StrEnum):
     INCONCLUSIVE = "INCONCLUSIVE"
     LEFT_OUT = "left out"
     ERROR = "ERROR"
+
+
+class Better(StrEnum):
+    """In which direction a metric improves."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a number of a boot is: its unit, and whether more of it is better."""
+
+    unit: str
+    better: Better = Better.LOWER

@@ -35,9 +35,7 @@ class Workload(Model):
 
     title: str
     tool: Literal["fio", "dbench"]
-    metric: str = Field(description="the number that tables show")
-    unit: str
-    better: Literal["higher", "lower"]
+    metric: str = Field(description="the number of the tool that tables show")
     size_mib: int = Field(default=1024, ge=16, description="size of the disk")
     size_mib_per_client: int = Field(default=0, description="more disk for each dbench client")
     exact_ios: tuple[int, int] = Field(

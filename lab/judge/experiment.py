@@ -3,28 +3,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from lab.base.errors import UsageError, nearest
-from lab.inputs import counters, series, topology, workload
+from lab.inputs import counters, topology, workload
 from lab.inputs.profile import Profile
-from lab.inputs.series import Arm, Claim, Expectation, Series
+from lab.inputs.series import Claim, Expectation, Series
 from lab.inputs.terms import Engine, Level
 from lab.inputs.workload import Value
-from lab.measure import cost, dbench, fio
-from lab.measure.cell import Cell
+from lab.measure import cost, metrics
+from lab.measure.cell import Cell, resolved
 from lab.measure.host import Report
 from lab.measure.matrix import require_known, require_possible
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class Side:
+    """An arm of an experiment and the cell it is measured in; patched: series/ is applied."""
+
+    arm: str
+    cell: Cell
+    patched: bool
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Experiment:
     """One expectation to be answered; every experiment is itself only.
 
-    cells has a cell for each arm: two for a change, one for a value; topology is the claim's.
+    There are two sides for a change, one for a value; topology is the claim's. swept names the
+    parameters that tell the expectation from others of its claim, conditions are what it is shown
+    with. together is equal for experiments whose arms are booted in the same rounds.
+
     lacking says why this host cannot give the answer even when it measures the cells, left_out
-    why the profile measures nothing.
+    why the profile measures nothing; measurable tells whether the engine works here.
     """
 
     series: str
@@ -33,61 +45,62 @@ class Experiment:
     topology: str
     level: Level
     engine: Engine
-    cells: tuple[Cell, ...]
+    sides: tuple[Side, ...]
+    seeds: int = 1
+    rounds: int = 1
+    swept: tuple[str, ...] = ()
+    conditions: Mapping[str, Value] = field(default_factory=dict)
+    together: Hashable = ()
+    measurable: bool = True
     lacking: str = ""
     left_out: str = ""
 
     @property
     def runs(self) -> bool:
         """Whether there is something to measure: its engine works and the profile wants it."""
-        return not self.left_out and not self.lacking.startswith("needs the engine")
+        return self.measurable and not self.left_out
 
     @property
     def timed(self) -> bool:
         """Whether the answer needs rounds of paired boots."""
         return self.level is Level.WALL
 
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The names of the arms, in the order in which they are compared."""
+        return tuple(side.arm for side in self.sides)
 
-def experiments(name: str, judged: Series, profile: Profile, report: Report) -> list[Experiment]:
-    """Every expectation of the series called name as an experiment.
+    @property
+    def workload(self) -> str:
+        """What all sides run."""
+        return self.sides[0].cell.workload
+
+
+def experiments(series: Series, profile: Profile, report: Report) -> list[Experiment]:
+    """Every expectation of a series as an experiment.
 
     Raises UsageError for what does not exist: metric, topology, scheduler, workload, parameter.
     """
-    check(name, judged)
-    found = []
-    for title, claim in judged.claims.items():
-        for expectation in claim.expect:
-            level = _level(claim, expectation)
-            engine, lacking = _engine(expectation, level, report)
-            if not lacking and expectation.needs_cpus > report.facts.cpus:
-                lacking = f"needs {expectation.needs_cpus} host CPUs, not {report.facts.cpus}"
-            if not lacking and expectation.needs:
-                lacking = f"needs {expectation.needs}"
-            parameters, left_out = _parameters(claim, expectation, profile)
-            cells = tuple(
-                _cell(judged.all_arms[arm], arm, claim, expectation, engine, parameters)
-                for arm in _arms(claim, expectation)
-            )
-            found.append(
-                Experiment(
-                    *(name, title, expectation, claim.topology, level, engine, cells),
-                    *(lacking, left_out),
-                )
-            )
+    check(series)
+    found = [
+        _experiment(series, title, expectation, profile, report)
+        for title, claim in series.claims.items()
+        for expectation in claim.expect
+    ]
     return _with_all_counters(found)
 
 
-def check(name: str, judged: Series) -> None:
+def check(series: Series) -> None:
     """Raise UsageError, with the place in series.toml, unless all that the claims name exists."""
-    path = series.file(name)
-    for title, arm in judged.all_arms.items():
+    path = series.file
+    for title, arm in series.all_arms.items():
         if arm.topology and arm.topology not in topology.known():
             raise UsageError(
                 f"no topology is called {arm.topology!r}",
                 where=f"{path}: arms.{title}.topology",
                 hint=nearest(arm.topology, topology.known()),
             )
-    for title, claim in judged.claims.items():
+    for title, claim in series.claims.items():
         where = f"{path}: claims.{title}"
         require_known((claim.topology,), (claim.scheduler,), (claim.workload,), where)
         require_possible(claim.workload, claim.topology, where)
@@ -95,11 +108,11 @@ def check(name: str, judged: Series) -> None:
         for number, expectation in enumerate(claim.expect):
             where = f"{path}: claims.{title}.expect.{number}"
             for arm_name in _arms(claim, expectation):
-                if arm_name not in judged.all_arms:
+                if arm_name not in series.all_arms:
                     raise UsageError(
                         f"no arm is called {arm_name!r}",
                         where=where,
-                        hint=nearest(arm_name, judged.all_arms),
+                        hint=nearest(arm_name, series.all_arms),
                     )
             given = {**claim.parameters, **expectation.parameters}
             work.checked(given, where)
@@ -110,14 +123,14 @@ def check(name: str, judged: Series) -> None:
                         where=where,
                         hint=f"choose one: parameters = {{ {parameter} = {usual[0]} }}",
                     )
-            metrics = [*_metrics(claim), *counters.known()]
-            if expectation.metric not in metrics:
+            known = [*metrics.of_workload(claim.workload), *counters.known()]
+            if expectation.metric not in known:
                 raise UsageError(
                     f"{claim.workload} has no metric {expectation.metric!r}",
                     where=where,
-                    hint=nearest(expectation.metric, metrics),
+                    hint=nearest(expectation.metric, known),
                 )
-            if expectation.metric in cost.UNITS and {*expectation.engine} - {Engine.ICOUNT}:
+            if expectation.metric in cost.METRICS and {*expectation.engine} - {Engine.ICOUNT}:
                 raise UsageError(
                     f"only the engine {Engine.ICOUNT} gives {expectation.metric}",
                     where=where,
@@ -125,23 +138,17 @@ def check(name: str, judged: Series) -> None:
                 )
 
 
-def rounds_of(asked: Sequence[Experiment]) -> list[tuple[Cell, ...]]:
-    """The cells of one series' wall-clock experiments; those that differ only in the arm together.
+def rounds_of(timed: Sequence[Experiment]) -> list[tuple[Side, ...]]:
+    """The sides of wall-clock experiments, those that are booted in the same rounds together.
 
-    They are booted in turn, so that what is compared was measured in the same minutes.
+    So what is compared was measured in the same minutes.
     """
-    together: dict[tuple[str, str, Cell], dict[str, Cell]] = {}
-    for experiment in asked:
-        arms = together.setdefault(conditions(experiment), {})
-        for cell in experiment.cells:
-            arms.setdefault(cell.arm, cell)
-    return [tuple(arms.values()) for arms in together.values()]
-
-
-def conditions(asked: Experiment) -> tuple[str, str, Cell]:
-    """What the arms of an experiment share: equal for experiments with the same rounds."""
-    cell = replace(asked.cells[0], arm="", topology="", hw_queues=0, kernel_parameters=(), swept=())
-    return asked.series, asked.topology, cell
+    groups: dict[Hashable, dict[str, Side]] = {}
+    for experiment in timed:
+        arms = groups.setdefault(experiment.together, {})
+        for side in experiment.sides:
+            arms.setdefault(side.arm, side)
+    return [tuple(arms.values()) for arms in groups.values()]
 
 
 def _arms(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
@@ -150,43 +157,115 @@ def _arms(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
     return compared if expectation.change else (expectation.arm or compared[1],)
 
 
-def _metrics(claim: Claim) -> list[str]:
-    tool = workload.get(claim.workload).tool
-    return [*fio.UNITS, *cost.UNITS] if tool == "fio" else [*dbench.UNITS]
-
-
 def _level(claim: Claim, expectation: Expectation) -> Level:
     if expectation.metric in counters.known():
         return Level.MECHANISM
-    exact = expectation.metric in cost.UNITS or expectation.engine == ("icount",)
+    exact = expectation.metric in cost.METRICS or expectation.engine == ("icount",)
     return Level.COST if exact else Level.WALL
 
 
-def _engine(expectation: Expectation, level: Level, report: Report) -> tuple[Engine, str]:
-    """The engine to use, and why it will not do when none of those wanted works."""
-    usual = ("kvm", "tcg") if level is Level.WALL else ("icount",)
+@dataclass(frozen=True)
+class _Choice:
+    """An engine, and why it will not do when none of those wanted works."""
+
+    engine: Engine
+    refusal: str = ""
+
+
+def _engine(expectation: Expectation, level: Level, report: Report) -> _Choice:
+    """The engine to use: the first of those wanted that works."""
+    usual = (Engine.KVM, Engine.TCG) if level is Level.WALL else (Engine.ICOUNT,)
     wanted = [Engine(name) for name in expectation.engine or usual]
     for engine in wanted:
         if report.works(engine):
-            return engine, ""
+            return _Choice(engine)
     why = next((e.reason for e in report.engines if e.engine is wanted[0]), "not tried")
-    return wanted[0], f"needs the engine {' or '.join(wanted)}; on this host: {why}"
+    refusal = f"needs the engine {' or '.join(wanted)}; on this host: {why}"
+    return _Choice(wanted[0], refusal)
 
 
-def _parameters(
-    claim: Claim, expectation: Expectation, profile: Profile
-) -> tuple[tuple[tuple[str, Value], ...], str]:
-    """The workload's parameters for an expectation; and why the profile leaves it out, if so."""
+def _experiment(
+    series: Series, title: str, expectation: Expectation, profile: Profile, report: Report
+) -> Experiment:
+    claim = series.claims[title]
+    level = _level(claim, expectation)
+    choice = _engine(expectation, level, report)
+    parameters = _parameters(claim, expectation, profile)
+    # Path length needs no second CPU.
+    usual_cpus = 1 if expectation.metric in cost.METRICS else 0
+    cpus = expectation.cpus or claim.cpus or usual_cpus
+    counted = (expectation.metric,) if level is Level.MECHANISM else ()
+
+    def side(arm: str) -> Side:
+        own = series.all_arms[arm]
+        cell = resolved(
+            topology_name=own.topology or claim.topology,
+            scheduler=claim.scheduler,
+            workload=claim.workload,
+            parameters=parameters,
+            engine=choice.engine,
+            cpus=cpus,
+            hw_queues=own.hw_queues,
+            kernel_parameters=own.kernel_parameters,
+            counters=counted,
+        )
+        return Side(arm, cell, own.patches == "series")
+
+    common = (claim.topology, claim.scheduler, claim.workload, tuple(parameters.items()))
+    return Experiment(
+        series=series.name,
+        claim=title,
+        expectation=expectation,
+        topology=claim.topology,
+        level=level,
+        engine=choice.engine,
+        sides=tuple(map(side, _arms(claim, expectation))),
+        seeds=max(profile.seeds, claim.seeds),
+        rounds=max(profile.rounds, claim.rounds),
+        swept=_swept(claim, expectation),
+        conditions={**expectation.parameters, **({"cpus": cpus} if cpus > 1 else {})},
+        together=(series.name, common, choice.engine, cpus),
+        measurable=not choice.refusal,
+        lacking=choice.refusal or _lacking(expectation, report),
+        left_out=_left_out(claim, expectation, profile),
+    )
+
+
+def _lacking(expectation: Expectation, report: Report) -> str:
+    """What the host lacks to answer an expectation, although its engine works."""
+    if expectation.needs_cpus > report.facts.cpus:
+        return f"needs {expectation.needs_cpus} host CPUs, not {report.facts.cpus}"
+    return f"needs {expectation.needs}" if expectation.needs else ""
+
+
+def _swept(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
+    """The expectation's own parameters that the workload is run for several values of."""
     usual = workload.get(claim.workload).parameters
-    offered = {**usual, **profile.parameters.get(claim.workload, {})}
+    return tuple(sorted(n for n in expectation.parameters if isinstance(usual.get(n), tuple)))
+
+
+def _offered(claim: Claim, profile: Profile) -> dict[str, Value | tuple[Value, ...]]:
+    """The values of a workload's parameters that a profile runs."""
+    usual = workload.get(claim.workload).parameters
+    return {**usual, **profile.parameters.get(claim.workload, {})}
+
+
+def _left_out(claim: Claim, expectation: Expectation, profile: Profile) -> str:
+    """Why the profile leaves an expectation out, if it does."""
+    given = {**claim.parameters, **expectation.parameters}
+    for name, value in sorted(_offered(claim, profile).items()):
+        if name in given and isinstance(value, tuple) and given[name] not in value:
+            return f"the profile leaves out {name}={given[name]}"
+    return ""
+
+
+def _parameters(claim: Claim, expectation: Expectation, profile: Profile) -> dict[str, Value]:
+    """The workload's parameters for an expectation, sorted by name."""
     given = {**claim.parameters, **expectation.parameters}
     found: dict[str, Value] = {}
-    left_out = ""
-    for name, value in sorted(offered.items()):
+    for name, value in sorted(_offered(claim, profile).items()):
         if name in given:
             found[name] = given[name]
-            if isinstance(value, tuple) and given[name] not in value:
-                left_out = f"the profile leaves out {name}={given[name]}"
         elif isinstance(value, tuple):
             raise UsageError(
                 f"the profile runs {claim.workload} for several values of {name}",
@@ -194,43 +273,22 @@ def _parameters(
             )
         else:
             found[name] = value
-    return tuple(found.items()), left_out
-
-
-def _cell(
-    arm: Arm,
-    name: str,
-    claim: Claim,
-    expectation: Expectation,
-    engine: Engine,
-    parameters: tuple[tuple[str, Value], ...],
-) -> Cell:
-    # Path length needs no second CPU.
-    usual_cpus = 1 if expectation.metric in cost.UNITS else 0
-    return Cell(
-        arm.topology or claim.topology,
-        claim.scheduler,
-        claim.workload,
-        parameters,
-        engine,
-        expectation.cpus or claim.cpus or usual_cpus,
-        tuple(sorted({*expectation.parameters} & {"clients"})),
-        name,
-        arm.hw_queues,
-        arm.kernel_parameters,
-        (expectation.metric,) if expectation.metric in counters.known() else (),
-    )
+    return found
 
 
 def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:
     """The experiments, all that is counted in one cell counted in one boot."""
-    wanted: dict[Cell, set[str]] = {}
+    wanted: dict[Side, set[str]] = {}
+
+    def uncounted(side: Side) -> Side:
+        return replace(side, cell=replace(side.cell, counters=()))
+
     for experiment in found:
-        for cell in experiment.cells:
-            wanted.setdefault(replace(cell, counters=()), set()).update(cell.counters)
+        for side in experiment.sides:
+            wanted.setdefault(uncounted(side), set()).update(side.cell.counters)
 
-    def merged(cell: Cell) -> Cell:
-        names = sorted(wanted[replace(cell, counters=())]) if cell.counters else ()
-        return replace(cell, counters=tuple(names))
+    def merged(side: Side) -> Side:
+        names = tuple(sorted(wanted[uncounted(side)])) if side.cell.counters else ()
+        return replace(side, cell=replace(side.cell, counters=names))
 
-    return [replace(q, cells=tuple(map(merged, q.cells))) for q in found]
+    return [replace(one, sides=tuple(map(merged, one.sides))) for one in found]

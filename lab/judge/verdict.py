@@ -10,13 +10,12 @@ is exact needs no chance: the value lies within the bound or not.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from lab.base.stats import Interval, Paired, adjusted, paired
 from lab.inputs import workload
-from lab.inputs.series import Arm, Series
+from lab.inputs.series import Series
 from lab.inputs.terms import Level, Verdict
 from lab.judge.experiment import Experiment
 from lab.measure import cost
@@ -24,9 +23,10 @@ from lab.measure import cost
 
 @dataclass(frozen=True)
 class Failure:
-    """A guest that failed: of which arm, in which way, and what it said."""
+    """A guest that failed: of which arm, with or without series/, in which way, what it said."""
 
     arm: str
+    patched: bool
     outcome: str
     what: str
 
@@ -46,14 +46,14 @@ class Evidence:
     boots: tuple[tuple[str, ...], ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """The answer to an experiment.
 
     measured is the mean value of each arm; change (a fraction) and interval belong to an
     expectation about a change. For wall clock, p is the chance of what was seen if the verdict
     were wrong, after correction for the number of expectations; detectable is the smallest change
-    that these boots would show.
+    that these boots would show. decided is False while the statistics of paired boots are awaited.
     """
 
     experiment: Experiment
@@ -65,21 +65,16 @@ class Finding:
     interval: Interval | None = None
     p: float | None = None
     detectable: float | None = None
+    decided: bool = True
 
 
 @dataclass(frozen=True)
 class Judged:
     """A series and what was found of it; error says why it could not be judged at all."""
 
-    name: str
     series: Series
     findings: tuple[Finding, ...]
     error: str = ""
-
-    @property
-    def title(self) -> str:
-        """The series' own name, where name is the path of a folder."""
-        return Path(self.name).name
 
     def claims(self) -> dict[str, tuple[Finding, ...]]:
         """The findings by claim."""
@@ -101,23 +96,21 @@ SEEDS = 3
 KERNEL_FAILURES = ("panic", "hang", "failed")
 
 
-def judge(
-    asked: Sequence[tuple[Experiment, Evidence]], arms: Sequence[Mapping[str, Arm]], alpha: float
-) -> list[Finding]:
+def judge(asked: Sequence[tuple[Experiment, Evidence]], alpha: float) -> list[Finding]:
     """The findings for experiments that are judged together.
 
-    arms are those of each experiment's series. Among wall-clock expectations the share of verdicts
-    HOLDS that are wrong is held at alpha, and so is that of verdicts REFUTED.
+    Among wall-clock expectations the share of verdicts HOLDS that are wrong is held at alpha, and
+    so is that of verdicts REFUTED.
     """
-    findings = [
-        _exact(experiment, evidence, own)
-        for (experiment, evidence), own in zip(asked, arms, strict=True)
-    ]
+    findings = [_exact(experiment, evidence) for experiment, evidence in asked]
     # What the host cannot decide anyway must not make the others harder to decide.
-    waiting = [i for i, found in enumerate(findings) if _has_pairs(found)]
     for lacking in (False, True):
-        timed = [i for i in waiting if bool(findings[i].experiment.lacking) == lacking]
-        _decide(findings, timed, alpha)
+        waiting = [
+            i
+            for i, found in enumerate(findings)
+            if not found.decided and bool(found.experiment.lacking) == lacking
+        ]
+        _decide(findings, waiting, alpha)
     return [_with_lacking(found) for found in findings]
 
 
@@ -143,44 +136,46 @@ def of_claim(findings: Sequence[Finding]) -> Verdict:
     return Verdict.HOLDS if verdicts else Verdict.LEFT_OUT
 
 
-def _has_pairs(found: Finding) -> bool:
-    """Whether the finding waits for the statistics of paired boots."""
-    return found.verdict is Verdict.INCONCLUSIVE and found.reason == ""
-
-
-def _exact(experiment: Experiment, evidence: Evidence, arms: Mapping[str, Arm]) -> Finding:
-    """The finding where no chance is involved; with an empty reason where statistics decide."""
+def _exact(experiment: Experiment, evidence: Evidence) -> Finding:
+    """The finding where no chance is involved; undecided where statistics decide."""
+    found = Finding(
+        experiment=experiment, evidence=evidence, verdict=Verdict.INCONCLUSIVE, reason=""
+    )
+    expectation = experiment.expectation
     if experiment.left_out:
-        return Finding(experiment, evidence, Verdict.LEFT_OUT, experiment.left_out)
+        return replace(found, verdict=Verdict.LEFT_OUT, reason=experiment.left_out)
     if not experiment.runs:
-        return Finding(experiment, evidence, Verdict.INCONCLUSIVE, experiment.lacking)
+        return replace(found, reason=experiment.lacking)
     if evidence.failure:
-        return _failed(experiment, evidence, evidence.failure, arms)
-    if experiment.expectation.change and evidence.same:
-        bound, nothing = experiment.expectation.bound, Interval(0.0, 0.0)
+        return _failed(found, evidence.failure)
+    if expectation.change and evidence.same:
+        bound, nothing = expectation.bound, Interval(0.0, 0.0)
         verdict = Verdict.HOLDS if bound.low < 0 < bound.high else Verdict.REFUTED
         reason = "both arms are the same kernel with the same settings: nothing was changed"
-        return Finding(experiment, evidence, verdict, reason, change=0.0, interval=nothing)
+        return replace(found, verdict=verdict, reason=reason, change=0.0, interval=nothing)
     if not evidence.values or not all(evidence.values):
         reason = (
             f"the host disturbed every round ({evidence.rejected} rejected)"
             if experiment.timed
-            else f"the guests gave no {experiment.expectation.metric}; `lab doctor` says why"
+            else f"the guests gave no {expectation.metric}; `lab doctor` says why"
         )
-        return Finding(experiment, evidence, Verdict.INCONCLUSIVE, reason)
-    found = Finding(
-        *(experiment, evidence, Verdict.INCONCLUSIVE, ""),
-        measured=tuple(math.fsum(values) / len(values) for values in evidence.values),
-    )
+        return replace(found, reason=reason)
+    measured = tuple(math.fsum(values) / len(values) for values in evidence.values)
+    return _measured(replace(found, measured=measured))
+
+
+def _measured(found: Finding) -> Finding:
+    """The finding on values that are there."""
+    experiment, values = found.experiment, found.evidence.values
     if experiment.expectation.value:
-        interval = Interval(min(evidence.values[0]), max(evidence.values[0]))
+        interval = Interval(min(values[0]), max(values[0]))
         return _bounded(replace(found, interval=interval), "value")
-    before, after = evidence.values
+    before, after = values
     if min(before) <= 0 or (experiment.timed and min(after) <= 0):
         which = "first" if min(before) <= 0 else "second"
         return replace(found, reason=f"the {which} arm's value is 0: there is no ratio to judge")
     if experiment.timed:
-        return found
+        return replace(found, decided=False)
     margin = one_seed(experiment) if min(len(before), len(after)) < SEEDS else 0.0
     low, high = min(after) / max(before) - 1, max(after) / min(before) - 1
     interval = Interval(low - margin, high + margin)
@@ -192,13 +187,13 @@ def one_seed(experiment: Experiment) -> float:
     """How far one seed may be from another, as a fraction: nothing for what is counted."""
     if experiment.level is not Level.COST:
         return 0.0
-    return seed_noise(experiment.cells[0].workload, experiment.expectation.metric)
+    return seed_noise(experiment.workload, experiment.expectation.metric)
 
 
 def seed_noise(work: str, metric: str) -> float:
     """How far seeds of one kernel differ in a workload: what it executes, or the guest's time."""
     noise = workload.get(work).noise
-    return noise.insns if metric in cost.UNITS else noise.time
+    return noise.insns if metric in cost.METRICS else noise.time
 
 
 def _bounded(found: Finding, what: str) -> Finding:
@@ -216,16 +211,13 @@ def _bounded(found: Finding, what: str) -> Finding:
     return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
-def _failed(
-    experiment: Experiment, evidence: Evidence, failure: Failure, arms: Mapping[str, Arm]
-) -> Finding:
+def _failed(found: Finding, failure: Failure) -> Finding:
     """A patched kernel that breaks is refuted; a base kernel that does is an error of the lab."""
-    patched = arms[failure.arm].patches == "series"
-    if patched and failure.outcome in KERNEL_FAILURES:
+    if failure.patched and failure.outcome in KERNEL_FAILURES:
         reason = f"the patched kernel breaks in arm {failure.arm}: {failure.what}"
-        return Finding(experiment, evidence, Verdict.REFUTED, reason)
+        return replace(found, verdict=Verdict.REFUTED, reason=reason)
     reason = f"arm {failure.arm} failed: {failure.what}"
-    return Finding(experiment, evidence, Verdict.ERROR, reason)
+    return replace(found, verdict=Verdict.ERROR, reason=reason)
 
 
 def _timed(found: Finding, pairs: Paired, for_it: float, against: float, alpha: float) -> Finding:
@@ -233,6 +225,7 @@ def _timed(found: Finding, pairs: Paired, for_it: float, against: float, alpha: 
     bound = found.experiment.expectation.bound
     interval, detectable = pairs.interval(alpha), pairs.detectable(alpha)
     known = replace(found, change=pairs.change, interval=interval, detectable=detectable)
+    known = replace(known, decided=True)
     if interval.within(bound) and for_it <= alpha:
         reason = "the whole interval is as expected"
         return replace(known, verdict=Verdict.HOLDS, reason=reason, p=for_it)

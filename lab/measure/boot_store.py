@@ -10,15 +10,18 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from lab.base import cache
+from lab.base.errors import UsageError
 from lab.base.system import PROJECT
-from lab.measure.cell import Cell
+from lab.measure import metrics
+from lab.measure.cell import Task
 from lab.measure.cost import Cost, from_text
+from lab.measure.raw_files import RawFiles
 from lab.measure.sampling import Sample
 
 _SCHEMA = """
@@ -26,6 +29,7 @@ CREATE TABLE IF NOT EXISTS boots (
     id      TEXT PRIMARY KEY,   -- also the name of its folder below boots/
     key     TEXT NOT NULL,      -- equal for repetitions of one measurement
     cell    TEXT NOT NULL,      -- JSON
+    arm     TEXT NOT NULL,      -- a label: boots of several arms may share a key
     kernel  TEXT NOT NULL,
     qemu    TEXT NOT NULL,
     host    TEXT NOT NULL,
@@ -34,7 +38,7 @@ CREATE TABLE IF NOT EXISTS boots (
     outcome TEXT NOT NULL,      -- ok, disturbed (by the host), or the kind of failure
     reason  TEXT NOT NULL,
     facts   TEXT NOT NULL,      -- JSON: what the guest really was
-    round    TEXT NOT NULL DEFAULT ''  -- equal for the boots of one round of several arms
+    round   TEXT NOT NULL DEFAULT ''  -- equal for the boots of one round of several arms
 );
 CREATE INDEX IF NOT EXISTS boots_by_key ON boots (key);
 CREATE TABLE IF NOT EXISTS samples (
@@ -46,24 +50,13 @@ CREATE TABLE IF NOT EXISTS samples (
 );
 """
 
-_READ_ONLY = 0o444
+# Changes with every change of the tables; there is no way from one to the next before 1.0.
+SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Stored:
-    """One boot out of the store: id, outcome, values by metric, and what the guest was."""
-
-    id: str
-    outcome: str
-    reason: str
-    seconds: float
-    values: dict[str, float]
-    facts: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Detail:
-    """What a record keeps of one boot; started is in seconds since 1970."""
+class StoredBoot:
+    """One boot out of the store: when (seconds since 1970), what it was, and its numbers."""
 
     id: str
     kernel: str
@@ -76,7 +69,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a boot ran on: measurement key, kernel id, QEMU version, host id; round is its round."""
+    """What a boot ran on: measurement key, kernel id, QEMU version, host id, and its round's id."""
 
     key: str
     kernel: str
@@ -92,15 +85,21 @@ class BootStore:
         own = os.environ.get("LAB_RESULTS")
         self.folder = cache.make_folder(folder or (Path(own) if own else PROJECT / "results"))
         self._database = self.folder / "lab.sqlite"
+        self._files = RawFiles(self.folder)
         with self._connection() as connection:
-            connection.executescript(_SCHEMA)
-            columns = {row[1] for row in connection.execute("PRAGMA table_info(boots)")}
-            if "round" not in columns:  # a results folder from before there were rounds
-                connection.execute("ALTER TABLE boots ADD COLUMN round TEXT NOT NULL DEFAULT ''")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if tables and version != SCHEMA_VERSION:
+                raise UsageError(
+                    f"these results have the schema version {version}, not {SCHEMA_VERSION}",
+                    where=str(self._database),
+                    hint="move the folder away, or set LAB_RESULTS to another one",
+                )
+            connection.executescript(_SCHEMA + f"PRAGMA user_version = {SCHEMA_VERSION};")
 
     def boot_folder(self, identity: str) -> Path:
         """Where the raw files of a boot lie."""
-        return self.folder / "boots" / identity
+        return self._files.boot_folder(identity)
 
     def cost(self, identity: str) -> Cost | None:
         """What an I/O of a boot cost by function; None where that was not counted."""
@@ -111,48 +110,33 @@ class BootStore:
         """An id for a boot that is about to start; ids sort by time."""
         return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:6]}"
 
-    def finished(self, key: str) -> list[Stored]:
+    def finished(self, key: str) -> list[StoredBoot]:
         """The successful boots of a measurement, oldest first."""
-        return [boot for _, boot in self._finished(key)]
-
-    def in_rounds(self, key: str) -> dict[str, Stored]:
-        """The successful boots of an arm by the round they belong to, oldest first."""
-        return dict(self._finished(key))
-
-    def _finished(self, key: str) -> list[tuple[str, Stored]]:
         with self._connection() as connection:
             rows = connection.execute(
-                "SELECT round, id, outcome, reason, seconds, facts FROM boots"
-                " WHERE key = ? AND outcome = 'ok' ORDER BY started",
+                f"SELECT {_COLUMNS} FROM boots WHERE key = ? AND outcome = 'ok' ORDER BY started",
                 (key,),
             ).fetchall()
-            return [
-                (
-                    row[0],
-                    _stored(connection, row[1:]),
-                )
-                for row in rows
-            ]
+            return [_stored(connection, row) for row in rows]
 
-    def details(self, identities: Sequence[str]) -> dict[str, Detail]:
-        """Boots by id."""
+    def in_rounds(self, key: str) -> dict[str, StoredBoot]:
+        """The successful boots of an arm by the round they belong to, oldest first."""
+        return {boot.round: boot for boot in self.finished(key)}
+
+    def boots(self, identities: Sequence[str]) -> dict[str, StoredBoot]:
+        """Boots by id; those that are not on record are left out."""
         found = {}
         with self._connection() as connection:
             for identity in identities:
                 row = connection.execute(
-                    "SELECT id, kernel, round, started, seconds, facts FROM boots WHERE id = ?",
-                    (identity,),
+                    f"SELECT {_COLUMNS} FROM boots WHERE id = ?", (identity,)
                 ).fetchone()
                 if row:
-                    _, kernel, round, started, seconds, facts = row
-                    values = _values(connection, identity)
-                    found[identity] = Detail(
-                        identity, kernel, round, started, seconds, json.loads(facts), values
-                    )
+                    found[identity] = _stored(connection, row)
         return found
 
     def history(self, boot: str, metric: str) -> list[tuple[float, str, float]]:
-        """A metric of all boots of the same cell as a boot, whatever kernel, oldest first.
+        """A metric of all boots of the same cell and arm as a boot, whatever kernel, oldest first.
 
         Each is the time (seconds since 1970), the kernel's id and the value.
         """
@@ -160,18 +144,18 @@ class BootStore:
             rows = connection.execute(
                 "SELECT started, kernel, value FROM boots JOIN samples ON boot = id"
                 " WHERE metric = ? AND outcome = 'ok'"
-                " AND cell = (SELECT cell FROM boots WHERE id = ?) ORDER BY started",
+                " AND (cell, arm) = (SELECT cell, arm FROM boots WHERE id = ?) ORDER BY started",
                 (metric, boot),
             )
             return [(float(when), str(kernel), float(value)) for when, kernel, value in rows]
 
-    def reject(self, round: str, why: str) -> None:
+    def reject(self, round_id: str, why: str) -> None:
         """Take a round out of the results: the host disturbed it. Its boots stay on record."""
         with self._connection() as connection:
             connection.execute(
                 "UPDATE boots SET outcome = 'disturbed', reason = ?"
                 " WHERE round = ? AND outcome = 'ok'",
-                (why, round),
+                (why, round_id),
             )
 
     def rejected(self, keys: Sequence[str]) -> int:
@@ -197,7 +181,7 @@ class BootStore:
     def add(
         self,
         identity: str,
-        cell: Cell,
+        task: Task,
         origin: Provenance,
         started: float,
         sample: Sample | None,
@@ -207,47 +191,24 @@ class BootStore:
     ) -> None:
         """Write down a boot that ended, well or not; from then on its files do not change."""
         facts = dict(sample.facts) if sample else {}
+        columns = (
+            *(identity, origin.key, json.dumps(asdict(task.cell)), task.arm, origin.kernel),
+            *(origin.qemu, origin.host, started, time.time() - started, outcome, reason),
+            *(json.dumps(facts), origin.round),
+        )
         with cache.disk_space_matters(self.folder), self._connection() as connection:
-            self._file(self.boot_folder(identity))
-            connection.execute(
-                "INSERT INTO boots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(identity, origin.key, json.dumps(asdict(cell)), origin.kernel, origin.qemu),
-                    *(origin.host, started, time.time() - started, outcome, reason),
-                    *(json.dumps(facts), origin.round),
-                ),
-            )
+            self._files.keep(self.boot_folder(identity))
+            marks = ", ".join("?" * len(columns))
+            connection.execute(f"INSERT INTO boots VALUES ({marks})", columns)
             if sample:
                 connection.executemany(
                     "INSERT INTO samples VALUES (?, ?, ?, ?)",
-                    [(identity, m, value, sample.units[m]) for m, value in sample.values.items()],
+                    [(identity, m, v, metrics.get(m).unit) for m, v in sample.values.items()],
                 )
-
-    def _file(self, folder: Path) -> None:
-        """Keep a boot's files below objects/ by SHA-256, and one file for all boots that agree.
-
-        What lies in the boot's folder are hard links to them. Exact boots agree in megabytes. Where
-        a file system has no hard links, or no more of them, files stay as they are.
-        """
-        for path in folder.glob("*"):
-            if path.is_symlink() or not path.is_file() or not path.stat().st_size:
-                continue
-            path.chmod(_READ_ONLY)
-            digest = cache.file_hash(path)
-            kept = cache.make_folder(self.folder / "objects" / digest[:2]) / digest
-            with suppress(OSError):
-                try:
-                    kept.hardlink_to(path)
-                except FileExistsError:
-                    aside = path.with_name(f".{path.name}")
-                    aside.hardlink_to(kept)
-                    aside.replace(path)
 
     def sweep(self) -> None:
         """Delete the files that no boot has any more."""
-        for path in (self.folder / "objects").glob("*/*"):
-            if path.stat().st_nlink == 1:
-                path.unlink()
+        self._files.sweep()
 
     def started_before(self, horizon: float) -> list[str]:
         """The ids of all boots that started before a time in seconds since 1970, however ended."""
@@ -282,9 +243,13 @@ class BootStore:
             yield connection
 
 
-def _stored(connection: sqlite3.Connection, row: Sequence[Any]) -> Stored:
-    boot, outcome, reason, seconds, facts = row
-    return Stored(boot, outcome, reason, seconds, _values(connection, boot), json.loads(facts))
+_COLUMNS = "id, kernel, round, started, seconds, facts"
+
+
+def _stored(connection: sqlite3.Connection, row: Sequence[Any]) -> StoredBoot:
+    boot, kernel, round_id, started, seconds, facts = row
+    values = _values(connection, boot)
+    return StoredBoot(boot, kernel, round_id, started, seconds, json.loads(facts), values)
 
 
 def _values(connection: sqlite3.Connection, boot: str) -> dict[str, float]:

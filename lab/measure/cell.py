@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A cell: one thing to measure."""
+"""Cells: what is measured; and tasks: cells on a kernel, with the labels that tables show."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from lab.base.errors import UsageError
+from lab.build.kernel import Kernel
+from lab.inputs import topology
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 
+STOCK = "stock"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One thing to measure.
+    """One thing to measure, resolved: everything that is executed but the kernel.
 
-    parameters are the workload's, sorted by name, and swept names those that differ between the
-    cells of a plan; cpus and hw_queues count vCPUs and hardware queues when they are not the
-    topology's own, kernel_parameters holds more of these. With counters, which only an instrumented
-    kernel has, the cell is counted, not timed. seed chooses the sealed guest's random numbers:
-    equal guests with another seed do the same work a little differently.
+    parameters are the workload's, sorted by name. cpus are the vCPUs, hw_queues the disk's hardware
+    queues, kernel_parameters those beside the topology's own. With counters, which only an
+    instrumented kernel has, the cell is counted, not timed. seed chooses a sealed guest's random
+    numbers: equal guests with another seed do the same work a little differently.
     """
 
     topology: str
@@ -25,19 +30,96 @@ class Cell:
     workload: str
     parameters: tuple[tuple[str, Value], ...]
     engine: Engine
-    cpus: int = 0
-    swept: tuple[str, ...] = ()
-    arm: str = "stock"
-    hw_queues: int = 0
+    cpus: int
+    hw_queues: int
     kernel_parameters: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
-    seed: int = 0
+    seed: int = 1
 
     def __str__(self) -> str:
-        swept = f" {self.sweep}" if self.sweep else ""
-        return f"{self.topology} {self.scheduler} {self.workload}{swept}"
+        return f"{self.topology} {self.scheduler} {self.workload}"
+
+    def number(self, name: str) -> float:
+        """A parameter that must be a number; 0 when the workload has none of that name.
+
+        Raises UsageError for text.
+        """
+        value = dict(self.parameters).get(name, 0)
+        try:
+            return float(value)
+        except ValueError as exc:
+            raise UsageError(f"the parameter {name} is a number, not {value!r}") from exc
+
+    def sweep(self, names: Sequence[str]) -> str:
+        """The parameters of these names, such as ``clients=4``."""
+        return " ".join(f"{k}={v}" for k, v in self.parameters if k in names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A cell on a kernel. arm and swept only label it: what is executed does not depend on them.
+
+    swept names the parameters that tell the cell from its neighbours in a table.
+    """
+
+    cell: Cell
+    kernel: Kernel
+    arm: str = STOCK
+    swept: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.cell} {self.sweep}".strip()
 
     @property
     def sweep(self) -> str:
         """The swept parameters, such as ``clients=4``."""
-        return " ".join(f"{k}={v}" for k, v in self.parameters if k in self.swept)
+        return self.cell.sweep(self.swept)
+
+    def seeded(self, seed: int) -> Task:
+        """The same with other random numbers."""
+        return replace(self, cell=replace(self.cell, seed=seed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedCell:
+    """A cell of a matrix, and the parameters that tell it from its neighbours."""
+
+    cell: Cell
+    swept: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.cell} {self.cell.sweep(self.swept)}".strip()
+
+    def on(self, kernel: Kernel, arm: str = STOCK) -> Task:
+        """The cell on a kernel."""
+        return Task(cell=self.cell, kernel=kernel, arm=arm, swept=self.swept)
+
+
+def resolved(
+    *,
+    topology_name: str,
+    scheduler: str,
+    workload: str,
+    parameters: Mapping[str, Value],
+    engine: Engine,
+    cpus: int = 0,
+    hw_queues: int = 0,
+    kernel_parameters: tuple[str, ...] = (),
+    counters: tuple[str, ...] = (),
+) -> Cell:
+    """A cell; 0 vCPUs or hardware queues stand for as many as its topology has.
+
+    Raises UsageError for a topology that does not exist.
+    """
+    own = topology.get(topology_name)
+    return Cell(
+        topology=topology_name,
+        scheduler=scheduler,
+        workload=workload,
+        parameters=tuple(sorted(parameters.items())),
+        engine=engine,
+        cpus=cpus or own.cpus,
+        hw_queues=hw_queues or own.hw_queues,
+        kernel_parameters=kernel_parameters,
+        counters=counters,
+    )

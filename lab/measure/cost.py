@@ -12,13 +12,16 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lab.inputs.terms import Metric
 from lab.measure.insn_counts import Phase, Symbols, by_function
 
-UNITS = {
-    "kernel_insns_per_io": "insns/I/O",
-    "user_insns_per_io": "insns/I/O",
-    "guest_ns_per_io": "ns",
-    "measured_share": "%",
+KERNEL = "kernel_insns_per_io"
+USER = "user_insns_per_io"
+METRICS = {
+    KERNEL: Metric("insns/I/O"),
+    USER: Metric("insns/I/O"),
+    "guest_ns_per_io": Metric("ns"),
+    "measured_share": Metric("%"),
 }
 
 

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from lab.base.errors import GuestError, LabError
+from lab.inputs.terms import Better, Metric
 
 CLIENT_FILE = Path("/usr/share/dbench/client.txt")
 _TREE_LINES = 600
@@ -29,12 +30,12 @@ _THROUGHPUT = re.compile(r"^Throughput ([\d.]+) MB/sec.*?max_latency=([\d.]+) ms
 # Operations are spread unevenly over a pass, so the time of one does not follow from a small part.
 _LEAST = 0.5
 
-UNITS = {
-    "amean_ms": "ms",
-    "passes": "passes",
-    "throughput_mb": "MB/s",
-    "lat_max_ms": "ms",
-    "flush_mean_ms": "ms",
+METRICS = {
+    "amean_ms": Metric("ms"),
+    "passes": Metric("passes", Better.HIGHER),
+    "throughput_mb": Metric("MB/s", Better.HIGHER),
+    "lat_max_ms": Metric("ms"),
+    "flush_mean_ms": Metric("ms"),
 }
 
 
@@ -103,7 +104,7 @@ def _local(path: str) -> str:
 
 
 def metrics(output: str, clients: int, seconds: float) -> dict[str, float]:
-    """The numbers of one dbench run of the short load file; units are in UNITS.
+    """The numbers of one dbench run of the short load file; METRICS has their units.
 
     amean_ms is mmtests' Amean: the mean time of one client for one pass. With C clients for T
     seconds, P passes were done in all, where P is the number of NTCreateX done over the number in

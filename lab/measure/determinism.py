@@ -10,12 +10,11 @@ from pathlib import Path
 from lab.base import cache
 from lab.base.errors import LabError
 from lab.base.progress import Progress
-from lab.build.guest_root import GuestRoot
-from lab.build.kernel import Kernel
 from lab.inputs import workload
 from lab.inputs.terms import Engine
 from lab.measure import sampling
-from lab.measure.cell import Cell
+from lab.measure.cell import Cell, Task, resolved
+from lab.measure.job import Testbed, resolve
 
 # What a boot leaves that must not differ: the console with its time stamps, the result channel
 # with fio's own numbers, the instruction counts of every block of the kernel.
@@ -26,32 +25,43 @@ def probe_cell(scheduler: str = "mq-deadline", topology: str = "nullb_mq", cpus:
     """A cell that touches nothing outside the guest."""
     usual = {**workload.get("randread_burst").parameters, "numjobs": 1}
     parameters = {name: value for name, value in usual.items() if not isinstance(value, tuple)}
-    settings = tuple(sorted(parameters.items()))
-    return Cell(topology, scheduler, "randread_burst", settings, Engine.ICOUNT, cpus)
+    return resolved(
+        topology_name=topology,
+        scheduler=scheduler,
+        workload="randread_burst",
+        parameters=parameters,
+        engine=Engine.ICOUNT,
+        cpus=cpus,
+    )
 
 
-def require_sound(
-    kernel: Kernel, guest: GuestRoot, plugin: Path | None, emulator: str, progress: Progress
-) -> None:
+def require_sound(testbed: Testbed, progress: Progress) -> None:
     """Raise LabError when the exact engine is not exact on this host.
 
-    The answer is kept for this kernel, guest root, QEMU and plugin.
+    The answer is kept for this kernel, guest root, QEMU and plugin until `lab doctor --fresh`.
     """
-    record = cache.root() / "host" / f"exact-{_identity(kernel, guest, plugin, emulator)}.json"
-    if not record.exists():
-        folders = [cache.root() / "probe" / f"exact-{run}" for run in ("first", "second")]
-        with progress.step("proving that the exact engine is exact"):
-            for folder in folders:
-                cache.remove(folder)
-                sampling.measure(probe_cell(), kernel, guest, folder, plugin=plugin)
-        cache.write_atomically(record, json.dumps(first_difference(*folders)))
-    difference = json.loads(record.read_text())
-    if difference:
+    kept = _answer(testbed)
+    probes = cache.root() / "probe"
+    with cache.lock(probes / "lock", progress, "proving an engine"):
+        if not kept.exists():
+            folders = [probes / f"exact-{run}" for run in ("first", "second")]
+            job = resolve(Task(cell=probe_cell(), kernel=testbed.proof), testbed)
+            with progress.step("proving that the exact engine is exact"):
+                for folder in folders:
+                    cache.remove(folder)
+                    sampling.measure(job, folder)
+            cache.write_atomically(kept, json.dumps(first_difference(*folders)))
+    if difference := json.loads(kept.read_text()):
         raise LabError(
             f"the exact engine is not exact on this host: {difference}",
-            where=str(cache.root() / "probe"),
-            hint=f"to try again delete {record}",
+            where=str(probes),
+            hint="`lab doctor --fresh` tries again",
         )
+
+
+def forget(testbed: Testbed) -> None:
+    """Let the exact engine be proved again the next time it is used."""
+    _answer(testbed).unlink(missing_ok=True)
 
 
 def first_difference(left: Path, right: Path) -> str:
@@ -83,5 +93,8 @@ def _lines(path: Path) -> list[str]:
     return lines
 
 
-def _identity(kernel: Kernel, guest: GuestRoot, plugin: Path | None, emulator: str) -> str:
-    return cache.key(kernel.id, guest.id, str(plugin), emulator)
+def _answer(testbed: Testbed) -> Path:
+    """Where it is kept whether the exact engine is exact."""
+    emulator = testbed.host.facts.emulator
+    identity = cache.key(testbed.proof.id, testbed.guest.id, str(testbed.plugin), emulator)
+    return cache.root() / "host" / f"exact-{identity}.json"

@@ -8,28 +8,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from lab.base.errors import GuestError
+from lab.inputs.terms import Better, Metric
 
 _DIRECTIONS = ("read", "write")
 _PERCENTILES = {"50.000000": "p50", "90.000000": "p90", "99.000000": "p99", "99.900000": "p999"}
 _MS = 1e-6  # fio reports latency in ns
 
-UNITS = {
-    "iops": "IOPS",
-    "bw_mib": "MiB/s",
-    "ios": "I/Os",
-    "runtime_s": "s",
-    "usr_cpu": "%",
-    "sys_cpu": "%",
-    "ctx": "switches",
-    "ctx_per_io": "switches/I/O",
-    "lat_mean_ms": "ms",
-    "lat_max_ms": "ms",
-    **{f"lat_{name}_ms": "ms" for name in _PERCENTILES.values()},
+METRICS = {
+    "iops": Metric("IOPS", Better.HIGHER),
+    "bw_mib": Metric("MiB/s", Better.HIGHER),
+    "ios": Metric("I/Os", Better.HIGHER),
+    "runtime_s": Metric("s"),
+    "usr_cpu": Metric("%"),
+    "sys_cpu": Metric("%"),
+    "ctx": Metric("switches"),
+    "ctx_per_io": Metric("switches/I/O"),
+    "lat_mean_ms": Metric("ms"),
+    "lat_max_ms": Metric("ms"),
+    **{f"lat_{name}_ms": Metric("ms") for name in _PERCENTILES.values()},
 }
 
 
 def metrics(output: str) -> dict[str, float]:
-    """The numbers of one fio run with group reporting; units are in UNITS.
+    """The numbers of one fio run with group reporting; METRICS has their units.
 
     Reads and writes are added; latencies are the completion latencies of the direction that did
     more I/O. Raises GuestError for output that is not fio's JSON, or a job that reports an error.

@@ -145,10 +145,13 @@ def prove(
         return EngineReport(engine, False, obstacle)
     deadline = _KVM_S if engine is Engine.KVM else _TCG_S
     folder = cache.root() / "probe" / engine
-    cache.remove(folder)
     machine = Machine(kernel, guest, _PROBE, engine, folder)
     orders = Orders(("phase proved",), {"boot": deadline, "agent": deadline, "proved": deadline})
-    with progress.step(f"proving the engine {engine} (deadline {deadline:.0f} s)"):
+    with (
+        cache.lock(cache.root() / "probe" / "lock", progress, "proving an engine"),
+        progress.step(f"proving the engine {engine} (deadline {deadline:.0f} s)"),
+    ):
+        cache.remove(folder)
         try:
             done = boot.steadily(lambda: boot.run(machine, orders))
         except GuestError as exc:

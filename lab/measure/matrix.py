@@ -13,7 +13,8 @@ from lab.inputs import topology, workload
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
-from lab.measure.cell import Cell
+from lab.measure import metrics
+from lab.measure.cell import PlannedCell, resolved
 
 SCHEDULERS = ("none", "mq-deadline", "bfq", "kyber")
 
@@ -52,7 +53,7 @@ def require_known(
                 )
 
 
-def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
+def cells(profile: Profile, selection: Selection, engine: Engine) -> list[PlannedCell]:
     """The cells of a profile's matrix in the order in which they are run, none twice.
 
     Raises UsageError for unknown names and when nothing is selected.
@@ -62,7 +63,7 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
     cpus = selection.cpus or (1 if engine.sealed else 0)
     for name, parameters in profile.parameters.items():
         workload.get(name).checked(parameters, f"parameters.{name} of the profile")
-    found: dict[Cell, None] = {}
+    found: dict[PlannedCell, None] = {}
     for number, block in enumerate(profile.matrix):
         require_known(block.topologies, block.schedulers, block.workloads)
         extra = _unnamed(profile, selection) if number == 0 else Selection()
@@ -73,9 +74,18 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Cell]:
         )
         for work, machine, scheduler in wanted:
             require_possible(work, machine, str(PROJECT / "configs/profile"))
+            metrics.require_headline(work)
             swept, sets = _parameter_sets(work, profile, selection)
             for values in sets:
-                found[Cell(machine, scheduler, work, values, engine, cpus, swept)] = None
+                cell = resolved(
+                    topology_name=machine,
+                    scheduler=scheduler,
+                    workload=work,
+                    parameters=values,
+                    engine=engine,
+                    cpus=cpus,
+                )
+                found[PlannedCell(cell=cell, swept=swept)] = None
     if not found:
         raise UsageError(
             "the selection leaves no cell of the profile's matrix",
@@ -110,7 +120,7 @@ def require_possible(work: str, machine: str, where: str) -> None:
 
 def _parameter_sets(
     work: str, profile: Profile, selection: Selection
-) -> tuple[tuple[str, ...], list[tuple[tuple[str, Value], ...]]]:
+) -> tuple[tuple[str, ...], list[dict[str, Value]]]:
     """The swept parameters' names, and every combination of all parameters' values."""
     definition = workload.get(work)
     known = dict(selection.parameters).keys() & definition.parameters.keys()
@@ -124,15 +134,24 @@ def _parameter_sets(
         for name, values in zip(names, lists, strict=True)
         if len(values) > 1 or isinstance(definition.parameters[name], tuple)
     )
-    sets = [tuple(zip(names, values, strict=True)) for values in itertools.product(*lists)]
+    sets = [dict(zip(names, values, strict=True)) for values in itertools.product(*lists)]
     return swept, sets
 
 
-def require_used(selection: Selection, found: Sequence[Cell]) -> None:
+def require_used(selection: Selection, found: Sequence[PlannedCell]) -> None:
     """Raise UsageError for a parameter of the user's that no cell has."""
-    known = {name for cell in found for name, _ in cell.parameters}
+    known = {name for one in found for name, _ in one.cell.parameters}
     for name, _ in selection.parameters:
         if name not in known:
             raise UsageError(
                 f"no selected workload has the parameter {name!r}", hint=nearest(name, known)
             )
+
+
+def parse_cell(text: str, profile: Profile, engine: Engine) -> PlannedCell:
+    """A cell out of TOPOLOGY/SCHEDULER/WORKLOAD. Raises UsageError for what is none."""
+    parts = text.split("/")
+    if len(parts) != 3:
+        raise UsageError(f"not a cell: {text!r}", hint="write TOPOLOGY/SCHEDULER/WORKLOAD")
+    selection = Selection((parts[0],), (parts[1],), (parts[2],))
+    return cells(profile, selection, engine)[0]

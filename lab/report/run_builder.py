@@ -10,7 +10,7 @@ import sys
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 from lab import __version__
@@ -18,15 +18,14 @@ from lab.base.errors import LabError
 from lab.base.process import run as run_command
 from lab.base.stats import Interval
 from lab.base.system import PROJECT
-from lab.inputs import workload
 from lab.inputs.profile import Profile
 from lab.judge.verdict import Finding, Judged, of_claim
-from lab.measure import cost
-from lab.measure.boot_store import BootStore, Detail
+from lab.measure import cost, metrics
+from lab.measure.boot_store import BootStore, StoredBoot
 from lab.measure.cell import Cell
 from lab.measure.host import Report
-from lab.measure.runner import Outcome, headline
-from lab.report import run_record, terminal
+from lab.measure.runner import Outcome
+from lab.report import run_record
 
 # Of what an I/O costs by function the record keeps this many, those that changed most.
 _FUNCTIONS = 40
@@ -41,7 +40,7 @@ class RunBuilder:
         self._report = report
         self._title = title
         self._cells: list[run_record.Cell] = []
-        self._places: dict[tuple[Cell, tuple[str, ...]], int] = {}
+        self._places: dict[tuple[str, Cell, tuple[str, ...]], int] = {}
         self._costs: list[run_record.CostDifference] = []
 
     def judged(self, found: Sequence[Judged], started: float, control: str = "") -> run_record.Run:
@@ -53,7 +52,8 @@ class RunBuilder:
         """The record of a matrix that was measured without a claim."""
         for outcome in outcomes:
             error = outcome.error.brief if outcome.error else ""
-            self.place(outcome.cell, tuple(boot.id for boot in outcome.boots), error)
+            task, boots = outcome.task, tuple(boot.id for boot in outcome.boots)
+            self._place(task.arm, task.cell, task.swept, boots, error)
         return self.run(started)
 
     def run(
@@ -83,11 +83,11 @@ class RunBuilder:
         claims = []
         for title, found in one.claims().items():
             claim = own.claims[title]
-            findings = tuple(self._finding(one.title, each) for each in found)
+            findings = tuple(map(self.finding, found))
             claims.append(
                 run_record.Claim(
                     name=title,
-                    verdict=of_claim(found).value,
+                    verdict=of_claim(found),
                     published=claim.published,
                     topology=claim.topology,
                     scheduler=claim.scheduler,
@@ -96,7 +96,7 @@ class RunBuilder:
                 )
             )
         return run_record.Series(
-            name=one.title,
+            name=own.name,
             title=own.title,
             origin=own.origin,
             tree=own.tree,
@@ -105,28 +105,32 @@ class RunBuilder:
             claims=tuple(claims),
         )
 
-    def _finding(self, series: str, found: Finding) -> run_record.Finding:
+    def finding(self, found: Finding) -> run_record.Finding:
+        """The record of a finding; its cells, and what they cost by function, are noted with it."""
         asked = found.experiment
         expectation = asked.expectation
-        boots = found.evidence.boots or ((),) * len(asked.cells)
+        boots = found.evidence.boots or ((),) * len(asked.sides)
         cells = tuple(
-            self.place(cell, own) for cell, own in zip(asked.cells, boots, strict=True) if own
+            self._place(side.arm, side.cell, asked.swept, own)
+            for side, own in zip(asked.sides, boots, strict=True)
+            if own
         )
-        if expectation.metric == "kernel_insns_per_io" and len(cells) == 2:
-            self.cost(f"{series}.{asked.claim}", (cells[0], cells[1]))
-        cpus = asked.cells[0].cpus
+        if expectation.metric == cost.KERNEL and len(cells) == 2:
+            self._cost(f"{asked.series}.{asked.claim}", (cells[0], cells[1]))
+        metric = metrics.get(expectation.metric)
         return run_record.Finding(
             level=asked.level.value,
             engine=asked.engine.value,
             metric=expectation.metric,
-            unit=terminal.unit(found),
-            conditions={**expectation.parameters, **({"cpus": cpus} if cpus > 1 else {})},
+            unit=metric.unit,
+            better=metric.better,
+            conditions=dict(asked.conditions),
             published=expectation.published,
             expected=expectation.change or expectation.value,
             because=expectation.because,
             verdict=found.verdict.value,
             reason=found.reason,
-            arms=tuple(cell.arm for cell in asked.cells),
+            arms=asked.arms,
             cells=cells,
             values=found.evidence.values,
             measured=found.measured,
@@ -137,33 +141,46 @@ class RunBuilder:
             rejected=found.evidence.rejected,
         )
 
-    def place(self, cell: Cell, boots: tuple[str, ...], error: str = "") -> int:
+    def _place(
+        self,
+        arm: str,
+        cell: Cell,
+        swept: tuple[str, ...],
+        boots: tuple[str, ...],
+        error: str = "",
+    ) -> int:
         """Where a cell with these boots stands in the record."""
-        known = self._places.get((cell, boots))
-        if known is not None:
-            return known
-        details = self._store.details(boots)
-        found = [details[identity] for identity in boots if identity in details]
-        values = found[-1].values if found else {}
-        metric = headline(cell, values)
-        fields = {**asdict(cell), "parameters": dict(cell.parameters), "engine": cell.engine.value}
-        del fields["seed"]  # the boots of all seeds stand together
+        label = (arm, replace(cell, seed=1), boots)  # the boots of all seeds stand together
+        if label in self._places:
+            return self._places[label]
+        known = self._store.boots(boots)
+        found = [known[identity] for identity in boots if identity in known]
+        metric = metrics.headline(cell, found[-1].values if found else {})
         self._cells.append(
-            run_record.Cell.model_validate(
-                {
-                    **fields,
-                    "metric": metric,
-                    "unit": cost.UNITS.get(metric) or workload.get(cell.workload).unit,
-                    "facts": found[-1].facts if found else {},
-                    "boots": tuple(map(_boot, found)),
-                    "error": error,
-                }
+            run_record.Cell(
+                arm=arm,
+                topology=cell.topology,
+                scheduler=cell.scheduler,
+                workload=cell.workload,
+                parameters=dict(cell.parameters),
+                swept=swept,
+                engine=cell.engine.value,
+                cpus=cell.cpus,
+                hw_queues=cell.hw_queues,
+                kernel_parameters=cell.kernel_parameters,
+                counters=cell.counters,
+                metric=metric,
+                unit=metrics.get(metric).unit,
+                better=metrics.get(metric).better,
+                facts=found[-1].facts if found else {},
+                boots=tuple(map(_boot, found)),
+                error=error,
             )
         )
-        self._places[cell, boots] = len(self._cells) - 1
-        return len(self._cells) - 1
+        self._places[label] = len(self._cells) - 1
+        return self._places[label]
 
-    def cost(self, claim: str, places: tuple[int, int]) -> None:
+    def _cost(self, claim: str, places: tuple[int, int]) -> None:
         """Note the functions whose cost for an I/O tells two cells apart, where it was counted."""
         cells = [self._cells[place] for place in places]
         sides = [
@@ -184,7 +201,7 @@ class RunBuilder:
         )
 
 
-def _boot(found: Detail) -> run_record.Boot:
+def _boot(found: StoredBoot) -> run_record.Boot:
     return run_record.Boot(
         id=found.id,
         started=found.started,

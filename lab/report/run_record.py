@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 from lab.base import cache
 from lab.base.errors import UsageError, nearest
 from lab.base.toml import Model
+from lab.inputs.terms import Better
 from lab.inputs.workload import Value
 
 SCHEMA_VERSION = 1
@@ -39,12 +40,13 @@ class Cell(Model):
     parameters: dict[str, Value]
     swept: tuple[str, ...] = Field(description="the parameters that differ between cells")
     engine: str
-    cpus: int = Field(description="vCPUs; 0: as many as the topology has")
-    hw_queues: int = Field(description="hardware queues; 0: as many as the topology has")
+    cpus: int = Field(description="vCPUs")
+    hw_queues: int = Field(description="hardware queues of the disk")
     kernel_parameters: tuple[str, ...] = Field(description="additional kernel parameters")
     counters: tuple[str, ...]
     metric: str = Field(description="the number that stands for the cell")
     unit: str
+    better: Better
     facts: dict[str, str] = Field(description="what the guest really was")
     boots: tuple[Boot, ...]
     error: str = ""
@@ -71,6 +73,7 @@ class Finding(Model):
     engine: str
     metric: str
     unit: str
+    better: Better
     conditions: dict[str, Value] = Field(description="workload parameters and vCPUs")
     published: str
     expected: str

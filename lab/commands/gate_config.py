@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The gate's configuration: which branches, which cells, and how much is a regression."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from lab.base.errors import UsageError
+from lab.base.toml import Model, load
+from lab.inputs import series
+
+# Half of the regression that must not pass, and more than what chance leaves of equal code when
+# only functions count that seeds tell apart (docs/gate.md).
+USUAL_THRESHOLD = "0.25%"
+# Of wall-clock time: less would need more rounds than a night has.
+USUAL_TIME = "5%"
+LAST_GOOD = "last good"
+MERGE_BASE = "merge-base:"
+
+
+class Branch(Model):
+    """A branch that is gated."""
+
+    source: str = Field(description="git:PATH@BRANCH")
+    baseline: str = Field(
+        default=LAST_GOOD,
+        description="'last good', 'merge-base:REVISION', or a source such as git:PATH@v6.12",
+    )
+
+
+class Gate(Model):
+    """The gate's configuration: what is measured and when it is red."""
+
+    profile: str = "quick"
+    kernel: tuple[str, ...] = Field(default=(), description="kernel fragments; the profile's")
+    topologies: tuple[str, ...] = ()
+    schedulers: tuple[str, ...] = ()
+    workloads: tuple[str, ...] = ()
+    threshold: str = Field(
+        default=USUAL_THRESHOLD, description="more kernel instructions per I/O than this are red"
+    )
+    wall_clock: tuple[str, ...] = Field(
+        default=(), description="cells TOPOLOGY/SCHEDULER/WORKLOAD to be judged by wall clock, too"
+    )
+    wall_clock_threshold: str = USUAL_TIME
+    branches: dict[str, Branch] = Field(min_length=1)
+
+
+def fraction(text: str) -> float:
+    """A threshold such as '0.25%' as a fraction, not negative.
+
+    Raises UsageError for anything else.
+    """
+    try:
+        found = series.bound(f"<= {text}", percent=True).high
+    except ValueError as exc:
+        raise UsageError(f"not a threshold: {text!r}", hint="write for example '0.25%'") from exc
+    if found < 0:
+        raise UsageError(f"a threshold is not negative: {text!r}", hint="write for example '0.25%'")
+    return found
+
+
+def read(path: Path) -> Gate:
+    """The gate's configuration. Raises UsageError for what is wrong in it."""
+    found = load(path, Gate)
+    for text in (found.threshold, found.wall_clock_threshold):
+        fraction(text)
+    return found

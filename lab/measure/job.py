@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Jobs: tasks with everything that is executed for them, read from their files once.
+
+What the files say is read when a job is made and never again: a workload that is edited during a
+run cannot be kept under the key of what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lab.base import cache
+from lab.base.errors import UsageError
+from lab.build.guest_root import GuestRoot
+from lab.build.insn_plugin import MARKER
+from lab.build.kernel import Kernel
+from lab.guest import qemu_command
+from lab.guest.boot import Orders
+from lab.guest.qemu_command import Machine
+from lab.inputs import counters, topology, workload
+from lab.inputs.counters import Probes
+from lab.inputs.topology import Topology
+from lab.inputs.workload import Workload
+from lab.measure import dbench, host
+from lab.measure.cell import Cell, Task
+from lab.measure.host import Report
+from lab.measure.insn_counts import symbols
+
+# Deadlines in seconds, several times what was seen on a host with two busy cores: they end what
+# hangs, and nothing is measured by them.
+_BOOT_S = 90.0
+_SETUP_S = 60.0
+_WORKLOAD_S = 120.0
+# Host seconds for a second of the workload: under multi-threaded TCG one, with room for a loaded
+# host; under icount some 30 (docs/measuring.md), with room again.
+_FACTOR = 2.0
+_SEALED_FACTOR = 40.0
+# A dbench client's tree takes 1 to 2 s to set up under icount.
+_PER_CLIENT_S = 5.0
+# A guest that holds its disk in memory clears it first.
+_PER_MIB_S = 0.05
+
+# What is hashed for a key, and how. A change of either makes all boots that are kept other ones.
+_CELL_KEY = 5
+_ROUND_KEY = 2
+# A job's machine lies nowhere until it is booted.
+_NOWHERE = Path("/folder")
+
+
+@dataclass(frozen=True)
+class Testbed:
+    """What every measurement needs: the guest's root, what the host can do, and the plugin.
+
+    proof is the kernel that the engines were proved with: the one to be measured may be broken.
+    """
+
+    proof: Kernel
+    guest: GuestRoot
+    host: Report
+    plugin: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A task, resolved: its machine, workload, orders for the agent, counters, and its key.
+
+    The key is what makes two boots repetitions of one measurement: a hash of everything that is
+    executed (kernel, guest root, QEMU with its firmware and command line, the plugin, the agent's
+    orders) and, for engines that measure wall-clock time, of the host.
+    """
+
+    task: Task
+    machine: Machine
+    work: Workload
+    orders: Orders
+    probes: Probes | None
+    key: str
+
+    @property
+    def cell(self) -> Cell:
+        """What is measured."""
+        return self.task.cell
+
+    def at(self, folder: Path) -> Machine:
+        """The machine to boot in a folder."""
+        machine = replace(self.machine, folder=folder)
+        if not machine.plugin:
+            return machine
+        return replace(machine, marker=symbols(machine.kernel.system_map).address(MARKER))
+
+
+def resolve(task: Task, testbed: Testbed) -> Job:
+    """Read all that a task is made of. Raises UsageError for what is wrong in a file."""
+    cell = task.cell
+    work, own = workload.get(cell.workload), hardware(cell)
+    probes = counters.probes(cell.counters) if cell.counters else None
+    machine = Machine(
+        task.kernel,
+        testbed.guest,
+        own,
+        cell.engine,
+        _NOWHERE,
+        size_mib=work.disk_mib(dict(cell.parameters)),
+        backed=work.filesystem is not None,
+        plugin=testbed.plugin if costed(cell) else None,
+        seed=cell.seed,
+    )
+    orders = _orders(cell, own, work, probes)
+    return Job(
+        task=task,
+        machine=machine,
+        work=work,
+        orders=orders,
+        probes=probes,
+        key=_key(machine, orders, testbed),
+    )
+
+
+def hardware(cell: Cell) -> Topology:
+    """The topology of a cell, with what the cell changes of it."""
+    own = topology.get(cell.topology)
+    changes = {
+        "cpus": cell.cpus,
+        "hw_queues": cell.hw_queues,
+        "kernel_parameters": (*own.kernel_parameters, *cell.kernel_parameters),
+    }
+    return own.model_copy(update=changes)
+
+
+def costed(cell: Cell) -> bool:
+    """Whether the cell's instructions are counted."""
+    return cell.engine.sealed and not cell.counters
+
+
+def fio_runs(cell: Cell) -> tuple[str, ...]:
+    """The fio runs of a cell by name: one, or for the exact engine a warm-up and the two points.
+
+    The warm-up takes what happens only once: first allocations, first page faults. What is
+    counted is a fixed amount of work under every engine.
+    """
+    if cell.counters:
+        return ("many",)
+    return ("few", "few", "many") if cell.engine.sealed else ("fio",)
+
+
+def fio_jobs(cell: Cell) -> int:
+    """How many fio jobs a cell has; each makes a mark before and one after its I/O."""
+    return int(cell.number("numjobs")) or 1
+
+
+def round_keys(alone: Sequence[str]) -> list[str]:
+    """The keys of boots in rounds of several arms, from the keys that these have alone.
+
+    Boots of one round are compared with each other only, so they are no repetitions of what was
+    measured together with others. Two equal arms are told apart by their places.
+    """
+    together = sorted(alone)
+    return [
+        cache.key("round", _ROUND_KEY, together, own, alone[:place].count(own))
+        for place, own in enumerate(alone)
+    ]
+
+
+def _key(machine: Machine, orders: Orders, testbed: Testbed) -> str:
+    plugin = machine.plugin
+    return cache.key(
+        "cell",
+        _CELL_KEY,
+        machine.kernel.code,
+        testbed.guest.id,
+        testbed.host.facts.emulator,
+        qemu_command.kernel_parameters(machine),
+        qemu_command.devices(machine),
+        qemu_command.clock(machine),
+        [machine.engine, machine.topology.cpus, machine.memory_mib, machine.backed],
+        orders.archive().hex(),
+        plugin.parent.name if plugin else None,
+        None if machine.engine.sealed else host.identity(),
+    )
+
+
+def _orders(cell: Cell, machine: Topology, work: Workload, probes: Probes | None) -> Orders:
+    """What the agent has to do for a cell."""
+    size_mib = work.disk_mib(dict(cell.parameters))
+    clients = int(cell.number("clients"))
+    seconds = cell.number("seconds") + cell.number("ramp_seconds")
+    steps = ["phase setup", *machine.setup_steps(size_mib), f"scheduler {cell.scheduler}", "facts"]
+    files: dict[str, str] = {}
+    if work.filesystem:
+        steps += [f"mkfs {work.filesystem}", f"mount {work.filesystem}"]
+    if work.tool == "fio":
+        files = _job_files(cell, work)
+        runs = [f"fio {name}" for name in fio_runs(cell)]
+    else:
+        load = dbench.load_file()
+        files = {"loadfile": load.text, "tree": load.tree}
+        if not seconds.is_integer():
+            raise UsageError(f"dbench takes whole seconds, not {seconds:g}", hint="change seconds")
+        steps += [f"tree {clients}"]
+        runs = [f"dbench {clients} {seconds:.0f}"]
+    if probes:
+        files["probes"] = probes.text
+        runs = ["probes on", *runs, "probes off"]
+    steps += ["phase workload", *runs]
+    factor = _SEALED_FACTOR if cell.engine.sealed else _FACTOR
+    deadlines = {
+        "boot": _BOOT_S + _PER_MIB_S * machine.disk_memory_mib(size_mib),
+        "agent": _SETUP_S,
+        "setup": _SETUP_S + _PER_CLIENT_S * clients,
+        "workload": _WORKLOAD_S + factor * seconds + _PER_CLIENT_S * clients,
+    }
+    return Orders(tuple(steps), deadlines, files)
+
+
+def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
+    """The fio job files that the runs need."""
+    parameters = dict(cell.parameters)
+    if not cell.engine.sealed and not cell.counters:
+        return {"fio.fio": workload.fio_job(cell.workload, parameters)}
+    jobs = fio_jobs(cell)
+    return {
+        f"{name}.fio": workload.fio_job(cell.workload, {**parameters, "ios": max(1, ios // jobs)})
+        for name, ios in zip(("few", "many"), work.exact_ios, strict=True)
+    }

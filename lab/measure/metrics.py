@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every metric of the lab: its unit and its direction. Counters bring theirs from their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lab.base.errors import UsageError, nearest
+from lab.guest import host_noise
+from lab.inputs import counters, workload
+from lab.inputs.terms import Better, Metric
+from lab.measure import cost, dbench, fio
+from lab.measure.cell import Cell
+
+# What each tool gives; the exact engine adds the cost of an I/O to fio's numbers.
+BY_TOOL = {"fio": {**fio.METRICS, **cost.METRICS}, "dbench": dbench.METRICS}
+# What the exact engine gives beside a workload's own metric, the more telling first.
+EXACT = (cost.KERNEL, "guest_ns_per_io")
+
+
+def get(name: str) -> Metric:
+    """The metric called name; UsageError names the nearest one."""
+    for known in (*BY_TOOL.values(), host_noise.METRICS):
+        if name in known:
+            return known[name]
+    if name in counters.known():
+        own = counters.get(name)
+        return Metric(own.unit, own.better)
+    raise UsageError(f"no metric is called {name!r}", hint=nearest(name, known_names()))
+
+
+def known_names() -> list[str]:
+    """The names of all metrics, sorted."""
+    tools = (name for metrics in BY_TOOL.values() for name in metrics)
+    return sorted({*tools, *host_noise.METRICS, *counters.known()})
+
+
+def of_workload(name: str) -> dict[str, Metric]:
+    """What a workload's tool gives, by name."""
+    return BY_TOOL[workload.get(name).tool]
+
+
+def require_headline(name: str) -> None:
+    """Raise UsageError when a workload's tool does not give the workload's own metric."""
+    given, own = of_workload(name), workload.get(name)
+    if own.metric not in given:
+        raise UsageError(
+            f"{own.tool} gives no metric {own.metric!r}",
+            where=f"{workload.FOLDER / name}.toml: metric",
+            hint=nearest(own.metric, given),
+        )
+
+
+def improvement(change: float, better: Better) -> float:
+    """A relative change with the sign of an improvement: positive is better."""
+    return change if better is Better.HIGHER else -change
+
+
+def headline(cell: Cell, values: Mapping[str, float]) -> str:
+    """The metric that stands for a cell: its cost from the exact engine, else the workload's."""
+    own = workload.get(cell.workload).metric
+    return next((name for name in EXACT if cell.engine.sealed and name in values), own)
