@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lab.inputs.terms import Engine
+from lab.inputs.terms import Better, Engine
 from lab.measure.host import EngineReport, Facts, Report
 from lab.report import run_record
 
@@ -36,6 +36,7 @@ def cell(
         "counters": (),
         "metric": "iops",
         "unit": "IOPS",
+        "better": Better.HIGHER,
         "facts": {"release": "6.12.1", "hw_queues": "1", "queue/scheduler": "[bfq] none"},
         **changes,
     }
@@ -65,6 +66,7 @@ def finding(
         "engine": "tcg",
         "metric": "iops",
         "unit": "IOPS",
+        "better": Better.HIGHER,
         "conditions": {},
         "published": "+40 %",
         "expected": ">= +20%",
@@ -169,6 +171,7 @@ def swept_run() -> run_record.Run:
                 "cpus": 8,
                 "metric": "amean_ms",
                 "unit": "ms",
+                "better": Better.LOWER,
             }
             cells.append(cell(arm, (value,), **changes))
         known: dict[str, object] = {
@@ -176,6 +179,7 @@ def swept_run() -> run_record.Run:
             "engine": "icount",
             "metric": "amean_ms",
             "unit": "ms",
+            "better": Better.LOWER,
             "conditions": {"clients": clients, "cpus": 8},
             "expected": "<= 0%",
             "interval": None,
