@@ -6,7 +6,9 @@ from __future__ import annotations
 import guests as fakes
 import numpy as np
 import pytest
+from guests import FakeSession, Guests
 
+from lab.base.errors import GuestError
 from lab.base.stats import paired
 from lab.commands import aa_control
 from lab.commands.aa_control import Comparison, Repetition
@@ -57,3 +59,45 @@ def test_the_report_counts_what_was_called() -> None:
     assert "1 of 2 cells differ when repeated" in text
     assert "failed: BUG: x" in text
     assert "0 of 0 comparisons" in aa_control.report([], [], 0.05)
+
+
+@pytest.fixture
+def session() -> FakeSession:
+    return FakeSession(profile.get("quick"), engines=(Engine.KVM, Engine.ICOUNT))
+
+
+def test_a_sealed_guest_that_fails_is_reported_and_the_others_are_measured(
+    session: FakeSession, guests: Guests
+) -> None:
+    guests.answers = {0: GuestError("panic", "BUG: x", where="console.log")}
+    guests.says = lambda job: {"iops": 7.0}
+    failed, *others = aa_control.exact(session, 3)
+    assert (failed.equal, failed.failure) == (False, "BUG: x (console.log)")
+    assert [(one.equal, one.failure) for one in others] == [(True, "")] * 2
+    text = aa_control.report([], [failed, *others], 0.05)
+    assert "0 of 2 cells differ when repeated" in text
+    assert "failed: BUG: x" in text
+
+
+def test_a_cell_that_differs_when_repeated_is_told(session: FakeSession, guests: Guests) -> None:
+    guests.answers = {0: {"iops": 7.0}, 1: {"iops": 7.0}, 2: {"iops": 7.0}, 3: {"iops": 8.0}}
+    assert [one.equal for one in aa_control.exact(session, 2)] == [True, False]
+
+
+def test_every_name_is_compared_with_every_other(session: FakeSession, guests: Guests) -> None:
+    guests.says = lambda job: {"iops": 100.0}
+    found = aa_control.wall_clock(session, Engine.KVM, 2, 3)
+    assert [one.arms for one in found] == [("a1", "a2"), ("a1", "a3"), ("a2", "a3")] * 2
+    assert {one.pairs.pairs for one in found} == {session.profile.rounds}
+    assert not any(one.called(0.05) for one in found)
+    assert len({job.task.kernel.id for job in guests.booted}) == 1
+
+
+def test_rounds_before_a_failure_are_compared_all_the_same(
+    session: FakeSession, guests: Guests
+) -> None:
+    guests.answers = {5: GuestError("panic", "BUG: x"), 6: GuestError("panic", "BUG: y")}
+    found = aa_control.wall_clock(session, Engine.KVM, 2, 2)
+    assert [one.pairs.pairs for one in found] == [2]
+    assert "only 2 rounds: BUG: x" in session.said
+    assert "only 0 rounds: BUG: y" in session.said

@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import guests as fakes
 import pytest
+from guests import FakeSession, Guests
 
+from lab.base.errors import BuildError, GuestError
+from lab.base.progress import Progress
 from lab.commands import check_series
 from lab.commands.check_series import Commit
 from lab.inputs import profile, series
+from lab.measure.job import Job
 
 QUICK = profile.get("quick")
 
@@ -48,3 +55,50 @@ def test_the_summary_names_what_failed() -> None:
     text = check_series.summary([good, bad])
     assert "series/0001-a.patch\n    0 errors; 2 of 2 boots\n" in text
     assert "FAILED: blk-mq.c:1: expected ;" in text
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> series.Series:
+    """A series of three patches, whose tree's checkpatch complains about the last."""
+    text = 'title = "t"\norigin = "o"\n'
+    for name, topology in (("one", "nullb"), ("two", "nullb_mq"), ("three", "nullb")):
+        text += f'[claims.{name}]\npublished = "p"\ntopology = "{topology}"\nscheduler = "bfq"\n'
+        text += f'workload = "randread_burst"\n[[claims.{name}.expect]]\n'
+        text += 'metric = "iops"\nchange = ">= +20%"\nbecause = "b"\n'
+    for path in ("base/0001-a.patch", "series/0001-b.patch", "series/0002-c.patch"):
+        patch = tmp_path / "own" / path
+        patch.parent.mkdir(parents=True, exist_ok=True)
+        patch.write_text("")
+    (tmp_path / "own/series.toml").write_text(text)
+    script = tmp_path / "checkpatch.pl"
+    script.write_text('print "total: 0 errors, ", ($ARGV[-1] =~ /0002/ ? 1 : 0), " warnings\\n";')
+
+    @contextmanager
+    def checkpatch(spec: str, progress: Progress) -> Iterator[Path]:
+        yield script
+
+    monkeypatch.setattr(check_series, "_checkpatch", checkpatch)
+    return series.get(f"{tmp_path}/own")
+
+
+def test_every_patch_is_checked_whatever_the_others_do(own: series.Series, guests: Guests) -> None:
+    session = FakeSession(QUICK)
+    session.failing["0001-b.patch"] = BuildError("expected ;")
+    found = check_series.check(own, session)
+    assert [one.booted for one in found] == ["2 of 2 boots", "not built", "not built"]
+    assert [one.error for one in found] == ["", "expected ;", "expected ;"]
+    assert [one.patch.name for one in found] == ["0001-a.patch", "0001-b.patch", "0002-c.patch"]
+
+
+def test_a_guest_that_fails_and_a_style_that_is_wrong_are_told(
+    own: series.Series, guests: Guests
+) -> None:
+    def says(job: Job) -> fakes.Answer:
+        broken = job.task.kernel.id.count("+") == 2 and job.cell.topology == "nullb"
+        return GuestError("panic", "BUG: x") if broken else {}
+
+    guests.says = says
+    found = check_series.check(own, FakeSession(QUICK))
+    assert [one.booted for one in found] == ["2 of 2 boots", "1 of 2 boots", "2 of 2 boots"]
+    assert [one.error for one in found] == ["", "BUG: x", "checkpatch complains"]
+    assert [job.cell.topology for job in guests.booted] == ["nullb", "nullb_mq"] * 3

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every number has a unit and a direction, and a counter brings its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import guests as fakes
+import pytest
+
+from lab.base.errors import UsageError
+from lab.inputs import counters, workload
+from lab.inputs.terms import Better, Engine
+from lab.measure import cost, dbench, fio, metrics
+
+HIGHER = {
+    *("iops", "bw_mib", "ios", "throughput_mb", "passes"),
+    *("mean_batch", "stable_merges"),
+}
+
+
+@pytest.mark.parametrize("name", metrics.known_names())
+def test_every_metric_has_a_unit_and_improves_in_its_direction(name: str) -> None:
+    found = metrics.get(name)
+    assert found.unit
+    assert found.better is (Better.HIGHER if name in HIGHER else Better.LOWER)
+
+
+def test_all_that_tools_and_counters_give_is_known() -> None:
+    names = {*fio.METRICS, *dbench.METRICS, *cost.METRICS, *counters.known()}
+    assert names <= {*metrics.known_names()}
+    assert {*metrics.known_names()} >= HIGHER
+
+
+def test_an_unknown_metric_gets_the_nearest_one() -> None:
+    with pytest.raises(UsageError, match="did you mean 'iops'"):
+        metrics.get("iopss")
+
+
+@pytest.mark.parametrize("name", workload.known())
+def test_every_workload_is_shown_by_a_number_that_its_tool_gives(name: str) -> None:
+    metrics.require_headline(name)
+    assert workload.get(name).metric in metrics.of_workload(name)
+
+
+def test_a_workload_whose_tool_does_not_give_its_metric_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workload, "FOLDER", tmp_path)
+    (tmp_path / "own.toml").write_text('title = "t"\ntool = "dbench"\nmetric = "amen_ms"\n')
+    with pytest.raises(UsageError, match="did you mean 'amean_ms'") as caught:
+        metrics.require_headline("own")
+    assert caught.value.where == f"{tmp_path / 'own'}.toml: metric"
+
+
+@pytest.mark.parametrize("better", [*Better, None])
+def test_a_new_counter_says_which_way_is_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, better: Better | None
+) -> None:
+    monkeypatch.setattr(counters, "FOLDER", tmp_path)
+    said = f'better = "{better}"\n' if better else ""
+    event = 'event = "block/block_rq_issue"\n'
+    (tmp_path / "own.toml").write_text(f'title = "t"\nunit = "requests"\n{said}{event}')
+    found = metrics.get("own")
+    assert (found.unit, found.better) == ("requests", better or Better.LOWER)
+    assert metrics.improvement(0.1, found.better) == (0.1 if better is Better.HIGHER else -0.1)
+
+
+def test_a_counter_that_improves_sideways_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counters, "FOLDER", tmp_path)
+    (tmp_path / "own.toml").write_text('title = "t"\nunit = "u"\nbetter = "more"\nevent = "a/b"\n')
+    with pytest.raises(UsageError, match="'higher' or 'lower'"):
+        metrics.get("own")
+
+
+def test_the_exact_engine_is_shown_by_what_an_io_costs() -> None:
+    sealed, timed = (fakes.cell(engine=engine) for engine in (Engine.ICOUNT, Engine.TCG))
+    every = {"iops": 1.0, "guest_ns_per_io": 2.0, cost.KERNEL: 3.0}
+    assert metrics.headline(sealed, every) == cost.KERNEL
+    assert metrics.headline(sealed, {"iops": 1.0, "guest_ns_per_io": 2.0}) == "guest_ns_per_io"
+    assert metrics.headline(sealed, {"iops": 1.0}) == "iops"
+    assert metrics.headline(timed, every) == "iops"
