@@ -26,6 +26,7 @@ _CACHED = (
     ("patch series", "series"),
     ("plugin", "plugins"),
     ("library", "stubs"),
+    ("package lists", "apt"),
     ("probe", "probe"),
     ("self-test", "selfbench"),
 )
@@ -33,7 +34,7 @@ _CACHED = (
 
 @dataclass(frozen=True)
 class Garbage:
-    """A folder that nothing needs any more, what it is, and its size in bytes."""
+    """A folder or file that nothing needs any more, what it is, and its size in bytes."""
 
     kind: str
     path: Path
@@ -69,6 +70,11 @@ def garbage(store: BootStore, history: GateHistory, days: float) -> list[Garbage
             for path in sorted((cache.root() / folder).glob("*"))
             if path.is_dir() and path.name not in needed and _touched(path) < horizon
         ]
+    found += [
+        Garbage("log", path, path.lstat().st_size)
+        for path in sorted((cache.root() / "logs").glob("*.log"))
+        if path.lstat().st_mtime < horizon
+    ]
     return found
 
 
@@ -76,7 +82,10 @@ def delete(found: list[Garbage], store: BootStore) -> None:
     """Delete what garbage() found; of boots also what the store knows of them."""
     store.forget([one.path.name for one in found if one.kind == "boot"])
     for one in found:
-        cache.remove(one.path)
+        if one.path.is_dir():
+            cache.remove(one.path)
+        else:
+            one.path.unlink(missing_ok=True)
     store.sweep()
 
 

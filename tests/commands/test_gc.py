@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from lab.base import cache
 from lab.base.errors import UsageError
+from lab.base.system import PROJECT
 from lab.build.kernel import Kernel
 from lab.commands import gc
 from lab.commands.gate_history import GateHistory
@@ -96,11 +98,32 @@ def test_kernels_stay_that_were_booted_lately_or_belong_to_a_baseline(store: Boo
 
 
 def test_roots_and_sources_go_when_nobody_used_them(store: BootStore) -> None:
-    folders = ("guests", "workbench", "series", "plugins", "stubs", "probe", "selfbench")
+    folders = ("guests", "workbench", "series", "plugins", "stubs", "apt", "probe", "selfbench")
     for folder in folders:
         cached(folder, f"old-{folder}")
         cached(folder, f"new-{folder}", age_s=60)
     assert found(store) == {f"old-{folder}" for folder in folders}
+
+
+# What cannot be had again for sure, or is small: sources, proofs of engines, locks, ccache's own.
+KEPT = {"ccache", "download", "host", "measuring", "objects.git", "sources"}
+
+
+def test_every_folder_of_the_cache_is_collected_or_kept_on_purpose() -> None:
+    written = "".join(path.read_text() for path in (PROJECT / "lab").rglob("*.py"))
+    used = set(re.findall(r'cache\.root\(\) / "([\w.-]+)"', written))
+    assert used == {folder for _, folder in gc._CACHED} | {"logs"} | KEPT
+
+
+def test_old_logs_go_and_are_gone(store: BootStore) -> None:
+    logs = cache.make_folder(cache.root() / "logs")
+    for name, age_s in (("old.log", OLD), ("new.log", 60.0)):
+        (logs / name).write_text("error")
+        os.utime(logs / name, (time.time() - age_s,) * 2)
+    garbage = gc.garbage(store, GateHistory(store.folder), 30)
+    assert [(one.kind, one.path.name, one.size) for one in garbage] == [("log", "old.log", 5)]
+    gc.delete(garbage, store)
+    assert [path.name for path in logs.iterdir()] == ["new.log"]
 
 
 def test_what_is_deleted_is_gone_and_the_rest_is_whole(store: BootStore) -> None:
