@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import apt, cache
-from lab.base.errors import LabError, UsageError
+from lab.base.errors import ExitCode, LabError
 from lab.base.process import CommandError, paste, run, run_logged
 from lab.base.progress import Progress
 from lab.base.system import MIN_QEMU, PROJECT, qemu_version
@@ -66,11 +66,11 @@ def main() -> int:
         python_environment(progress)
     except LabError as exc:
         print(f"setup: {exc}", file=sys.stderr)
-        return UsageError.exit_code
+        return ExitCode.USAGE
     except KeyboardInterrupt:
         print("\nsetup: interrupted; run it again to go on", file=sys.stderr)
-        return 130
-    return 0
+        return ExitCode.INTERRUPTED
+    return ExitCode.DONE
 
 
 def require_python() -> None:
