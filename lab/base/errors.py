@@ -5,6 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """How the lab ends, for scripts and CI; ``lab --help`` promises it."""
+
+    DONE = 0
+    REFUTED = 1
+    USAGE = 2
+    FAILED = 3
+    INCONCLUSIVE = 4
+    SKIP = 125  # what `git bisect run` takes for "cannot be judged"
+    INTERRUPTED = 130
 
 
 class LabError(Exception):
@@ -15,7 +28,7 @@ class LabError(Exception):
     hint:  what the user can do about it.
     """
 
-    exit_code = 3
+    exit_code = ExitCode.FAILED
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(what)
@@ -40,7 +53,7 @@ class LabError(Exception):
 class UsageError(LabError):
     """A wrong option, name or configuration file; exit code 2."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class BuildError(LabError):

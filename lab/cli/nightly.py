@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from lab.base import cache
-from lab.base.errors import LabError, UsageError
+from lab.base.errors import ExitCode, UsageError
 from lab.base.progress import Progress
 from lab.base.text import PlainTable
 from lab.cli import show
@@ -23,7 +23,6 @@ from lab.measure import session
 from lab.measure.boot_store import BootStore
 from lab.report import ci, exports, run_builder, run_record
 
-_RED = 1
 # GitHub takes a job's summary up to 1 MiB.
 _SUMMARY_BYTES = 1_000_000
 
@@ -50,7 +49,7 @@ def gate_command(config: Path, accept: str | None, reason: str) -> int:
             raise UsageError("a baseline is changed for a reason", hint="give --reason TEXT")
         state = gate.accept(own, accept, reason, history, progress)
         click.echo(f"{accept}: {state} is the baseline now")
-        return 0
+        return ExitCode.DONE
     chosen = profile.get(own.profile)
     testbed = session.prepare(chosen.tree, (), chosen.kernel, progress)
     made = run_builder.RunBuilder(store, chosen, testbed.host, f"Gate {config.name}")
@@ -65,8 +64,8 @@ def gate_command(config: Path, accept: str | None, reason: str) -> int:
     click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}\nReport: {page}")
     verdicts = {one.series.verdict for one in results}
     if Verdict.REFUTED in verdicts:
-        return _RED
-    return LabError.exit_code if Verdict.ERROR in verdicts else 0
+        return ExitCode.REFUTED
+    return ExitCode.FAILED if Verdict.ERROR in verdicts else ExitCode.DONE
 
 
 def _text(results: Sequence[Result]) -> str:

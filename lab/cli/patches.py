@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from lab.base import cache
-from lab.base.errors import UsageError
+from lab.base.errors import ExitCode, UsageError
 from lab.base.progress import Progress, duration
 from lab.build import patch_mail
 from lab.cli import options, show
@@ -23,9 +23,6 @@ from lab.inputs import profile
 from lab.measure.boot_store import BootStore
 from lab.measure.matrix import Selection
 from lab.report import run_builder, run_record
-
-_REFUTED = 1
-_SKIP = 125  # what `git bisect run` takes for "cannot be judged"
 
 
 @click.command("try")
@@ -79,7 +76,7 @@ def try_(
     run_record.save(made, store.folder, summary)
     click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}")
     click.echo(f"Report: {show.write_html(made, store)}")
-    return _REFUTED if any(one.broken for one in steps) else 0
+    return ExitCode.REFUTED if any(one.broken for one in steps) else ExitCode.DONE
 
 
 @click.command("bisect")
@@ -158,7 +155,7 @@ def bisect_command(
     if here:
         low, high, present = (value(commit) for commit in (line[0], line[-1], "HEAD"))
         if low is None or high is None or present is None:
-            return _SKIP
+            return ExitCode.SKIP
         return int(bisect_search.is_bad(low, high, present))
     found = bisect_search.search(line, value)
     click.echo(f"\n{_steps_text(found, line, own)}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from lab.base.errors import LabError, UsageError, nearest
+from lab.base.errors import ExitCode, LabError, UsageError, nearest
 from lab.base.progress import Progress
 from lab.cli import options, show
 from lab.commands import aa_control, check_series
@@ -99,11 +99,15 @@ def check_series_command(names: tuple[str, ...], profile_name: str) -> None:
         raise LabError(f"{len(bad)} of {len(found)} patches are not as they should be")
 
 
-def _exit_code(found: Sequence[Judged]) -> int:
+def _exit_code(found: Sequence[Judged]) -> ExitCode:
     """The exit code for what was found, the worst first."""
     verdicts = {one.verdict() for one in found}
-    codes = {Verdict.ERROR: LabError.exit_code, Verdict.REFUTED: 1, Verdict.INCONCLUSIVE: 4}
-    return next((code for verdict, code in codes.items() if verdict in verdicts), 0)
+    codes = {
+        Verdict.ERROR: ExitCode.FAILED,
+        Verdict.REFUTED: ExitCode.REFUTED,
+        Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+    }
+    return next((code for verdict, code in codes.items() if verdict in verdicts), ExitCode.DONE)
 
 
 @click.command("control")

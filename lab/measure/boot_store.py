@@ -17,7 +17,7 @@ from typing import Any
 
 from lab.base import cache
 from lab.base.errors import UsageError
-from lab.base.system import PROJECT
+from lab.base.system import results
 from lab.measure import metrics
 from lab.measure.cell import Task
 from lab.measure.cost import Cost, from_text
@@ -83,7 +83,7 @@ class BootStore:
 
     def __init__(self, folder: Path | None = None) -> None:
         own = os.environ.get("LAB_RESULTS")
-        self.folder = cache.make_folder(folder or (Path(own) if own else PROJECT / "results"))
+        self.folder = cache.make_folder(folder or (Path(own) if own else results()))
         self._database = self.folder / "lab.sqlite"
         self._files = RawFiles(self.folder)
         with self._connection() as connection:

@@ -74,9 +74,9 @@ def test_completion_knows_the_runs(results: Path) -> None:
     assert [item.value for item in found] == ["20260101-120000-abcd"]
 
 
-@pytest.mark.parametrize("name", sorted(main.lab.commands))
+@pytest.mark.parametrize("name", sorted(main.COMMANDS))
 def test_every_command_explains_itself_with_an_example(name: str) -> None:
-    command = main.lab.commands[name]
+    command = main.command(name)
     text = command.help or ""
     assert text
     if command.params:
