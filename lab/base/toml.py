@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
 
 from lab.base.errors import UsageError, nearest
 
 _HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]")
-_KEY = re.compile(r"""\s*([\w.-]+|"[^"]*"|'[^']*')\s*=""")
+_KEY = re.compile(r"""\s*([\w.-]+|"[^"]*"|'[^']*')\s*=\s*(\[\s*(?:#.*)?$)?""")
 
 
 class Model(BaseModel):
@@ -87,25 +89,49 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-def _line_of(text: str, loc: tuple[int | str, ...]) -> str:
+Place = tuple[int | str, ...]
+
+
+def _line_of(text: str, loc: Place) -> str:
     """Where a key stands in TOML text, as ``:LINE``: the line that names most of its path."""
     best, most = "", 0
-    table: tuple[int | str, ...] = ()
+    for number, path in _places(text):
+        if len(path) > most and path == loc[: len(path)]:
+            best, most = f":{number}", len(path)
+    return best
+
+
+def _places(text: str) -> Iterator[tuple[int, Place]]:
+    """The lines of TOML text that begin a table, a key or an item of an array, with its path."""
+    table: Place = ()
     arrays: dict[str, int] = {}
+    # The array that a line has opened whose items stand below it, and the items so far.
+    opened: Place = ()
+    items = 0
     for number, line in enumerate(text.splitlines(), start=1):
+        if opened and (more := _items(line)) is not None:
+            yield from ((number, (*opened, item)) for item in range(items, items + more))
+            items += more
+            continue
+        opened = ()
         if header := _HEADER.match(line):
             table = _key_parts(header[2])
             if header[1] == "[[":
                 arrays[header[2]] = arrays.get(header[2], -1) + 1
                 table = (*table, arrays[header[2]])
-            path = table
+            yield number, table
         elif key := _KEY.match(line):
             path = (*table, *_key_parts(key[1]))
-        else:
-            continue
-        if len(path) > most and path == loc[: len(path)]:
-            best, most = f":{number}", len(path)
-    return best
+            yield number, path
+            opened, items = (path if key[2] else ()), 0
+
+
+def _items(line: str) -> int | None:
+    """How many items of an array a line has; None when it does not consist of whole items."""
+    try:
+        return len(tomllib.loads(f"items = [{line}\n]")["items"])
+    except tomllib.TOMLDecodeError:
+        return None
 
 
 def _key_parts(dotted: str) -> tuple[str, ...]:
@@ -113,21 +139,25 @@ def _key_parts(dotted: str) -> tuple[str, ...]:
     return (quoted,) if quoted != dotted.strip() else tuple(quoted.split("."))
 
 
-def _keys_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
-    """The keys that the model at the location loc accepts."""
-    current: Any = model
+def _keys_at(model: type[BaseModel], loc: Place) -> list[str]:
+    """The keys that the models at the location loc accept."""
+    current = [model]
     for part in loc:
-        fields = getattr(current, "model_fields", {})
-        if not isinstance(part, str) or part not in fields:
-            continue
-        current = _model_in(fields[part].annotation)
-    return list(getattr(current, "model_fields", {}))
+        fields = [one.model_fields[part] for one in current if part in one.model_fields]
+        if fields:
+            current = [inner for field in fields for inner in _models_of(field)]
+    return sorted({name for one in current for name in one.model_fields})
 
 
-def _model_in(annotation: Any) -> Any:
+def _models_of(field: FieldInfo) -> list[type[BaseModel]]:
+    """The models that a field may be written as."""
+    written = [m.json_schema_input_type for m in field.metadata if isinstance(m, BeforeValidator)]
+    return [
+        model for annotation in (field.annotation, *written) for model in _models_in(annotation)
+    ]
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for inner in getattr(annotation, "__args__", ()):
-        if (found := _model_in(inner)) is not None:
-            return found
-    return None
+        return [annotation]
+    return [m for inner in getattr(annotation, "__args__", ()) for m in _models_in(inner)]
