@@ -9,9 +9,19 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from lab.base.errors import UsageError, nearest
 from lab.base.stats import Interval
@@ -65,14 +75,20 @@ class Arm(Model):
     kernel_parameters: tuple[str, ...] = Field(default=(), description="more of them")
 
 
-class Expectation(Model):
-    """A bound on a change from the first to the second arm, or on a value of one arm."""
+Metric = Annotated[
+    str, Field(description="a number of fio, dbench, the exact engine, or a counter")
+]
+Because = Annotated[str, Field(description="where the bound comes from")]
 
-    metric: str = Field(description="a number of fio, dbench, the exact engine, or a counter")
+
+class Row(Model):
+    """The keys of an expectation. None is needed here: the rest may stand in the row's table."""
+
+    metric: Metric = ""
     change: str = Field(default="", description="a bound on the change, such as '>= +20%'")
     value: str = Field(default="", description="a bound on the value, such as '== 9'")
     arm: str = Field(default="", description="whose value; default: the second compared")
-    because: str = Field(description="where the bound comes from")
+    because: Because = ""
     published: str = Field(default="", description="the figure that was published")
     engine: tuple[EngineName, ...] = Field(
         default=(),
@@ -89,19 +105,90 @@ class Expectation(Model):
     )
     needs_cpus: int = Field(default=0, description="with fewer host CPUs it is inconclusive")
 
+    @field_validator("change", "value")
+    @classmethod
+    def _is_a_bound(cls, text: str, key: ValidationInfo) -> str:
+        if text:
+            bound(text, percent=key.field_name == "change")
+        return text
+
+
+class Expectation(Row):
+    """A bound on a change from the first to the second arm, or on a value of one arm."""
+
+    metric: Metric
+    because: Because
+
     @model_validator(mode="after")
     def _one_bound(self) -> Self:
         if bool(self.change) == bool(self.value):
             raise ValueError("an expectation has either change or value")
         if self.change and self.arm:
             raise ValueError("arm goes with value; a change has compare")
-        self.bound  # noqa: B018 - raises for what is not a bound
         return self
 
     @cached_property
     def bound(self) -> Interval:
         """What the bound allows; a change as a fraction."""
         return bound(self.change or self.value, percent=bool(self.change))
+
+    def repeats(self, other: Expectation) -> bool:
+        """Whether both bound the same number, be it in other words or by other limits."""
+        said = {"change", "value", "because", "published", "needs", "needs_cpus"}
+        same = self.model_dump(exclude=said) == other.model_dump(exclude=said)
+        return same and bool(self.change) == bool(other.change)
+
+
+class Table(Row):
+    """Several expectations that have keys in common: an expectation for each row."""
+
+    rows: tuple[Row, ...] = Field(
+        min_length=1,
+        description="the keys in which an expectation differs from the table's; those of a row "
+        "win, and its parameters are added",
+    )
+
+
+class _Expanded(Model):
+    """The rows of a table with the table's keys put in; a mistake is found at its row."""
+
+    rows: tuple[Expectation, ...]
+
+
+def _expectations(written: Any) -> tuple[Expectation, ...]:
+    """What one ``[[claims.NAME.expect]]`` expects: an expectation, or one for each row."""
+    if not (isinstance(written, dict) and "rows" in written):
+        return (Expectation.model_validate(written),)
+    table = Table.model_validate(written)
+    common = table.model_dump(exclude={"rows"}, exclude_unset=True)
+    full = [{**common, **row.model_dump(exclude_unset=True)} for row in table.rows]
+    for row, keys in zip(table.rows, full, strict=True):
+        if "parameters" in keys:
+            keys["parameters"] = {**table.parameters, **row.parameters}
+    found = _Expanded.model_validate({"rows": tuple(full)}).rows
+    for number, row in enumerate(found):
+        for earlier in range(number):
+            if row.repeats(found[earlier]):
+                raise _wrong(f"bounds the same number as rows.{earlier}", "rows", number)
+    return found
+
+
+_WRITTEN = TypeAdapter(tuple[Annotated[Any, PlainValidator(_expectations)], ...])
+
+
+def _expanded(written: Any) -> Any:
+    """All that a claim expects, row by row, in the order in which it is written."""
+    if not isinstance(written, tuple):
+        return written
+    return tuple(one for block in _WRITTEN.validate_python(written) for one in block)
+
+
+def _wrong(what: str, *place: int | str) -> ValidationError:
+    """A mistake below the value that is being checked."""
+    # "{what}", so that braces in it stay what they are.
+    error = PydanticCustomError("wrong", "{what}", {"what": what})
+    details = InitErrorDetails(type=error, loc=place, input=None)
+    return ValidationError.from_exception_data("series", [details])
 
 
 class Claim(Model):
@@ -116,7 +203,19 @@ class Claim(Model):
     parameters: dict[str, Value] = {}
     rounds: int = Field(default=0, ge=0, description="at least so many rounds of timed boots")
     draws: int = Field(default=0, ge=0, description="at least so many draws of the exact engine")
-    expect: tuple[Expectation, ...] = Field(min_length=1)
+    expect: Annotated[
+        tuple[Expectation, ...],
+        Field(
+            min_length=1,
+            description="expectations and tables of them; or the name of a claim above that "
+            "expects the same",
+        ),
+        BeforeValidator(
+            _expanded,
+            json_schema_input_type=Annotated[tuple[Expectation | Table, ...], Field(min_length=1)]
+            | str,
+        ),
+    ]
 
 
 _ARMS = {"before": Arm(patches="base"), "after": Arm(patches="series")}
@@ -131,6 +230,26 @@ class Series(Model):
     kernel: tuple[str, ...] = ("base", "block", "filesystems")
     arms: dict[str, Arm] = Field(default={}, description="beside before and after")
     claims: dict[str, Claim] = Field(min_length=1)
+
+    @field_validator("claims", mode="before")
+    @classmethod
+    def _expect_the_same(cls, written: Any) -> Any:
+        """Give a claim that names another one as what it expects that one's expectations."""
+        if not isinstance(written, dict):
+            return written
+        found: dict[str, Any] = {}
+        for title, claim in written.items():
+            same = claim.get("expect") if isinstance(claim, dict) else None
+            if not isinstance(same, str):
+                found[title] = claim
+            elif same in found:
+                # A claim above that is wrong itself is told first.
+                right = isinstance(found[same], dict)
+                found[title] = {**claim, "expect": found[same].get("expect", ()) if right else ()}
+            else:
+                hint = nearest(same, found)
+                raise _wrong(f"no claim above is called {same!r}; {hint}", title, "expect")
+        return found
 
     @property
     def all_arms(self) -> Mapping[str, Arm]:
