@@ -15,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainValidator,
+    PrivateAttr,
     TypeAdapter,
     ValidationError,
     ValidationInfo,
@@ -35,6 +36,7 @@ _ONE_SIDED = re.compile(rf"\s*(>=|<=|==)\s*{_NUMBER}\s*")
 _RANGE = re.compile(rf"\s*{_NUMBER}\s*\.\.\s*{_NUMBER}\s*")
 
 EngineName = Literal["icount", "tcg", "kvm"]
+PatchLevel = Literal["base", "series"]
 
 
 def bound(text: str, *, percent: bool) -> Interval:
@@ -67,7 +69,7 @@ def bound(text: str, *, percent: bool) -> Interval:
 class Arm(Model):
     """One side of a comparison: how much of the series is applied, on which hardware."""
 
-    patches: Literal["base", "series"] = Field(
+    patches: PatchLevel = Field(
         description="base: only base/ is applied; series: base/, then series/"
     )
     topology: str = Field(default="", description="another topology than the claim's")
@@ -230,6 +232,7 @@ class Series(Model):
     kernel: tuple[str, ...] = ("base", "block", "filesystems")
     arms: dict[str, Arm] = Field(default={}, description="beside before and after")
     claims: dict[str, Claim] = Field(min_length=1)
+    _folder: Path = PrivateAttr()
 
     @field_validator("claims", mode="before")
     @classmethod
@@ -252,27 +255,52 @@ class Series(Model):
         return found
 
     @property
+    def folder(self) -> Path:
+        """Where its series.toml and its patches lie."""
+        return self._folder
+
+    @property
+    def file(self) -> Path:
+        """Its series.toml."""
+        return self.folder / "series.toml"
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.folder.name
+
+    def patches(self, level: PatchLevel) -> tuple[Path, ...]:
+        """The patch files of a level in order: base alone, or base and then series."""
+        return _patches(self.folder, level)
+
+    @property
     def all_arms(self) -> Mapping[str, Arm]:
         """The arms by name, before and after among them."""
         return {**_ARMS, **self.arms}
 
 
 def get(name: str) -> Series:
-    """The series called name. Raises UsageError for an unknown name or a wrong key."""
-    return load(file(name), Series)
+    """The series called name, or the one in the folder name when that is a path.
+
+    Raises UsageError for an unknown name or a wrong key.
+    """
+    path = file(name)
+    found = load(path, Series)
+    found._folder = Path(os.path.normpath(path.parent.absolute()))
+    return found
 
 
 def turned_round(judged: Series) -> Series:
     """The series with its patches where they were not and gone where they were: a control.
 
-    What holds of the series must be refuted of this one. An arm on other hardware is a yardstick,
-    not a side of the patches: it stays.
+    A claim that holds of the series must be refuted of this one. An arm on other hardware is a
+    reference arm: it shows what that hardware gives, not what the patches do, and keeps its own.
     """
-    turned = {"base": "series", "series": "base"}
+    turned: dict[PatchLevel, PatchLevel] = {"base": "series", "series": "base"}
 
-    def level(arm: Arm) -> str:
-        yardstick = arm.topology or arm.hw_queues
-        return arm.patches if yardstick else turned[arm.patches]
+    def level(arm: Arm) -> PatchLevel:
+        is_reference = arm.topology or arm.hw_queues
+        return arm.patches if is_reference else turned[arm.patches]
 
     return _with_patches(judged, level)
 
@@ -282,7 +310,7 @@ def emptied(judged: Series) -> Series:
     return _with_patches(judged, lambda arm: "base")
 
 
-def _with_patches(judged: Series, level: Callable[[Arm], str]) -> Series:
+def _with_patches(judged: Series, level: Callable[[Arm], PatchLevel]) -> Series:
     arms = {
         name: arm.model_copy(update={"patches": level(arm)})
         for name, arm in judged.all_arms.items()
@@ -309,7 +337,10 @@ def known() -> list[str]:
 
 
 def patches(name: str, level: str) -> tuple[Path, ...]:
-    """The patch files of a level in order: base alone, or base and then series."""
-    folders = ("base",) if level == "base" else ("base", "series")
-    top = file(name).parent
-    return tuple(path for part in folders for path in sorted((top / part).glob("*.patch")))
+    """The patch files of a level of the series called name; see Series.patches."""
+    return _patches(file(name).parent, level)
+
+
+def _patches(folder: Path, level: str) -> tuple[Path, ...]:
+    parts = ("base",) if level == "base" else ("base", "series")
+    return tuple(path for part in parts for path in sorted((folder / part).glob("*.patch")))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -408,7 +408,7 @@ def arms(found: Series) -> dict[str, tuple[str, int]]:
 
 def test_turned_round_only_the_patches_change_places(folder: Path) -> None:
     found = series.turned_round(series.get("own"))
-    # "single" is a yardstick on other hardware.
+    # "single" is a reference arm: other hardware.
     assert arms(found) == {"before": ("series", 0), "after": ("base", 0), "single": ("base", 1)}
     assert found.claims == series.get("own").claims
 
@@ -445,6 +445,54 @@ def test_a_series_needs_no_base(folder: Path) -> None:
     (folder / "series/0001-a.patch").write_text("")
     assert series.patches("own", "base") == ()
     assert [path.name for path in series.patches("own", "series")] == ["0001-a.patch"]
+
+
+def test_a_series_knows_its_name_and_its_folder(folder: Path) -> None:
+    (folder / "base/0001-x.patch").write_text("")
+    (folder / "series/0001-a.patch").write_text("")
+    own = series.get("own")
+    assert (own.name, own.folder, own.file) == ("own", folder, folder / "series.toml")
+    assert own.patches("base") == series.patches("own", "base")
+    assert own.patches("series") == series.patches("own", "series")
+    assert len(own.patches("series")) == 2
+
+
+@pytest.mark.parametrize("path", ["{0}", "{0}/", "./mine", "mine/", "mine/../mine", "./mine/."])
+def test_a_series_at_a_path_has_the_name_of_its_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    mine = folder.rename(folder.with_name("mine"))
+    monkeypatch.setattr(series, "FOLDER", folder / "nothing")
+    monkeypatch.chdir(mine.parent)
+    found = series.get(path.format(mine))
+    monkeypatch.chdir("/")
+    assert (found.name, found.folder) == ("mine", mine)
+    assert found.file.is_file()
+
+
+def test_a_series_in_the_folder_where_one_stands_has_its_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder / "base")
+    assert series.get("../").name == "own"
+    monkeypatch.chdir(folder)
+    assert series.get("./").name == "own"
+
+
+@pytest.mark.parametrize("control", [series.turned_round, series.emptied])
+def test_a_control_is_of_the_same_name_and_folder(
+    folder: Path, control: Callable[[Series], Series]
+) -> None:
+    found = control(series.get("own"))
+    assert (found.name, found.folder) == ("own", folder)
+
+
+@pytest.mark.parametrize("key", ["name", "folder", "_folder", "file"])
+def test_name_and_folder_are_not_written_in_the_file(folder: Path, key: str) -> None:
+    error = refused(folder, f'{key} = "x"\n{TEXT}')
+    assert f"unknown key {key!r}" in str(error)
+    assert not {"name", "folder", "_folder"} & Series.model_json_schema()["properties"].keys()
+    assert not {"name", "folder", "_folder"} & Series.model_fields.keys()
 
 
 def test_a_wrong_claim_is_told_before_one_that_expects_the_same(folder: Path) -> None:
