@@ -18,7 +18,7 @@ from lab.base import apt, cache
 from lab.base.errors import ExitCode, LabError
 from lab.base.process import CommandError, paste, run, run_logged
 from lab.base.progress import Progress
-from lab.base.system import MIN_QEMU, PROJECT, qemu_version
+from lab.base.system import CHECKOUT, MIN_QEMU, PROJECT, qemu_version
 
 VENV = PROJECT / ".venv"
 _MIN_PYTHON = (3, 11)
@@ -63,7 +63,8 @@ def main() -> int:
     try:
         require_python()
         system_packages(progress)
-        python_environment(progress)
+        if CHECKOUT:  # an installed lab is in a Python environment already
+            python_environment(progress)
     except LabError as exc:
         print(f"setup: {exc}", file=sys.stderr)
         return ExitCode.USAGE

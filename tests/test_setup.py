@@ -190,6 +190,15 @@ def test_the_least_python_is_the_same_everywhere() -> None:
     assert f'requires-python = ">={least}"' in project
 
 
+def test_an_installed_lab_makes_no_python_environment(
+    machine: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake("missing-program", "true")
+    monkeypatch.setattr(setup, "CHECKOUT", None)
+    monkeypatch.setattr(setup, "python_environment", lambda progress: pytest.fail("it did"))
+    assert setup.main() == 0
+
+
 def test_setup_that_cannot_go_on_ends_with_the_users_exit_code(
     machine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

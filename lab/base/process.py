@@ -251,7 +251,7 @@ def _missing(argv: Sequence[str], exc: FileNotFoundError) -> LabError:
     return LabError(
         f"cannot start {program}: not found",
         where=paste(argv),
-        hint="`make setup` installs what the lab needs",
+        hint="`make setup`, or `python3 -m lab.setup`, installs what the lab needs",
     )
 
 

@@ -12,10 +12,10 @@ from lab.base import cache
 from lab.base.errors import LabError
 from lab.base.process import run
 from lab.base.progress import Progress
-from lab.base.system import PROJECT
+from lab.base.system import PACKAGE
 from lab.build.guest_libraries import LOADER, called, loaded
 
-AGENT = PROJECT / "lab/guest/agent"
+AGENT = PACKAGE / "guest/agent"
 _PROGRAMS = ("fio", "dbench", "mkfs.xfs", "dmsetup")
 # Mount points and folders that virtme-ng or the agent expects.
 _FOLDERS = (
@@ -87,7 +87,8 @@ def _find(program: str) -> Path:
     found = shutil.which(program, path=places)
     if not found:
         raise LabError(
-            f"{program} is not installed", hint="`make setup` installs what the lab needs"
+            f"{program} is not installed",
+            hint="`make setup`, or `python3 -m lab.setup`, installs what the lab needs",
         )
     return Path(found)
 

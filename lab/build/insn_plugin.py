@@ -9,9 +9,9 @@ from pathlib import Path
 from lab.base import cache
 from lab.base.errors import LabError
 from lab.base.process import CommandError, run
-from lab.base.system import PROJECT
+from lab.base.system import PACKAGE
 
-SOURCE = PROJECT / "lab/build/insns.c"
+SOURCE = PACKAGE / "build/insns.c"
 # The agent calls it to end a phase; nothing else in a guest does.
 MARKER = "__x64_sys_sethostname"
 # Interface versions from QEMU 7.2 (1) on; QEMU says no to one that it does not know.

@@ -17,10 +17,10 @@ from pydantic import Field, model_validator
 
 from lab.base import cache
 from lab.base.errors import GuestError, UsageError
-from lab.base.system import PROJECT
+from lab.base.system import data
 from lab.base.toml import Model, load, named, names
 
-FOLDER = PROJECT / "configs/counter"
+FOLDER = data("configs") / "counter"
 # The denominator of most counters; every boot with counters has it.
 REQUESTS = "requests"
 

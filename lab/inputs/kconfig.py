@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base.errors import BuildError, UsageError, nearest
-from lab.base.system import PROJECT
+from lab.base.system import data
 
-FRAGMENTS = PROJECT / "configs/kernel"
+FRAGMENTS = data("configs") / "kernel"
 _SET = re.compile(r"^(CONFIG_\w+)=(.+)$")
 _UNSET = re.compile(r"^# (CONFIG_\w+) is not set$")
 

@@ -15,11 +15,11 @@ from pydantic import Field, model_validator
 
 from lab.base.errors import UsageError, nearest
 from lab.base.stats import Interval
-from lab.base.system import PROJECT
+from lab.base.system import data
 from lab.base.toml import Model, load
 from lab.inputs.workload import Value
 
-FOLDER = PROJECT / "kernel-patches"
+FOLDER = data("kernel-patches")
 _NUMBER = r"([+-]?\d+(?:\.\d+)?)\s*(%?)"
 _ONE_SIDED = re.compile(rf"\s*(>=|<=|==)\s*{_NUMBER}\s*")
 _RANGE = re.compile(rf"\s*{_NUMBER}\s*\.\.\s*{_NUMBER}\s*")

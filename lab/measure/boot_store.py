@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.base import cache
-from lab.base.system import PROJECT
+from lab.base.system import results
 from lab.measure.cell import Cell
 from lab.measure.cost import Cost, from_text
 from lab.measure.sampling import Sample
@@ -90,7 +90,7 @@ class Store:
 
     def __init__(self, folder: Path | None = None) -> None:
         own = os.environ.get("LAB_RESULTS")
-        self.folder = cache.make_folder(folder or (Path(own) if own else PROJECT / "results"))
+        self.folder = cache.make_folder(folder or (Path(own) if own else results()))
         self._database = self.folder / "lab.sqlite"
         with self._connection() as connection:
             connection.executescript(_SCHEMA)

@@ -17,7 +17,7 @@ from lab import __version__
 from lab.base.errors import LabError
 from lab.base.process import run as run_command
 from lab.base.stats import Interval
-from lab.base.system import PROJECT
+from lab.base.system import CHECKOUT
 from lab.inputs import workload
 from lab.inputs.profile import Profile
 from lab.judge.verdict import Finding, Judged, of_claim
@@ -220,8 +220,10 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _revision(folder: Path = PROJECT) -> str:
+def _revision(folder: Path | None = CHECKOUT) -> str:
     """The lab's own commit, where it is a git checkout."""
+    if folder is None:
+        return ""  # where it is installed git would find the repository of somebody else
     try:
         return run_command(["git", "describe", "--always", "--dirty"], cwd=folder).output.strip()
     except LabError:

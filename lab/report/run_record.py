@@ -193,7 +193,7 @@ def find(results: Path, name: str) -> Path:
     """
     ids = known(results)
     if not ids:
-        raise UsageError(f"no run is recorded in {results}", hint="`make lab-run` makes one")
+        raise UsageError(f"no run is recorded in {results}", hint="`lab run` makes one")
     latest, _, back = name.partition("~")
     if latest == "last" and (back or "0").isdigit() and int(back or 0) < len(ids):
         return results / "runs" / ids[-1 - int(back or 0)]
