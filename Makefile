@@ -8,7 +8,7 @@ ENGINE  ?=
 LAB      = .venv/bin/lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab-run matrix check-series doctor test bench check map format clean
+.PHONY: help setup lab-run matrix check-series doctor test bench check lock map format clean
 
 help: ## show this text
 	@echo 'A performance lab for the kernel block layer. Commands:'
@@ -46,6 +46,9 @@ check: setup ## format, lint, types and the tests that need no guest
 		.venv/bin/pytest -q -n auto -m 'not vm and not claim'; tests=$$?; \
 		wait $$types && exit $$tests
 
+lock: ## write requirements.lock anew: the versions that setup installs
+	@PYTHON=$(PYTHON) .ci/lock
+
 map: ## the rooms of the package: modules, lines, and who imports whom
 	@$(PYTHON) tests/house.py
 
@@ -54,4 +57,4 @@ format: setup ## format the Python code
 	@.venv/bin/ruff check --quiet --fix .
 
 clean: ## remove the Python environment; results and the cache stay
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache *.egg-info
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache build *.egg-info

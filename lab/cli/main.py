@@ -7,6 +7,7 @@ of their commands is run. The help and the shell's completion make do with the t
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -15,6 +16,7 @@ from click.shell_completion import CompletionItem
 
 from lab import __version__
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
+from lab.base.process import VERBOSE
 
 # Each command: where it is, and the beginning of its help.
 COMMANDS = {
@@ -89,12 +91,17 @@ class _Group(click.Group):
     cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80}
 )
 @click.version_option(__version__, prog_name="lab")
-def lab() -> None:
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Print every command that is run; also LAB_VERBOSE=1."
+)
+def lab(verbose: bool) -> None:
     """Judge what a kernel patch claims about the block layer.
 
     Exit codes: 0 done or all claims hold, 1 a claim is refuted, 2 wrong usage or configuration,
     3 the lab, a build or a guest failed, 4 inconclusive, 130 interrupted.
     """
+    if verbose:
+        os.environ[VERBOSE] = "1"
 
 
 def main() -> None:

@@ -56,6 +56,37 @@ def test_a_command_gives_back_what_it_printed() -> None:
     assert (result.status, result.output) == (0, "in out\n")
 
 
+@pytest.mark.parametrize("way", ["run", "run_logged", "supervised", "piped"])
+def test_every_command_is_told_to_who_wants_to_see_them(
+    way: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log, argv, env = tmp_path / "log", ["sh", "-c", 'echo "$WORD" >>out'], {"WORD": "a b"}
+
+    def start() -> None:
+        if way == "run":
+            run(argv, cwd=tmp_path, env=env)
+        elif way == "run_logged":
+            run_logged(argv, log=log, cwd=tmp_path, env=env)
+        elif way == "supervised":
+            with supervised(argv, log=log, cwd=tmp_path, env=env) as process:
+                process.wait()
+        else:
+            with piped(argv, cwd=tmp_path, env=env):
+                pass
+
+    monkeypatch.delenv("LAB_VERBOSE", raising=False)
+    start()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("LAB_VERBOSE", "1")
+    start()
+    (told,) = capsys.readouterr().err.splitlines()
+    subprocess.run(told.removeprefix("+ "), shell=True, check=True, cwd="/")
+    assert (tmp_path / "out").read_text() == "a b\n" * 3
+
+
 def test_merged_output_holds_the_errors_too() -> None:
     assert run(["sh", "-c", "echo a; echo b >&2"], merge=True).output == "a\nb\n"
 

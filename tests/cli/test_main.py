@@ -16,6 +16,7 @@ import pytest
 from lab import __version__
 from lab.base import toml
 from lab.base.errors import BuildError
+from lab.base.process import run
 from lab.cli import main
 from lab.inputs import profile, topology, workload
 from lab.measure import session
@@ -182,6 +183,15 @@ def test_help_and_completion_import_nothing_that_takes_long(words: list[str], ty
 
 def test_the_version_is_the_packages(lab: Lab) -> None:
     assert __version__ in lab("--version")[1]
+
+
+def test_verbose_shows_the_commands_that_are_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_VERBOSE", "")  # so that it is as before after this test
+    monkeypatch.setattr(session, "prepare_kernel", lambda *args: run(["false"]))
+    status, _, err = lab("build")
+    assert (status, "+ false" in err) == (3, False)
+    status, _, err = lab("-v", "build")
+    assert (status, err.splitlines()[0]) == (3, "+ false")
 
 
 def test_a_command_is_asked_for_when_there_is_none(lab: Lab) -> None:

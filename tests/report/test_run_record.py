@@ -53,7 +53,7 @@ def test_a_name_that_fits_none_or_several_is_refused(tmp_path: Path, name: str) 
 
 
 def test_without_a_run_it_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="make lab-run"):
+    with pytest.raises(UsageError, match="lab run"):
         run_record.find(tmp_path, "last")
 
 
