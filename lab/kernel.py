@@ -84,7 +84,7 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
 
     Raises BuildError with the end of the compiler's output, and names the log.
     """
-    options = kconfig.merge(fragments)
+    options = kconfig.merge(fragments, _version(tree))
     toolchain = _toolchain()
     identity = cache.key("kernel", 1, tree.hash, kconfig.text(options), toolchain)
     if known := find(identity):
@@ -110,6 +110,14 @@ def find(identity: str) -> Kernel | None:
         return None
     facts = json.loads(meta.read_text())
     return Kernel(**{**facts, "fragments": tuple(facts["fragments"])})
+
+
+def _version(tree: Tree) -> kconfig.Version:
+    """The version in the tree's own Makefile: patches may change it, and a source may lack it."""
+    try:
+        return kconfig.version(git("show", f"{tree.hash}:Makefile"))
+    except CommandError as exc:
+        raise BuildError(f"{tree.source.spec} has no Makefile", where=f"tree {tree.hash}") from exc
 
 
 @contextmanager

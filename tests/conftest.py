@@ -22,6 +22,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 #   SYNTAX_ERROR  a compiler error          HANG  half an object file, then nothing more
 #   DISK_FULL     a linker without space
 _MAKEFILE = r"""
+VERSION = 0
+PATCHLEVEL = 1
 O ?= .
 
 .PHONY: allnoconfig bzImage
