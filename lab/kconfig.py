@@ -115,7 +115,8 @@ def check_survivors(options: dict[str, Option], config: str, declared: set[str])
     raise BuildError(
         f"{len(lost)} kernel option(s) did not survive the configuration",
         where="\n         ".join(reasons),
-        hint="add the option it depends on to the fragment, or drop it",
+        hint="add the option it depends on to the fragment, drop it, or write behind it for which "
+        "versions it is, such as '# before 7.0'",
     )
 
 

@@ -92,15 +92,25 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
     with _workbench(tree, progress) as bench:
         if known := find(identity):
             return known
-        objects = bench / "src" / f"obj-{cache.key(sorted(fragments))}"
-        log = cache.make_folder(cache.root() / "logs") / f"build-{identity}.log"
-        log.write_text("")
+        objects, log = _objects(bench, fragments), _log(f"build-{identity}")
         _configure(bench, objects, options, tree, log, progress)
         _compile(bench, objects, log, progress)
         release = (objects / "include/config/kernel.release").read_text().strip()
         kernel = Kernel(identity, release, tree.hash, tuple(fragments), toolchain)
         _keep(kernel, objects)
     return kernel
+
+
+def configure(tree: Tree, fragments: Sequence[str], progress: Progress) -> str:
+    """The .config of a tree with a configuration, every option checked, and nothing built.
+
+    Raises BuildError like build.
+    """
+    options = kconfig.merge(fragments, _version(tree))
+    with _workbench(tree, progress) as bench:
+        objects = _objects(bench, fragments)
+        _configure(bench, objects, options, tree, _log(f"configure-{tree.hash}"), progress)
+        return (objects / ".config").read_text()
 
 
 def find(identity: str) -> Kernel | None:
@@ -132,6 +142,18 @@ def _workbench(tree: Tree, progress: Progress) -> Iterator[Path]:
         with progress.step("checking out the source"), cache.disk_space_matters(bench):
             _check_out(tree, bench, source)
         yield bench
+
+
+def _objects(bench: Path, fragments: Sequence[str]) -> Path:
+    """The object folder of a configuration."""
+    return bench / "src" / f"obj-{cache.key(sorted(fragments))}"
+
+
+def _log(name: str) -> Path:
+    """An empty log."""
+    log = cache.make_folder(cache.root() / "logs") / f"{name}.log"
+    log.write_text("")
+    return log
 
 
 def _check_out(tree: Tree, bench: Path, source: Path) -> None:
