@@ -22,6 +22,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 #   SYNTAX_ERROR  a compiler error          HANG  half an object file, then nothing more
 #   DISK_FULL     a linker without space
 _MAKEFILE = r"""
+VERSION = 0
+PATCHLEVEL = 1
 O ?= .
 
 .PHONY: allnoconfig bzImage
@@ -53,8 +55,8 @@ _BFQ = "".join(f"int bfq_{number};\n" for number in range(1, 41))
 def _own_folders(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keep tests away from the user's cache and results; guests are costly and share them."""
-    if request.node.get_closest_marker("vm"):
+    """Keep tests away from the user's cache and results; guests and kernels share them."""
+    if request.node.get_closest_marker("vm") or request.node.get_closest_marker("kernels"):
         return
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))

@@ -66,7 +66,9 @@ def test_an_unpacked_wheel_works_far_from_any_checkout(wheel: Path, tmp_path: Pa
     assert listed == ours
     assert "bfq_burst_merge" in listed
     assert (tmp_path / "state/blocklab/lab.sqlite").exists()
-    program = "from lab.inputs import series; print(*series.get('bfq_burst_merge').patches('series'))"
+    program = (
+        "from lab.inputs import series; print(*series.get('bfq_burst_merge').patches('series'))"
+    )
     found = run([sys.executable, "-c", program], cwd=elsewhere, env=env).output.split()
     assert len(found) == 2
     assert all(path.startswith(str(place)) and Path(path).exists() for path in found)

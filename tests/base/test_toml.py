@@ -170,7 +170,7 @@ LOADERS: dict[tuple[str, str], Callable[[str], object]] = {
     ("configs/counter", ".toml"): counters.get,
     ("configs/guest", ".toml"): topology.get,
     ("configs/profile", ".toml"): profile.get,
-    ("configs/kernel", ".config"): lambda name: kconfig.merge([name]),
+    ("configs/kernel", ".config"): lambda name: kconfig.merge([name], (6, 12)),
     ("workloads", ".toml"): workload.get,
     ("workloads", ".fio.j2"): lambda name: workload.fio_job(name, _scalars(workload.get(name))),
 }
@@ -200,7 +200,7 @@ def test_every_fio_workload_has_a_job_file(name: str) -> None:
 @pytest.mark.parametrize("name", names(profile.FOLDER))
 def test_a_profile_asks_only_for_what_there_is(name: str) -> None:
     chosen = profile.get(name)
-    assert kconfig.merge(chosen.kernel)
+    assert kconfig.merge(chosen.kernel, (6, 12))
     for block in chosen.matrix:
         for wanted in block.topologies:
             topology.get(wanted)
