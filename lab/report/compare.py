@@ -66,10 +66,16 @@ def _claims(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _measured(run: Run) -> Iterator[tuple[str, tuple[float, bool]]]:
-    """Name, mean and whether it is exact of every value of a run."""
+    """Name, mean and whether it is exact of every value of a run.
+
+    What was left out, lacks its engine or failed has fewer means than arms, and which is whose
+    nobody knows.
+    """
     for series in run.series:
         for claim in series.claims:
             for finding in claim.findings:
+                if len(finding.measured) != len(finding.arms):
+                    continue
                 for arm, mean in zip(finding.arms, finding.measured, strict=True):
                     sealed = finding.engine == "icount"
                     yield _name(f"{series.name}.{claim.name}", finding, arm), (mean, sealed)
