@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lab.inputs.terms import Engine
+from lab.inputs.terms import Engine, Verdict
 from lab.measure.host import EngineReport, Facts, Report
 from lab.report import run_record
 
@@ -85,12 +85,12 @@ def finding(
 
 
 def claim(
-    *findings: run_record.Finding, name: str = "faster", verdict: str = "HOLDS"
+    *findings: run_record.Finding, name: str = "faster", verdict: str = Verdict.HOLDS
 ) -> run_record.Claim:
     """A claim with these findings."""
     return run_record.Claim(
         name=name,
-        verdict=verdict,
+        verdict=Verdict(verdict),
         published="40 % faster",
         topology="nullb",
         scheduler="bfq",
@@ -99,14 +99,16 @@ def claim(
     )
 
 
-def series(*claims: run_record.Claim, error: str = "", verdict: str = "HOLDS") -> run_record.Series:
+def series(
+    *claims: run_record.Claim, error: str = "", verdict: str = Verdict.HOLDS
+) -> run_record.Series:
     """A series with these claims."""
     return run_record.Series(
         name="own",
         title="make it fast",
         origin='commit 1234567 ("make it fast")',
         tree="debian:6.12",
-        verdict=verdict,
+        verdict=Verdict(verdict),
         error=error,
         claims=claims,
     )
@@ -134,7 +136,7 @@ def run(
             kernel="6.1",
             qemu="QEMU 10.0.2",
             compiler="gcc 12",
-            engines=(run_record.Engine(name="tcg", works=True, reason=""),),
+            engines=(run_record.ProvedEngine(name=Engine.TCG, works=True, reason=""),),
         ),
         "series": judged,
         "cells": tuple(cells),

@@ -24,6 +24,7 @@ from lab.measure.boot_store import BootStore
 from lab.report import ci, exports, run_builder, run_record
 
 _RED = 1
+_COLOURS = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR"}
 # GitHub takes a job's summary up to 1 MiB.
 _SUMMARY_BYTES = 1_000_000
 
@@ -76,9 +77,7 @@ def _text(results: Sequence[Result]) -> str:
         table.column(title)
     lines = []
     for one in results:
-        colour = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR"}.get(
-            Verdict(one.series.verdict), "green"
-        )
+        colour = _COLOURS.get(one.series.verdict, "green")
         changed = sum(bool(change) for change in one.changes.values())
         cells = f"{len(one.changes)}, {changed} differ" if one.changes else "-"
         table.row(one.name, one.state.rpartition("@")[2] or "-", colour, cells)
@@ -86,7 +85,7 @@ def _text(results: Sequence[Result]) -> str:
             lines.append(f"{one.name}: {one.series.error}")
         for claim in one.series.claims:
             (found,) = claim.findings
-            if found.verdict != Verdict.HOLDS or found.change:
+            if found.verdict is not Verdict.HOLDS or found.change:
                 shown = exports.change(found) or "-"
                 lines.append(f"  {one.name} {claim.name}: {shown} ({found.reason})")
     return "\n".join([table.text(), *lines]) + "\n"

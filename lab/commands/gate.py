@@ -27,7 +27,7 @@ from lab.commands.cost_diff import METRIC, CellChange
 from lab.commands.gate_history import GateHistory
 from lab.inputs import series, workload
 from lab.inputs.profile import Profile
-from lab.inputs.terms import Engine, Verdict
+from lab.inputs.terms import Engine, Level, Verdict
 from lab.measure import matrix, session
 from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell
@@ -249,15 +249,15 @@ def _claim(branch: str, one: CellChange, tools: Tools) -> run_record.Claim:
     if one.change:
         recorder.cost(f"{branch}.{_title(one.cell)}", (places[0], places[1]))
     finding = run_record.Finding(
-        level="cost",
-        engine=one.cell.engine.value,
+        level=Level.COST,
+        engine=one.cell.engine,
         metric=METRIC,
         unit="insns/I/O",
         conditions={},
         published="",
         expected=f"<= {100 * limit:+.2f}%",
         because="more, in functions that seeds tell apart, is a regression",
-        verdict=verdict.value,
+        verdict=verdict,
         reason=reason,
         arms=arms,
         cells=places,
@@ -311,15 +311,15 @@ def _timed(text: str, kernels: tuple[Kernel, Kernel], tools: Tools) -> run_recor
     interval = shown.interval(profile.alpha) if shown else None
     ends = (interval.low, interval.high) if interval else None
     finding = run_record.Finding(
-        level="wall clock",
-        engine=engine.value,
+        level=Level.WALL,
+        engine=engine,
         metric=metric,
         unit=workload.get(cell.workload).unit,
         conditions={},
         published="",
         expected=_bound_text(slower),
         because="slower is a regression; confirmed by rounds of its own",
-        verdict=verdict.value,
+        verdict=verdict,
         reason=reason,
         arms=arms,
         cells=places,
@@ -383,7 +383,7 @@ def _series(
         title=f"{branch.source} against {base or branch.baseline}",
         origin=f"baseline: {branch.baseline}",
         tree=branch.source,
-        verdict=verdict.value,
+        verdict=verdict,
         error=error,
         claims=claims,
     )

@@ -40,3 +40,8 @@ class Verdict(StrEnum):
     INCONCLUSIVE = "INCONCLUSIVE"
     LEFT_OUT = "left out"
     ERROR = "ERROR"
+
+    @property
+    def decided(self) -> bool:
+        """Whether it is a yes or a no."""
+        return self in (Verdict.HOLDS, Verdict.REFUTED)

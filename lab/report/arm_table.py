@@ -111,7 +111,7 @@ def real(cells: tuple[Cell, Cell], metric: str, alpha: float) -> bool:
     before, after = (cell.values(metric) for cell in cells)
     if not before or not after or min(*before, *after) <= 0:
         return False
-    if cells[0].engine == "icount":
+    if cells[0].engine.sealed:
         few = min(len(before), len(after)) < SEEDS
         margin = seed_noise(cells[0].workload, metric) if few else 0.0
         return min(after) > max(before) * (1 + margin) or max(after) < min(before) * (1 - margin)

@@ -77,12 +77,12 @@ def _measured(run: Run) -> Iterator[tuple[str, tuple[float, bool]]]:
                 if len(finding.measured) != len(finding.arms):
                     continue
                 for arm, mean in zip(finding.arms, finding.measured, strict=True):
-                    sealed = finding.engine == "icount"
-                    yield _name(f"{series.name}.{claim.name}", finding, arm), (mean, sealed)
+                    name = _name(f"{series.name}.{claim.name}", finding, arm)
+                    yield name, (mean, finding.engine.sealed)
     if not run.series:
         for cell in run.cells:
             if values := cell.values():
-                yield _cell_name(cell), (statistics.fmean(values), cell.engine == "icount")
+                yield _cell_name(cell), (statistics.fmean(values), cell.engine.sealed)
 
 
 def _name(claim: str, finding: Finding, arm: str) -> str:

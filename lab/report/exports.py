@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from lab.base.text import number
+from lab.inputs.terms import Verdict
 from lab.judge.verdict import SEEDS
 from lab.report import arm_table
 from lab.report.arm_table import ArmTable, Entry
@@ -16,6 +17,12 @@ from lab.report.run_record import Claim, Finding, Run, Series
 
 _COMMIT_WIDTH = 74
 _ARROW = " -> "
+_SIGNS = {
+    Verdict.HOLDS: "✅",
+    Verdict.REFUTED: "❌",
+    Verdict.INCONCLUSIVE: "❔",
+    Verdict.ERROR: "💥",
+}
 _COLUMNS = (
     *("run", "topology", "scheduler", "workload", "parameters", "engine", "cpus", "hw_queues"),
     *("arm", "kernel", "boot", "round", "started", "metric", "value"),
@@ -48,7 +55,9 @@ def markdown(run: Run) -> str:
             for claim in series.claims:
                 lines.append(f"| `{series.name}` | `{claim.name}` | {_mark(claim.verdict)} |")
             if series.error:
-                lines.append(f"| `{series.name}` | {_text(series.error)} | {_mark('ERROR')} |")
+                lines.append(
+                    f"| `{series.name}` | {_text(series.error)} | {_mark(series.verdict)} |"
+                )
     for series in run.series:
         for claim in series.claims:
             lines += ["", *_claim(series, claim)]
@@ -151,7 +160,7 @@ def _markdown_row(finding: Finding) -> str:
     conditions = "".join(f", {name}={value}" for name, value in finding.conditions.items())
     measured = _ARROW.join(number(value) for value in finding.measured)
     seen = [f"{measured} {finding.unit}"] if measured else []
-    if finding.verdict != "HOLDS" or not measured:
+    if finding.verdict is not Verdict.HOLDS or not measured:
         seen.append(_text(finding.reason))
     cells = (
         _mark(finding.verdict),
@@ -191,9 +200,8 @@ def _cells(run: Run) -> Iterator[str]:
         yield f"| {' | '.join(shown)} | {cell.unit if values else ''} |"
 
 
-def _mark(verdict: str) -> str:
-    signs = {"HOLDS": "✅", "REFUTED": "❌", "INCONCLUSIVE": "❔", "ERROR": "💥"}
-    return f"{signs.get(verdict, '')} {verdict}".strip()
+def _mark(verdict: Verdict) -> str:
+    return f"{_SIGNS.get(verdict, '')} {verdict}".strip()
 
 
 def _text(text: str) -> str:

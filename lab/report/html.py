@@ -18,6 +18,7 @@ from lab.base.stats import Interval, paired
 from lab.base.text import number
 from lab.guest import host_noise
 from lab.inputs import series
+from lab.inputs.terms import Level, Verdict
 from lab.judge import verdict
 from lab.report import arm_table, exports, svg
 from lab.report.arm_table import ArmTable
@@ -98,8 +99,8 @@ def _arms(found: Finding) -> str:
 
 def _decisive(claim: Claim) -> str:
     """What decided a claim, in a line: the finding with its verdict, wall clock before cost."""
-    levels = ("wall clock", "cost", "mechanism")
-    own = [found for found in claim.findings if found.verdict == claim.verdict]
+    levels = (Level.WALL, Level.COST, Level.MECHANISM)
+    own = [found for found in claim.findings if found.verdict is claim.verdict]
     own.sort(key=lambda f: (f.measured == (), f.change is None, levels.index(f.level)))
     if not own:
         return ""
@@ -108,7 +109,7 @@ def _decisive(claim: Claim) -> str:
     shown = f"{found.metric} {values} {found.unit}".strip()
     changed = exports.change(found)
     told = f"{shown}, {changed}" if changed else shown
-    if claim.verdict == "HOLDS":
+    if claim.verdict is Verdict.HOLDS:
         return told
     return f"{told}: {found.reason}" if found.measured else f"{found.metric}: {found.reason}"
 
@@ -261,10 +262,10 @@ def _noise(run: Run) -> list[tuple[str, int, float, float]]:
     return found
 
 
-def _counts(run: Run) -> dict[str, int]:
+def _counts(run: Run) -> dict[Verdict, int]:
     claims = [claim for own in run.series for claim in own.claims]
     names = dict.fromkeys(claim.verdict for claim in claims)
-    return {name: sum(claim.verdict == name for claim in claims) for name in sorted(names)}
+    return {name: sum(claim.verdict is name for claim in claims) for name in sorted(names)}
 
 
 def _commands(run: Run) -> list[str]:

@@ -87,7 +87,7 @@ class RunBuilder:
             claims.append(
                 run_record.Claim(
                     name=title,
-                    verdict=of_claim(found).value,
+                    verdict=of_claim(found),
                     published=claim.published,
                     topology=claim.topology,
                     scheduler=claim.scheduler,
@@ -100,7 +100,7 @@ class RunBuilder:
             title=own.title,
             origin=own.origin,
             tree=own.tree,
-            verdict=one.verdict().value,
+            verdict=one.verdict(),
             error=one.error,
             claims=tuple(claims),
         )
@@ -116,15 +116,15 @@ class RunBuilder:
             self.cost(f"{series}.{asked.claim}", (cells[0], cells[1]))
         cpus = asked.cells[0].cpus
         return run_record.Finding(
-            level=asked.level.value,
-            engine=asked.engine.value,
+            level=asked.level,
+            engine=asked.engine,
             metric=expectation.metric,
             unit=terminal.unit(found),
             conditions={**expectation.parameters, **({"cpus": cpus} if cpus > 1 else {})},
             published=expectation.published,
             expected=expectation.change or expectation.value,
             because=expectation.because,
-            verdict=found.verdict.value,
+            verdict=found.verdict,
             reason=found.reason,
             arms=tuple(cell.arm for cell in asked.cells),
             cells=cells,
@@ -146,7 +146,7 @@ class RunBuilder:
         found = [details[identity] for identity in boots if identity in details]
         values = found[-1].values if found else {}
         metric = headline(cell, values)
-        fields = {**asdict(cell), "parameters": dict(cell.parameters), "engine": cell.engine.value}
+        fields = {**asdict(cell), "parameters": dict(cell.parameters)}
         del fields["seed"]  # the boots of all seeds stand together
         self._cells.append(
             run_record.Cell.model_validate(
@@ -206,7 +206,7 @@ def _host(report: Report) -> run_record.Host:
         qemu=facts.qemu,
         compiler=facts.compiler,
         engines=tuple(
-            run_record.Engine(name=own.engine.value, works=own.works, reason=own.reason)
+            run_record.ProvedEngine(name=own.engine, works=own.works, reason=own.reason)
             for own in report.engines
         ),
     )

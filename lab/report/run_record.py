@@ -5,17 +5,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
 from lab.base import cache
 from lab.base.errors import UsageError, nearest
 from lab.base.toml import Model
+from lab.inputs import terms
+from lab.inputs.terms import Level, Verdict
 from lab.inputs.workload import Value
 
 SCHEMA_VERSION = 1
 _FILE = "run.json"
+
+# The lab's words: values of their types here, plain text in JSON and for who builds a record.
+AnEngine = Annotated[terms.Engine, Field(strict=False)]
+ALevel = Annotated[Level, Field(strict=False)]
+AVerdict = Annotated[Verdict, Field(strict=False)]
 
 
 class Boot(Model):
@@ -38,7 +45,7 @@ class Cell(Model):
     workload: str
     parameters: dict[str, Value]
     swept: tuple[str, ...] = Field(description="the parameters that differ between cells")
-    engine: str
+    engine: AnEngine
     cpus: int = Field(description="vCPUs; 0: as many as the topology has")
     hw_queues: int = Field(description="hardware queues; 0: as many as the topology has")
     kernel_parameters: tuple[str, ...] = Field(description="additional kernel parameters")
@@ -67,15 +74,15 @@ class Finding(Model):
     infinite.
     """
 
-    level: str
-    engine: str
+    level: ALevel
+    engine: AnEngine
     metric: str
     unit: str
     conditions: dict[str, Value] = Field(description="workload parameters and vCPUs")
     published: str
     expected: str
     because: str
-    verdict: str
+    verdict: AVerdict
     reason: str
     arms: tuple[str, ...]
     cells: tuple[int, ...] = Field(description="places in the run's cells; of arms, in order")
@@ -90,14 +97,14 @@ class Finding(Model):
     @property
     def timed(self) -> bool:
         """Whether the boots are rounds, measured by host time."""
-        return self.level == "wall clock"
+        return self.level is Level.WALL
 
 
 class Claim(Model):
     """A claim of a series and what was found of its expectations."""
 
     name: str
-    verdict: str
+    verdict: AVerdict
     published: str
     topology: str
     scheduler: str
@@ -112,7 +119,7 @@ class Series(Model):
     title: str
     origin: str
     tree: str
-    verdict: str
+    verdict: AVerdict
     error: str
     claims: tuple[Claim, ...]
 
@@ -127,10 +134,10 @@ class CostDifference(Model):
     totals: tuple[float, float] = Field(description="all kernel instructions per I/O")
 
 
-class Engine(Model):
+class ProvedEngine(Model):
     """An engine and whether it was proved to work."""
 
-    name: str
+    name: AnEngine
     works: bool
     reason: str
 
@@ -145,7 +152,7 @@ class Host(Model):
     kernel: str
     qemu: str
     compiler: str
-    engines: tuple[Engine, ...]
+    engines: tuple[ProvedEngine, ...]
 
 
 class Run(Model):

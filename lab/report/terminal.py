@@ -89,7 +89,7 @@ def _finding(found: Finding) -> list[str]:
     lines += _wrapped(f"expected  {' -> '.join(arms)} {expected}: {expectation.because}", _INDENT)
     if found.measured:
         lines += _wrapped(f"measured  {_measured(found)}", _INDENT)
-    if found.verdict not in (Verdict.HOLDS, Verdict.REFUTED) or not found.measured:
+    if not found.verdict.decided or not found.measured:
         lines += _wrapped(f"because   {found.reason}", _INDENT)
     return lines
 

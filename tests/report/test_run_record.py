@@ -10,6 +10,7 @@ import examples
 import pytest
 
 from lab.base.errors import UsageError
+from lab.inputs.terms import Engine, Level, Verdict
 from lab.report import run_record
 
 
@@ -18,6 +19,27 @@ def test_a_record_comes_back_equal(tmp_path: Path) -> None:
         folder = run_record.save(run, tmp_path, "summary\n")
         assert run_record.load(folder) == run
         assert (folder / "summary.txt").read_text() == "summary\n"
+
+
+def test_verdicts_levels_and_engines_are_words_in_json_and_values_when_read(tmp_path: Path) -> None:
+    run = examples.paired_run()
+    text = (run_record.save(run, tmp_path, "") / "run.json").read_text()
+    assert '"verdict": "HOLDS"' in text
+    assert '"level": "wall clock"' in text
+    (claim,) = run_record.load(tmp_path / "runs" / run.id).series[0].claims
+    (found,) = claim.findings
+    assert (claim.verdict, found.level, found.engine) == (Verdict.HOLDS, Level.WALL, Engine.TCG)
+    assert {type(found.verdict), type(found.level)} == {Verdict, Level}
+
+
+@pytest.mark.parametrize("key", ["verdict", "level", "engine"])
+def test_a_word_that_nobody_knows_is_refused(tmp_path: Path, key: str) -> None:
+    run = examples.paired_run()
+    path = run_record.save(run, tmp_path, "") / "run.json"
+    known = {"verdict": "HOLDS", "level": "wall clock", "engine": "tcg"}[key]
+    path.write_text(path.read_text().replace(f'"{key}": "{known}"', f'"{key}": "perhaps"'))
+    with pytest.raises(UsageError, match=key):
+        run_record.load(path.parent)
 
 
 def test_a_record_keeps_the_infinite_end_of_an_interval_as_nothing(tmp_path: Path) -> None:
