@@ -21,7 +21,7 @@ from lab.inputs import profile
 from lab.inputs.terms import Verdict
 from lab.measure import session
 from lab.measure.boot_store import BootStore
-from lab.report import ci, exports, run_builder, run_record
+from lab.report import ci, exports, finding, run_builder, run_record
 
 _RED = 1
 _COLOURS = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR"}
@@ -86,7 +86,7 @@ def _text(results: Sequence[Result]) -> str:
         for claim in one.series.claims:
             (found,) = claim.findings
             if found.verdict is not Verdict.HOLDS or found.change:
-                shown = exports.change(found) or "-"
+                shown = finding.parts(found).change or "-"
                 lines.append(f"  {one.name} {claim.name}: {shown} ({found.reason})")
     return "\n".join([table.text(), *lines]) + "\n"
 

@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 
 from lab.inputs.terms import Verdict
+from lab.report import finding
 from lab.report.run_record import Claim, Finding, Run, Series
 
 # Characters that XML 1.0 has no way to write.
@@ -81,8 +82,8 @@ def _case(suite: ET.Element, run: Run, series: Series, claim: Claim) -> None:
     case = ET.SubElement(suite, "testcase", classname=series.name, name=claim.name)
     case.set("time", f"{seconds:.3f}")
     told = "\n".join(map(_told, claim.findings))
-    decisive = [found for found in claim.findings if found.verdict is claim.verdict]
-    message = decisive[0].metric + ": " + decisive[0].reason if decisive else claim.verdict
+    decisive = finding.deciding(claim)
+    message = f"{decisive.metric}: {decisive.reason}" if decisive else str(claim.verdict)
     if claim.verdict is Verdict.REFUTED:
         _child(case, "failure", message, told)
     elif claim.verdict is Verdict.ERROR:
@@ -123,11 +124,9 @@ def _kcidb_test(run: Run, series: Series, claim: Claim, build: str) -> dict[str,
 
 
 def _told(found: Finding) -> str:
-    measured = " -> ".join(f"{value:.6g}" for value in found.measured)
-    change = f" ({100 * found.change:+.2f} %)" if found.change is not None else ""
-    arms = " -> ".join(found.arms)
-    shown = f"measured {measured} {found.unit}{change}" if measured else found.reason
-    return f"{found.verdict} {found.metric}: expected {arms} {found.expected}; {shown}"
+    told = finding.parts(found)
+    seen = "; ".join(filter(None, (told.measured and f"measured {told.measured}", told.reason)))
+    return f"{told.verdict} {told.evidence}: {told.subject}; expected {told.expected}; {seen}"
 
 
 def _seconds(run: Run, claim: Claim) -> float:

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from lab.base.text import number
 from lab.inputs.terms import Verdict
 from lab.judge.verdict import SEEDS
-from lab.report import arm_table
+from lab.report import arm_table, finding
 from lab.report.arm_table import ArmTable, Entry
 from lab.report.run_record import Claim, Finding, Run, Series
 
 _COMMIT_WIDTH = 74
-_ARROW = " -> "
 _SIGNS = {
     Verdict.HOLDS: "✅",
     Verdict.REFUTED: "❌",
@@ -152,41 +151,22 @@ def _claim(series: Series, claim: Claim) -> Iterator[str]:
     yield ""
     yield "| verdict | evidence | metric | published | expected | measured | change |"
     yield "|---|---|---|---|---|---:|---:|"
-    for finding in claim.findings:
-        yield _markdown_row(finding)
+    for found in claim.findings:
+        yield _markdown_row(found)
 
 
-def _markdown_row(finding: Finding) -> str:
-    conditions = "".join(f", {name}={value}" for name, value in finding.conditions.items())
-    measured = _ARROW.join(number(value) for value in finding.measured)
-    seen = [f"{measured} {finding.unit}"] if measured else []
-    if finding.verdict is not Verdict.HOLDS or not measured:
-        seen.append(_text(finding.reason))
+def _markdown_row(found: Finding) -> str:
+    told = finding.parts(found)
     cells = (
-        _mark(finding.verdict),
-        f"{finding.level} ({finding.engine})",
-        f"`{finding.metric}`{conditions}",
-        _text(finding.published) or "-",
-        f"{_ARROW.join(finding.arms)} {finding.expected}",
-        "; ".join(seen),
-        change(finding),
+        _mark(told.verdict),
+        told.evidence,
+        told.subject.replace(found.metric, f"`{found.metric}`", 1),
+        told.published or "-",
+        told.expected,
+        "; ".join(filter(None, (told.values, told.reason))),
+        told.change,
     )
-    return f"| {' | '.join(cells)} |"
-
-
-def change(finding: Finding) -> str:
-    """The change of a finding in per cent, with its interval for host time.
-
-    Small exact changes have a digit more: the gate's threshold is a quarter of a per cent.
-    """
-    if finding.change is None:
-        return ""
-    digits = 1 if finding.timed or abs(finding.change) >= 0.1 else 2
-    text = f"{100 * finding.change:+z.{digits}f} %"
-    if finding.timed and finding.interval and None not in finding.interval:
-        low, high = finding.interval
-        text += f" [{100 * (low or 0):+.1f}, {100 * (high or 0):+.1f}]"
-    return text
+    return f"| {' | '.join(map(_text, cells))} |"
 
 
 def _cells(run: Run) -> Iterator[str]:

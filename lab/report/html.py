@@ -18,9 +18,9 @@ from lab.base.stats import Interval, paired
 from lab.base.text import number
 from lab.guest import host_noise
 from lab.inputs import series
-from lab.inputs.terms import Level, Verdict
+from lab.inputs.terms import Verdict
 from lab.judge import verdict
-from lab.report import arm_table, exports, svg
+from lab.report import arm_table, finding, svg
 from lab.report.arm_table import ArmTable
 from lab.report.run_record import Cell, Claim, CostDifference, Finding, Run, Series
 
@@ -76,9 +76,8 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
     return page.render(
         run=run,
         raw=raw,
-        arms=_arms,
+        parts=_parts,
         decisive=_decisive,
-        change=exports.change,
         finding_plots=lambda found: _finding_plots(run, found),
         grid_plots=lambda own: _grid_plots(run, own),
         latency=lambda claim: _latency(run, claim),
@@ -93,25 +92,18 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
     )
 
 
-def _arms(found: Finding) -> str:
-    return " → ".join(found.arms)
+def _parts(found: Finding) -> finding.Parts:
+    return finding.parts(found, " → ")
 
 
 def _decisive(claim: Claim) -> str:
-    """What decided a claim, in a line: the finding with its verdict, wall clock before cost."""
-    levels = (Level.WALL, Level.COST, Level.MECHANISM)
-    own = [found for found in claim.findings if found.verdict is claim.verdict]
-    own.sort(key=lambda f: (f.measured == (), f.change is None, levels.index(f.level)))
-    if not own:
+    """What decided a claim, in a line."""
+    found = finding.deciding(claim)
+    if found is None:
         return ""
-    found = own[0]
-    values = " → ".join(number(value) for value in found.measured)
-    shown = f"{found.metric} {values} {found.unit}".strip()
-    changed = exports.change(found)
-    told = f"{shown}, {changed}" if changed else shown
-    if claim.verdict is Verdict.HOLDS:
-        return told
-    return f"{told}: {found.reason}" if found.measured else f"{found.metric}: {found.reason}"
+    told = _parts(found)
+    shown = ", ".join(filter(None, (f"{found.metric} {told.values}".strip(), told.change)))
+    return f"{shown}: {told.reason}" if told.reason else shown
 
 
 def _points(cell: Cell, top: float) -> Markup:
