@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lab.inputs import workload
 from lab.inputs.terms import Engine, Verdict
 from lab.measure.host import EngineReport, Facts, Report
-from lab.report import run_record
+from lab.report import run_record, tables
 
 HOST = Report(
     Facts(2, "A CPU", 24.0, 65.0, "Debian 12", "6.1", "gcc 12", "10.0.2", (10, 0, 2), True, "q"),
@@ -114,6 +115,12 @@ def series(
     )
 
 
+def described(name: str) -> run_record.Workload:
+    """What a record says of a workload."""
+    own = workload.get(name)
+    return run_record.Workload(title=own.title, metric=own.metric, unit=own.unit, better=own.better)
+
+
 def run(
     *judged: run_record.Series, cells: Sequence[run_record.Cell] = (), **changes: object
 ) -> run_record.Run:
@@ -140,6 +147,7 @@ def run(
         ),
         "series": judged,
         "cells": tuple(cells),
+        "workloads": {name: described(name) for name in {own.workload for own in cells}},
         **changes,
     }
     return run_record.Run.model_validate(fields)
@@ -217,3 +225,15 @@ def matrix_run(cells: int, boots: int = 3) -> run_record.Run:
         for number in range(cells)
     ]
     return run(cells=found, title="a matrix", command="lab matrix")
+
+
+def tables_run() -> run_record.Run:
+    """A command that judges nothing: two tables, one of notes only."""
+    table = run_record.Table(
+        title="What is | where",
+        columns=tables.columns("function", "before", "after"),
+        rows=(("submit_bio", "1.00", "2.00"), ("a|b <c>", "10.00", "20.00")),
+        totals=(("kernel", "11.00", "22.00"),),
+        notes=("two of two", "first line\n  second line " + "word " * 30),
+    )
+    return run(tables=(table, run_record.Table(title="A conclusion", notes=("it is so",))))

@@ -20,7 +20,7 @@ from lab.inputs.workload import Value
 from lab.measure import host, matrix, session
 from lab.measure.boot_store import BootStore
 from lab.measure.matrix import Selection
-from lab.report import matrix_text, run_builder, run_record
+from lab.report import finish, matrix_text, run_builder
 
 _INTERRUPTED = 130
 
@@ -138,17 +138,11 @@ def matrix_command(
     store = BootStore()
     prepared = session.prepare(spec or chosen.tree, patches, fragments or chosen.kernel, progress)
     outcomes = session.measured_matrix(prepared, chosen, selection, engine, store, progress)
-    report = matrix_text.matrix(outcomes) + "\n" + matrix_text.hardware(outcomes)
     title = f"Linux {prepared.kernel.release}, profile {profile_name}: {chosen.title}"
-    left_out = f"Left out: {chosen.leaves_out}\n" if chosen.leaves_out else ""
-    summary = f"{title}\n{left_out}{report}"
     made = run_builder.RunBuilder(store, chosen, prepared.host, title).measured(outcomes, started)
-    folder = run_record.save(made, store.folder, summary)
-    page = show.write_html(made, store)
-    click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}")
-    click.echo(f"Report: {page}\nRecord: {folder}\nRaw files: {store.folder / 'boots'}")
-    if failed := matrix_text.failures(outcomes):
-        raise LabError(f"{sum(bool(o.error) for o in outcomes)} cell(s) failed:\n{failed}")
+    click.echo(finish.finish(made, store).ending(progress.summary()))
+    if failed := matrix_text.failures(made):
+        raise LabError(f"{sum(bool(cell.error) for cell in made.cells)} cell(s) failed:\n{failed}")
 
 
 @lab.command()

@@ -12,8 +12,6 @@ import click
 from lab.base import cache
 from lab.base.errors import LabError, UsageError
 from lab.base.progress import Progress
-from lab.base.text import PlainTable
-from lab.cli import show
 from lab.commands import gate, gc
 from lab.commands.gate import Result, Tools
 from lab.commands.gate_history import GateHistory
@@ -21,12 +19,11 @@ from lab.inputs import profile
 from lab.inputs.terms import Verdict
 from lab.measure import session
 from lab.measure.boot_store import BootStore
-from lab.report import ci, exports, finding, run_builder, run_record
+from lab.report import finding, finish, run_builder
+from lab.report.run_record import Column, Table
 
 _RED = 1
 _COLOURS = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR"}
-# GitHub takes a job's summary up to 1 MiB.
-_SUMMARY_BYTES = 1_000_000
 
 
 @click.command("gate")
@@ -56,48 +53,34 @@ def gate_command(config: Path, accept: str | None, reason: str) -> int:
     testbed = session.prepare(chosen.tree, (), chosen.kernel, progress)
     made = run_builder.RunBuilder(store, chosen, testbed.host, f"Gate {config.name}")
     results = gate.judge(Tools(own, chosen, store, history, made, testbed, progress))
-    run = made.run(started, tuple(one.series for one in results))
-    summary = _text(results)
-    folder = run_record.save(run, store.folder, summary)
-    cache.write_atomically(folder / "junit.xml", ci.junit(run))
-    cache.write_atomically(folder / "summary.md", _short(exports.markdown(run), folder))
-    page = show.write_html(run, store)
+    run = made.run(started, tuple(one.series for one in results), tables=(_table(results),))
+    done = finish.finish(run, store, for_ci=True)
     gate.remember(results, run.id, history)
-    click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}\nReport: {page}")
-    verdicts = {one.series.verdict for one in results}
+    click.echo(done.ending(progress.summary()))
+    verdicts = {one.verdict for one in run.series}
     if Verdict.REFUTED in verdicts:
         return _RED
     return LabError.exit_code if Verdict.ERROR in verdicts else 0
 
 
-def _text(results: Sequence[Result]) -> str:
+def _table(results: Sequence[Result]) -> Table:
     """One line a branch, then what is red in it."""
-    table = PlainTable("Gate")
-    for title in ("branch", "state", "verdict", "cells"):
-        table.column(title)
-    lines = []
+    rows, notes = [], []
     for one in results:
-        colour = _COLOURS.get(one.series.verdict, "green")
         changed = sum(bool(change) for change in one.changes.values())
         cells = f"{len(one.changes)}, {changed} differ" if one.changes else "-"
-        table.row(one.name, one.state.rpartition("@")[2] or "-", colour, cells)
+        state = one.state.rpartition("@")[2] or "-"
+        rows.append((one.name, state, _COLOURS.get(one.series.verdict, "green"), cells))
         if one.series.error:
-            lines.append(f"{one.name}: {one.series.error}")
+            notes.append(f"{one.name}: {one.series.error}")
         for claim in one.series.claims:
             (found,) = claim.findings
             if found.verdict is not Verdict.HOLDS or found.change:
                 shown = finding.parts(found).change or "-"
-                lines.append(f"  {one.name} {claim.name}: {shown} ({found.reason})")
-    return "\n".join([table.text(), *lines]) + "\n"
-
-
-def _short(text: str, folder: Path) -> str:
-    """Markdown that fits into a CI summary; the rest is in the page."""
-    content = text.encode()
-    if len(content) <= _SUMMARY_BYTES:
-        return text
-    kept = content[:_SUMMARY_BYTES].decode(errors="ignore").rpartition("\n")[0]
-    return f"{kept}\n\nThis is not all: {folder / 'report.html'}\n"
+                notes.append(f"  {one.name} {claim.name}: {shown} ({found.reason})")
+    titles = ("branch", "state", "verdict", "cells")
+    columns = tuple(Column(title=title) for title in titles)
+    return Table(title="Gate", columns=columns, rows=tuple(rows), notes=tuple(notes))
 
 
 @click.command("gc")

@@ -13,7 +13,7 @@ from lab.base import cache
 from lab.base.errors import UsageError
 from lab.base.progress import Progress, duration
 from lab.build import patch_mail
-from lab.cli import options, show
+from lab.cli import change_tables, options
 from lab.cli.run import judged
 from lab.commands import bisect_measure, bisect_search, cost_diff, gate, try_patches
 from lab.commands.bisect_measure import CommitMeasure, Tree
@@ -22,7 +22,7 @@ from lab.commands.try_patches import Subject
 from lab.inputs import profile
 from lab.measure.boot_store import BootStore
 from lab.measure.matrix import Selection
-from lab.report import run_builder, run_record
+from lab.report import finish, run_builder
 
 _REFUTED = 1
 _SKIP = 125  # what `git bisect run` takes for "cannot be judged"
@@ -71,14 +71,11 @@ def try_(
     subject = Subject(spec or chosen.tree, patches, fragments or chosen.kernel)
     wanted, store = cost_diff.cells(chosen, selection), BootStore()
     testbed, steps = try_patches.run(subject, wanted, chosen, store, progress, each=each)
-    summary = "\n".join(f"{one.title}\n\n{cost_diff.text(one.found)}" for one in steps)
-    summary += "".join(f"\nREFUTED: {one.broken}\n" for one in steps if one.broken)
     outcomes = [side for one in steps for c in one.found for side in (c.before, c.after)]
     title = f"What {source} changes"
-    made = run_builder.RunBuilder(store, chosen, testbed.host, title).measured(outcomes, started)
-    run_record.save(made, store.folder, summary)
-    click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}")
-    click.echo(f"Report: {show.write_html(made, store)}")
+    made = run_builder.RunBuilder(store, chosen, testbed.host, title)
+    run = made.measured(outcomes, started, change_tables.of_steps(steps))
+    click.echo(finish.finish(run, store).ending(progress.summary()))
     return _REFUTED if any(one.broken for one in steps) else 0
 
 

@@ -10,16 +10,16 @@ import click
 
 from lab.base.errors import LabError, UsageError, nearest
 from lab.base.progress import Progress
-from lab.cli import options, show
+from lab.cli import options
 from lab.commands import aa_control, check_series
 from lab.inputs import profile, series
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Verdict
 from lab.judge import judge
-from lab.judge.verdict import Judged
 from lab.measure import session
 from lab.measure.boot_store import BootStore
-from lab.report import run_builder, run_record, terminal
+from lab.report import finish, run_builder
+from lab.report.run_record import Run
 
 
 @click.command("run")
@@ -69,17 +69,12 @@ def judged(
     found = judge.judge(
         asked, chosen, store, progress, claims=chosen_claims, control=control, spec=spec
     )
-    summary = terminal.text(found.series, chosen)
-    click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}")
-    if found.host:
-        own = ", ".join(one.title for one in found.series)
-        title = f"Verdicts on {own}" if names else "Verdicts on all series"
-        made = run_builder.RunBuilder(store, chosen, found.host, title)
-        run = made.judged(found.series, started, control)
-        run_record.save(run, store.folder, summary)
-        click.echo(f"Report: {show.write_html(run, store)}")
-    click.echo(f"Raw files: {store.folder / 'boots'}")
-    return _exit_code(found.series)
+    own = ", ".join(one.title for one in found.series)
+    title = f"Verdicts on {own}" if names else "Verdicts on all series"
+    made = run_builder.RunBuilder(store, chosen, found.host, title)
+    run = made.judged(found.series, started, control)
+    click.echo(finish.finish(run, store).ending(progress.summary()))
+    return _exit_code(run)
 
 
 @click.command("check-series")
@@ -99,9 +94,9 @@ def check_series_command(names: tuple[str, ...], profile_name: str) -> None:
         raise LabError(f"{len(bad)} of {len(found)} patches are not as they should be")
 
 
-def _exit_code(found: Sequence[Judged]) -> int:
+def _exit_code(run: Run) -> int:
     """The exit code for what was found, the worst first."""
-    verdicts = {one.verdict() for one in found}
+    verdicts = {one.verdict for one in run.series}
     codes = {Verdict.ERROR: LabError.exit_code, Verdict.REFUTED: 1, Verdict.INCONCLUSIVE: 4}
     return next((code for verdict, code in codes.items() if verdict in verdicts), 0)
 

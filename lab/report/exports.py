@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from lab.base.text import number
 from lab.inputs.terms import Verdict
 from lab.judge.verdict import SEEDS
-from lab.report import arm_table, finding
+from lab.report import arm_table, finding, tables
 from lab.report.arm_table import ArmTable, Entry
 from lab.report.run_record import Claim, Finding, Run, Series
 
@@ -45,9 +45,11 @@ def commit(run: Run) -> str:
 
 def markdown(run: Run) -> str:
     """Verdicts and measurements as GitHub-flavoured Markdown."""
-    lines = [f"# {_text(run.title)}", ""]
+    lines = [f"# {tables.cell(run.title)}", ""]
     if run.control:
         lines += [f"**Control `{run.control}`: nothing of this should hold.**", ""]
+    for table in run.tables:
+        lines += tables.markdown(table)
     if run.series:
         lines += ["| series | claim | verdict |", "|---|---|---|"]
         for series in run.series:
@@ -55,21 +57,29 @@ def markdown(run: Run) -> str:
                 lines.append(f"| `{series.name}` | `{claim.name}` | {_mark(claim.verdict)} |")
             if series.error:
                 lines.append(
-                    f"| `{series.name}` | {_text(series.error)} | {_mark(series.verdict)} |"
+                    f"| `{series.name}` | {tables.cell(series.error)} | {_mark(series.verdict)} |"
                 )
     for series in run.series:
         for claim in series.claims:
             lines += ["", *_claim(series, claim)]
-    if not run.series:
+    if run.cells and not run.series:
         lines += _cells(run)
     host = run.host
-    lines += ["", f"Measured on {_text(host.cpu_model)}, {host.cpus} CPUs, {_text(host.qemu)}; "]
+    lines += [
+        "",
+        f"Measured on {tables.cell(host.cpu_model)}, {host.cpus} CPUs, {tables.cell(host.qemu)}; ",
+    ]
     lines[-1] += f"`{run.command}`, lab {run.lab}, run `{run.id}`."
     return "\n".join(lines) + "\n"
 
 
 def csv_text(run: Run) -> str:
-    """Every number of every boot: a row for each boot and metric, with all that tells it apart."""
+    """Every number of every boot: a row for each boot and metric, with all that tells it apart.
+
+    The tables of a run without boots are given as they are, an empty line between two.
+    """
+    if run.tables and not run.cells:
+        return "\n".join(tables.csv_text(table) for table in run.tables if table.columns)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -146,7 +156,7 @@ def _footnotes(run: Run) -> list[str]:
 def _claim(series: Series, claim: Claim) -> Iterator[str]:
     yield f"## {_mark(claim.verdict)} {series.name}: {claim.name}"
     yield ""
-    yield f"Published: {_text(claim.published)}. "
+    yield f"Published: {tables.cell(claim.published)}. "
     yield f"{claim.topology}, {claim.scheduler}, {claim.workload}."
     yield ""
     yield "| verdict | evidence | metric | published | expected | measured | change |"
@@ -166,7 +176,7 @@ def _markdown_row(found: Finding) -> str:
         "; ".join(filter(None, (told.values, told.reason))),
         told.change,
     )
-    return f"| {' | '.join(map(_text, cells))} |"
+    return f"| {' | '.join(map(tables.cell, cells))} |"
 
 
 def _cells(run: Run) -> Iterator[str]:
@@ -174,7 +184,7 @@ def _cells(run: Run) -> Iterator[str]:
     yield "|---|---|---|---|---:|---:|---|"
     for cell in run.cells:
         values = cell.values()
-        mean = number(sum(values) / len(values)) if values else _text(cell.error)
+        mean = number(sum(values) / len(values)) if values else tables.cell(cell.error)
         work = f"{cell.workload} {cell.sweep}".strip()
         shown = (cell.topology, cell.scheduler, work, cell.engine, str(len(values)), mean)
         yield f"| {' | '.join(shown)} | {cell.unit if values else ''} |"
@@ -182,8 +192,3 @@ def _cells(run: Run) -> Iterator[str]:
 
 def _mark(verdict: Verdict) -> str:
     return f"{_SIGNS.get(verdict, '')} {verdict}".strip()
-
-
-def _text(text: str) -> str:
-    """Text that cannot break a Markdown table."""
-    return " ".join(text.replace("|", "\\|").split())

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+import os
+import platform
 import shlex
 import statistics
 import sys
@@ -18,15 +20,16 @@ from lab.base.errors import LabError
 from lab.base.process import run as run_command
 from lab.base.stats import Interval
 from lab.base.system import PROJECT
-from lab.inputs import workload
+from lab.inputs import counters, workload
 from lab.inputs.profile import Profile
+from lab.judge.experiment import Experiment, conditions
 from lab.judge.verdict import Finding, Judged, of_claim
-from lab.measure import cost
+from lab.measure import cost, dbench, fio
 from lab.measure.boot_store import BootStore, Detail
 from lab.measure.cell import Cell
-from lab.measure.host import Report
+from lab.measure.host import Report, facts
 from lab.measure.runner import Outcome, headline
-from lab.report import run_record, terminal
+from lab.report import run_record
 
 # Of what an I/O costs by function the record keeps this many, those that changed most.
 _FUNCTIONS = 40
@@ -35,35 +38,54 @@ _FUNCTIONS = 40
 class RunBuilder:
     """Collects what one run measured; every cell has its place once, whoever asks for it."""
 
-    def __init__(self, store: BootStore, profile: Profile, report: Report, title: str) -> None:
+    def __init__(
+        self,
+        store: BootStore,
+        profile: Profile,
+        report: Report | None,
+        title: str,
+        command: str = "",
+    ) -> None:
         self._store = store
         self._profile = profile
         self._report = report
         self._title = title
+        self._command = command or shlex.join(["lab", *sys.argv[1:]])
         self._cells: list[run_record.Cell] = []
         self._places: dict[tuple[Cell, tuple[str, ...]], int] = {}
         self._costs: list[run_record.CostDifference] = []
+        self._workloads: dict[str, run_record.Workload] = {}
+        self._groups: dict[object, int] = {}
 
     def judged(self, found: Sequence[Judged], started: float, control: str = "") -> run_record.Run:
         """The record of series that were judged."""
         series = tuple(self._series(one) for one in found)
         return self.run(started, series=series, control=control)
 
-    def measured(self, outcomes: Sequence[Outcome], started: float) -> run_record.Run:
-        """The record of a matrix that was measured without a claim."""
+    def measured(
+        self,
+        outcomes: Sequence[Outcome],
+        started: float,
+        tables: tuple[run_record.Table, ...] = (),
+    ) -> run_record.Run:
+        """The record of cells that were measured without a claim."""
         for outcome in outcomes:
             error = outcome.error.brief if outcome.error else ""
             self.place(outcome.cell, tuple(boot.id for boot in outcome.boots), error)
-        return self.run(started)
+        return self.run(started, tables=tables)
 
     def run(
-        self, started: float, series: tuple[run_record.Series, ...] = (), control: str = ""
+        self,
+        started: float,
+        series: tuple[run_record.Series, ...] = (),
+        control: str = "",
+        tables: tuple[run_record.Table, ...] = (),
     ) -> run_record.Run:
-        """The record of everything that got its place so far, and of these series."""
+        """The record of everything that got its place so far, and of these series and tables."""
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
         return run_record.Run(
             id=f"{stamp}-{uuid.uuid4().hex[:4]}",
-            command=shlex.join(["lab", *sys.argv[1:]]),
+            command=self._command,
             title=self._title,
             profile=self._profile.title,
             leaves_out=self._profile.leaves_out,
@@ -74,6 +96,8 @@ class RunBuilder:
             lab=f"{__version__} {_revision()}".strip(),
             host=_host(self._report),
             series=series,
+            tables=tables,
+            workloads=self._workloads,
             cells=tuple(self._cells),
             costs=tuple(self._costs),
         )
@@ -119,7 +143,7 @@ class RunBuilder:
             level=asked.level,
             engine=asked.engine,
             metric=expectation.metric,
-            unit=terminal.unit(found),
+            unit=_unit(found),
             conditions={**expectation.parameters, **({"cpus": cpus} if cpus > 1 else {})},
             published=expectation.published,
             expected=expectation.change or expectation.value,
@@ -135,7 +159,12 @@ class RunBuilder:
             p=found.p,
             detectable=_finite(found.detectable),
             rejected=found.evidence.rejected,
+            group=self._group(asked) if asked.timed else None,
         )
+
+    def _group(self, asked: Experiment) -> int:
+        """The number of the rounds that answer an experiment."""
+        return self._groups.setdefault(conditions(asked), len(self._groups))
 
     def place(self, cell: Cell, boots: tuple[str, ...], error: str = "") -> int:
         """Where a cell with these boots stands in the record."""
@@ -146,6 +175,13 @@ class RunBuilder:
         found = [details[identity] for identity in boots if identity in details]
         values = found[-1].values if found else {}
         metric = headline(cell, values)
+        work = workload.get(cell.workload)
+        self._workloads.setdefault(
+            cell.workload,
+            run_record.Workload(
+                title=work.title, metric=work.metric, unit=work.unit, better=work.better
+            ),
+        )
         fields = {**asdict(cell), "parameters": dict(cell.parameters)}
         del fields["seed"]  # the boots of all seeds stand together
         self._cells.append(
@@ -153,7 +189,7 @@ class RunBuilder:
                 {
                     **fields,
                     "metric": metric,
-                    "unit": cost.UNITS.get(metric) or workload.get(cell.workload).unit,
+                    "unit": cost.UNITS.get(metric) or work.unit,
                     "facts": found[-1].facts if found else {},
                     "boots": tuple(map(_boot, found)),
                     "error": error,
@@ -184,6 +220,15 @@ class RunBuilder:
         )
 
 
+def _unit(found: Finding) -> str:
+    """The unit of a finding's metric."""
+    metric = found.experiment.expectation.metric
+    if metric in counters.known():
+        return counters.get(metric).unit
+    tool = workload.get(found.experiment.cells[0].workload).tool
+    return ({**fio.UNITS, **cost.UNITS} if tool == "fio" else dbench.UNITS)[metric]
+
+
 def _boot(found: Detail) -> run_record.Boot:
     return run_record.Boot(
         id=found.id,
@@ -195,19 +240,33 @@ def _boot(found: Detail) -> run_record.Boot:
     )
 
 
-def _host(report: Report) -> run_record.Host:
-    facts = report.facts
+def _host(report: Report | None) -> run_record.Host:
+    """The machine; without a report nothing was proved, for the run ended before that."""
+    try:
+        report = report or Report(facts())
+    except LabError as exc:
+        return run_record.Host(
+            cpus=os.cpu_count() or 1,
+            cpu_model=platform.machine(),
+            memory_gib=0.0,
+            system=platform.system(),
+            kernel=platform.release(),
+            qemu=exc.what,
+            compiler="",
+            engines=(),
+        )
+    own = report.facts
     return run_record.Host(
-        cpus=facts.cpus,
-        cpu_model=facts.cpu_model,
-        memory_gib=facts.memory_gib,
-        system=facts.system,
-        kernel=facts.host_kernel,
-        qemu=facts.qemu,
-        compiler=facts.compiler,
+        cpus=own.cpus,
+        cpu_model=own.cpu_model,
+        memory_gib=own.memory_gib,
+        system=own.system,
+        kernel=own.host_kernel,
+        qemu=own.qemu,
+        compiler=own.compiler,
         engines=tuple(
-            run_record.ProvedEngine(name=own.engine, works=own.works, reason=own.reason)
-            for own in report.engines
+            run_record.ProvedEngine(name=one.engine, works=one.works, reason=one.reason)
+            for one in report.engines
         ),
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from lab.base import cache
 from lab.base.errors import UsageError, nearest
@@ -16,7 +16,10 @@ from lab.inputs import terms
 from lab.inputs.terms import Level, Verdict
 from lab.inputs.workload import Value
 
-SCHEMA_VERSION = 1
+# Raised with every change of the fields below. Older records are read as long as their fields mean
+# what they meant: a new field has a default. When one goes or changes, OLDEST rises, too.
+SCHEMA_VERSION = 2
+OLDEST = 1
 _FILE = "run.json"
 
 # The lab's words: values of their types here, plain text in JSON and for who builds a record.
@@ -57,6 +60,11 @@ class Cell(Model):
     error: str = ""
 
     @property
+    def name(self) -> str:
+        """Hardware, scheduler and work, such as ``raid64 bfq dbench_xfs clients=4``."""
+        return f"{self.topology} {self.scheduler} {self.workload} {self.sweep}".strip()
+
+    @property
     def sweep(self) -> str:
         """The swept parameters, such as ``clients=4``."""
         return " ".join(f"{name}={self.parameters[name]}" for name in self.swept)
@@ -93,6 +101,9 @@ class Finding(Model):
     p: float | None = None
     detectable: float | None = None
     rejected: int = Field(default=0, description="rounds that the host disturbed")
+    group: int | None = Field(
+        default=None, description="equal for findings that the same rounds answer"
+    )
 
     @property
     def timed(self) -> bool:
@@ -122,6 +133,42 @@ class Series(Model):
     verdict: AVerdict
     error: str
     claims: tuple[Claim, ...]
+
+
+class Workload(Model):
+    """What a workload does, and what its own number means."""
+
+    title: str
+    metric: str
+    unit: str
+    better: Literal["higher", "lower"]
+
+
+class Column(Model):
+    """A column of a table; right for numbers."""
+
+    title: str
+    right: bool = False
+
+
+class Table(Model):
+    """What a command shows that judges no claims, as the text of its cells.
+
+    totals are rows below a line; notes are paragraphs below the table. Without columns it is its
+    title and its notes.
+    """
+
+    title: str
+    columns: tuple[Column, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    totals: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if any(len(row) != len(self.columns) for row in (*self.rows, *self.totals)):
+            raise ValueError(f"a row of {self.title!r} has not as many cells as there are columns")
+        return self
 
 
 class CostDifference(Model):
@@ -158,7 +205,7 @@ class Host(Model):
 class Run(Model):
     """Everything that one command measured and found."""
 
-    schema_version: Literal[1] = 1
+    schema_version: int = Field(default=SCHEMA_VERSION, ge=OLDEST, le=SCHEMA_VERSION)
     id: str
     command: str
     title: str
@@ -171,7 +218,11 @@ class Run(Model):
     lab: str = Field(description="version and revision of the lab")
     host: Host
     series: tuple[Series, ...] = ()
+    tables: tuple[Table, ...] = Field(
+        default=(), description="what the command shows in place of verdicts or a matrix"
+    )
     cells: tuple[Cell, ...] = ()
+    workloads: dict[str, Workload] = Field(default={}, description="by name, those of the cells")
     costs: tuple[CostDifference, ...] = ()
 
 
@@ -180,10 +231,9 @@ def schema() -> str:
     return json.dumps(Run.model_json_schema(), indent=2)
 
 
-def save(run: Run, results: Path, summary: str) -> Path:
-    """Write a run below the results folder, with its summary for a terminal; return its folder."""
+def save(run: Run, results: Path) -> Path:
+    """Write a run below the results folder and return its own folder."""
     folder = cache.make_folder(results / "runs" / run.id)
-    cache.write_atomically(folder / "summary.txt", summary)
     cache.write_atomically(folder / _FILE, run.model_dump_json(indent=1))
     return folder
 
@@ -220,7 +270,7 @@ def load(folder: Path) -> Run:
         first = exc.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
         raise UsageError(
-            f"not a record of schema version {SCHEMA_VERSION}: {first['msg']}",
+            f"not a record of schema version {OLDEST} to {SCHEMA_VERSION}: {first['msg']}",
             where=f"{path}: {key}",
             hint="the lab that wrote it can read it",
         ) from exc
