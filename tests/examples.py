@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lab.inputs.terms import Engine
+from lab.inputs import workload
+from lab.inputs.terms import Engine, Verdict
 from lab.measure.host import EngineReport, Facts, Report
-from lab.report import run_record
+from lab.report import run_record, tables
 
 HOST = Report(
     Facts(2, "A CPU", 24.0, 65.0, "Debian 12", "6.1", "gcc 12", "10.0.2", (10, 0, 2), True, "q"),
@@ -85,12 +86,12 @@ def finding(
 
 
 def claim(
-    *findings: run_record.Finding, name: str = "faster", verdict: str = "HOLDS"
+    *findings: run_record.Finding, name: str = "faster", verdict: str = Verdict.HOLDS
 ) -> run_record.Claim:
     """A claim with these findings."""
     return run_record.Claim(
         name=name,
-        verdict=verdict,
+        verdict=Verdict(verdict),
         published="40 % faster",
         topology="nullb",
         scheduler="bfq",
@@ -99,17 +100,25 @@ def claim(
     )
 
 
-def series(*claims: run_record.Claim, error: str = "", verdict: str = "HOLDS") -> run_record.Series:
+def series(
+    *claims: run_record.Claim, error: str = "", verdict: str = Verdict.HOLDS
+) -> run_record.Series:
     """A series with these claims."""
     return run_record.Series(
         name="own",
         title="make it fast",
         origin='commit 1234567 ("make it fast")',
         tree="debian:6.12",
-        verdict=verdict,
+        verdict=Verdict(verdict),
         error=error,
         claims=claims,
     )
+
+
+def described(name: str) -> run_record.Workload:
+    """What a record says of a workload."""
+    own = workload.get(name)
+    return run_record.Workload(title=own.title, metric=own.metric, unit=own.unit, better=own.better)
 
 
 def run(
@@ -134,10 +143,11 @@ def run(
             kernel="6.1",
             qemu="QEMU 10.0.2",
             compiler="gcc 12",
-            engines=(run_record.Engine(name="tcg", works=True, reason=""),),
+            engines=(run_record.ProvedEngine(name=Engine.TCG, works=True, reason=""),),
         ),
         "series": judged,
         "cells": tuple(cells),
+        "workloads": {name: described(name) for name in {own.workload for own in cells}},
         **changes,
     }
     return run_record.Run.model_validate(fields)
@@ -215,3 +225,15 @@ def matrix_run(cells: int, boots: int = 3) -> run_record.Run:
         for number in range(cells)
     ]
     return run(cells=found, title="a matrix", command="lab matrix")
+
+
+def tables_run() -> run_record.Run:
+    """A command that judges nothing: two tables, one of notes only."""
+    table = run_record.Table(
+        title="What is | where",
+        columns=tables.columns("function", "before", "after"),
+        rows=(("submit_bio", "1.00", "2.00"), ("a|b <c>", "10.00", "20.00")),
+        totals=(("kernel", "11.00", "22.00"),),
+        notes=("two of two", "first line\n  second line " + "word " * 30),
+    )
+    return run(tables=(table, run_record.Table(title="A conclusion", notes=("it is so",))))

@@ -3,27 +3,26 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import click
 
-from lab.base.errors import LabError, UsageError, nearest
-from lab.base.progress import Progress
-from lab.cli import options, show
-from lab.commands import selfbench
-from lab.inputs import profile
+from lab.base.errors import LabError, UsageError
+from lab.cli import options
+from lab.commands import selfbench, tables
 from lab.inputs.terms import Engine
-from lab.inputs.workload import Value
-from lab.measure import host, matrix, session
-from lab.measure.boot_store import Store
+from lab.measure import host, matrix
+from lab.measure.cell import Task
 from lab.measure.matrix import Selection
-from lab.report import matrix_text, run_builder, run_record
+from lab.measure.session import Session
+from lab.report import finish, matrix_text
+from lab.report.run_builder import RunBuilder
 
 
 @click.command("doctor")
 @click.option("--fresh", is_flag=True, help="Prove the engines again, whatever the cache says.")
-def doctor_command(fresh: bool) -> None:
+@options.measuring
+def doctor_command(session: Session, fresh: bool) -> None:
     """Say what this machine has and which engines really work on it.
 
     Each engine is proved by booting a guest with a deadline; the answer is kept until this
@@ -31,68 +30,43 @@ def doctor_command(fresh: bool) -> None:
 
     Example: lab doctor --fresh
     """
-    progress = Progress()
-    chosen = profile.get("quick")
-    prepared = session.prepare(chosen.tree, (), chosen.kernel, progress, fresh=fresh)
-    click.echo("\n".join(host.lines(prepared.host)))
+    click.echo("\n".join(host.lines(session.prove(fresh=fresh).host)))
 
 
 @click.command("build")
 @options.tree
 @options.patches
 @options.fragments
-@options.profile
+@options.measuring
 def build_command(
-    spec: str | None, patches: tuple[Path, ...], fragments: tuple[str, ...], profile_name: str
+    session: Session, spec: str, patches: tuple[Path, ...], fragments: tuple[str, ...]
 ) -> None:
     """Build a kernel and print where it lies.
 
     Example: lab build --tree debian:6.12 --patch 0001-fix.patch
     """
-    chosen = profile.get(profile_name)
-    built = session.prepare_kernel(
-        spec or chosen.tree, patches, fragments or chosen.kernel, Progress()
-    )
+    built = session.kernel(spec, patches, fragments)
     click.echo(f"Linux {built.release}\nkernel id {built.id}\n{built.image}")
 
 
 @click.command("matrix")
-@options.profile
+@options.measuring
 @options.tree
 @options.patches
 @options.fragments
+@options.selection
 @click.option(
     "--engine",
     type=click.Choice([e.value for e in Engine]),
     help="Default: kvm where it works, else tcg.",
 )
-@click.option(
-    "--cpus",
-    default=0,
-    type=click.IntRange(0, 64),
-    help="vCPUs; default: the topology's, icount 1.",
-)
-@click.option("--topology", "topologies", multiple=True, help="Only this one; several times.")
-@click.option("--scheduler", "schedulers", multiple=True, help="Only this one; several times.")
-@click.option("--workload", "workloads", multiple=True, help="Only this one; several times.")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE[,VALUE...]",
-    help="Change a workload parameter; several values make several cells.",
-)
 def matrix_command(
-    profile_name: str,
-    spec: str | None,
+    session: Session,
+    spec: str,
     patches: tuple[Path, ...],
     fragments: tuple[str, ...],
+    selection: Selection,
     engine: str | None,
-    cpus: int,
-    topologies: tuple[str, ...],
-    schedulers: tuple[str, ...],
-    workloads: tuple[str, ...],
-    settings: tuple[str, ...],
 ) -> None:
     """Run a profile's matrix of schedulers, topologies and workloads on one kernel.
 
@@ -100,26 +74,17 @@ def matrix_command(
 
     Example: lab matrix --topology nullb_mq --workload randwrite_uring --set seconds=10
     """
-    progress, started = Progress(), time.time()
-    chosen = profile.get(profile_name)
-    changes = tuple(map(_setting, settings))
-    selection = Selection(topologies, schedulers, workloads, changes, cpus)
-    planned = matrix.cells(chosen, selection, _engine(engine) or Engine.TCG)
-    matrix.require_used(selection, planned)
-    store = Store()
-    prepared = session.prepare(spec or chosen.tree, patches, fragments or chosen.kernel, progress)
-    outcomes = session.measured_matrix(prepared, chosen, selection, engine, store, progress)
-    report = matrix_text.matrix(outcomes) + "\n" + matrix_text.hardware(outcomes)
-    title = f"Linux {prepared.kernel.release}, profile {profile_name}: {chosen.title}"
-    left_out = f"Left out: {chosen.leaves_out}\n" if chosen.leaves_out else ""
-    summary = f"{title}\n{left_out}{report}"
-    made = run_builder.Recorder(store, chosen, prepared.host, title).measured(outcomes, started)
-    folder = run_record.save(made, store.folder, summary)
-    page = show.write_html(made, store)
-    click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}")
-    click.echo(f"Report: {page}\nRecord: {folder}\nRaw files: {store.folder / 'boots'}")
-    if failed := matrix_text.failures(outcomes):
-        raise LabError(f"{sum(bool(o.error) for o in outcomes)} cell(s) failed:\n{failed}")
+    profile = session.profile
+    matrix.require_used(selection, matrix.cells(profile, selection, Engine(engine or Engine.TCG)))
+    report = session.prove(spec, fragments).host
+    kernel = session.kernel(spec, patches, fragments)
+    planned = matrix.cells(profile, selection, host.chosen(report, engine))
+    outcomes = session.outcomes([one.on(kernel) for one in planned], profile.boots)
+    title = f"Linux {kernel.release}, {profile.title}"
+    run = RunBuilder(session, title).measured(outcomes)
+    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    if failed := matrix_text.failures(run):
+        raise LabError(f"{sum(bool(cell.error) for cell in run.cells)} cell(s) failed:\n{failed}")
 
 
 @click.command("diff")
@@ -147,17 +112,17 @@ def matrix_command(
 )
 @click.option("--cpus", default=1, show_default=True, type=click.IntRange(1, 64), help="vCPUs.")
 @click.option("--rows", default=25, show_default=True, help="How many functions to show.")
-@options.profile
+@options.measuring
 @options.tree
 @options.patches
 def diff_command(
+    session: Session,
     topology_name: str,
     workload_name: str,
     schedulers: tuple[str, ...],
     cpus: int,
     rows: int,
-    profile_name: str,
-    spec: str | None,
+    spec: str,
     patches: tuple[Path, ...],
 ) -> None:
     """Show by function what an I/O costs more or less: instructions, exact to the last digit.
@@ -172,22 +137,17 @@ def diff_command(
             "nothing to compare, or too much",
             hint="give two --scheduler, or one --scheduler and at least one --patch",
         )
-    progress, store, chosen = Progress(), Store(), profile.get(profile_name)
-    arms: list[tuple[str, tuple[Path, ...], str]] = (
-        [("before", (), schedulers[0]), ("after", patches, schedulers[0])]
-        if patches
-        else [(name, (), name) for name in schedulers]
-    )
-    cells = []
-    for _, _, scheduler in arms:
+    session.prove(spec)
+    names = ("before", "after") if patches else (schedulers[0], schedulers[1])
+    tasks: list[Task] = []
+    for name, scheduler in zip(names, schedulers * (3 - len(schedulers)), strict=True):
         selection = Selection((topology_name,), (scheduler,), (workload_name,), cpus=cpus)
-        cells += matrix.cells(chosen, selection, Engine.ICOUNT)
-    costs = []
-    for (label, applied, _), cell in zip(arms, cells, strict=True):
-        progress.say(f"{label}:")
-        prepared = session.prepare(spec or chosen.tree, applied, chosen.kernel, progress)
-        costs.append(session.cost_of(prepared, cell, store, progress))
-    click.echo(matrix_text.cost_difference((arms[0][0], arms[1][0]), (costs[0], costs[1]), rows))
+        (planned, *_) = matrix.cells(session.profile, selection, Engine.ICOUNT)
+        tasks.append(planned.on(session.kernel(spec, patches if name == "after" else ()), name))
+    costs = [session.cost(task) for task in tasks]
+    table = matrix_text.cost_table(names, (costs[0], costs[1]), rows)
+    run = RunBuilder(session, table.title).measured(session.outcomes(tasks), (table,))
+    click.echo(finish.finish(run, session.store).ending())
 
 
 @click.command("bench")
@@ -198,43 +158,26 @@ def diff_command(
     type=click.IntRange(2),
     help="How often the same cell is run.",
 )
-@options.profile
-def bench_command(repeat: int, profile_name: str) -> None:
+@options.measuring
+def bench_command(session: Session, repeat: int) -> None:
     """Measure the exact engine itself: is it exact, how fast is it, how near is near-exact.
 
     Example: lab bench --repeat 5
     """
-    progress, chosen = Progress(), profile.get(profile_name)
-    prepared = session.prepare(chosen.tree, (), chosen.kernel, progress)
-    if prepared.plugin is None:
+    testbed = session.prove()
+    if testbed.plugin is None:
         raise LabError("the plugin cannot be compiled here", hint="install a C compiler")
-    sound = selfbench.repetitions(prepared, repeat, click.echo)
-    sound &= selfbench.side_by_side(prepared, click.echo)
-    selfbench.near_exact(prepared, 5, click.echo)
-    selfbench.speed(prepared, click.echo)
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        click.echo(line)
+
+    sound = selfbench.repetitions(testbed, repeat, say)
+    sound &= selfbench.side_by_side(testbed, say)
+    selfbench.near_exact(testbed, 5, say)
+    selfbench.speed(testbed, say)
+    run = RunBuilder(session, "The exact engine itself").run(tables=tuple(map(tables.note, lines)))
+    click.echo(finish.finish(run, session.store).places)
     if not sound:
         raise LabError("the exact engine is not exact on this host")
-
-
-def _engine(name: str | None) -> Engine | None:
-    known = [engine.value for engine in Engine]
-    if name is not None and name not in known:
-        raise UsageError(f"no engine is called {name!r}", hint=nearest(name, known))
-    return Engine(name) if name else None
-
-
-def _setting(text: str) -> tuple[str, tuple[Value, ...]]:
-    """NAME=VALUE[,VALUE...] as name and values, numbers where they look like numbers."""
-    name, equals, values = text.partition("=")
-    if not equals or not name or not values:
-        raise UsageError(f"not a setting: {text!r}", hint="write --set NAME=VALUE")
-    return name, tuple(_value(value) for value in values.split(","))
-
-
-def _value(text: str) -> Value:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

@@ -20,6 +20,7 @@ from lab.judge.experiment import Experiment
 from lab.judge.verdict import Evidence, Finding, Judged
 from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell
+from lab.report import run_record, terminal
 
 pytest_plugins = ["pytester"]
 
@@ -172,6 +173,31 @@ def test_the_report_ends_with_all_that_was_judged(pytester: pytest.Pytester, fak
     report = text.partition("= claims =")[2]
     for part in ("own: INCONCLUSIVE", "one: HOLDS", "two: INCONCLUSIVE", "a title", "Verdicts"):
         assert part in report
+
+
+def test_a_run_leaves_a_record_and_a_page_and_names_them(
+    pytester: pytest.Pytester, fake: Judge
+) -> None:
+    fake.verdicts = {"two": Verdict.REFUTED}
+    _, text = run(pytester)
+    results = BootStore().folder
+    (name,) = run_record.known(results)
+    folder = results / "runs" / name
+    assert f"Report: {folder / 'report.html'}" in text
+    assert (folder / "report.html").exists()
+    made = run_record.load(folder)
+    assert made.command.startswith("pytest -p lab.cli.pytest_plugin")
+    (own,) = made.series
+    assert {claim.name: claim.verdict for claim in own.claims} == {
+        "one": Verdict.HOLDS,
+        "two": Verdict.REFUTED,
+    }
+    assert terminal.text(made).strip() in "\n".join(map(str.rstrip, text.splitlines()))
+
+
+def test_without_a_claim_no_run_is_recorded(pytester: pytest.Pytester, fake: Judge) -> None:
+    run(pytester, "-k", "well_formed")
+    assert run_record.known(BootStore().folder) == []
 
 
 def test_what_the_judge_says_is_seen_while_it_works(

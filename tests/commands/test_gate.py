@@ -28,7 +28,7 @@ from lab.measure.cell import Cell
 from lab.measure.cost import Change
 from lab.measure.runner import Outcome
 from lab.measure.sampling import Sample
-from lab.report import exports, run_builder
+from lab.report import exports, run_builder, tables
 
 CELL = Cell("nullb_mq", "none", "randread_burst", (("numjobs", 10),), Engine.ICOUNT, 1)
 CONFIG = 'threshold = "0.3%"\n[branches.next]\nsource = "git:/linux@next"\n'
@@ -59,7 +59,7 @@ class Lab:
         (result,) = gate.judge(tools)
         run = made.run(0.0, (result.series,))
         gate.remember([result], run.id, self.history)
-        self.text = nightly._text([result]) + exports.markdown(run)
+        self.text = tables.text(nightly._table([result])) + exports.markdown(run)
         return result
 
     def _resolve(self, spec: str, progress: Progress) -> Any:
@@ -209,11 +209,3 @@ def test_a_night_that_is_cut_off_leaves_nothing(lab: Lab) -> None:
     with pytest.raises(sqlite3.Error):
         lab.history.add("next", "git:/linux@c0", "r", "", {"cell": object()})  # type: ignore[dict-item]
     assert lab.history.gate_runs("next") == []
-
-
-def test_a_summary_fits_into_a_ci_page() -> None:
-    text = "| a | b |\n" * 200_000
-    short = nightly._short(text, Path("/runs/x"))
-    assert len(short.encode()) < 1_048_576
-    assert short.endswith("This is not all: /runs/x/report.html\n")
-    assert nightly._short("short\n", Path("/runs/x")) == "short\n"

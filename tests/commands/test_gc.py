@@ -51,7 +51,7 @@ def recorded(store: BootStore, run: str, boot: str, kernel: str) -> None:
     (cell,) = made.cells
     own = cell.boots[0].model_copy(update={"id": boot, "kernel": kernel})
     cells = (cell.model_copy(update={"boots": (own,)}),)
-    run_record.save(made.model_copy(update={"id": run, "cells": cells}), store.folder, "")
+    run_record.save(made.model_copy(update={"id": run, "cells": cells}), store.folder)
 
 
 def found(store: BootStore, days: float = 30) -> set[str]:

@@ -138,6 +138,33 @@ def test_equal_runs_compare_equal() -> None:
     assert "12 of 12 exact values are equal" in text or "9 of 9 exact values are equal" in text
 
 
+UNMEASURED = [
+    ("left out", "the profile leaves out clients=4", "tcg"),
+    ("INCONCLUSIVE", "needs the engine kvm; on this host: refused", "kvm"),
+    ("REFUTED", "the patched kernel breaks in arm after: BUG", "tcg"),
+    ("ERROR", "arm before failed: gone", "icount"),
+]
+
+
+def partly_measured() -> run_record.Run:
+    """A run in which one finding was measured and the others left out, lacking or failed."""
+    found = [
+        examples.finding((), (), verdict=verdict, reason=reason, engine=engine, change=None)
+        for verdict, reason, engine in UNMEASURED
+    ]
+    # Of a gate's cell whose patched kernel breaks only the first arm was measured.
+    broken = examples.finding(((100.0,),), (0,), verdict="REFUTED", metric="half", change=None)
+    whole = examples.claim(examples.finding(), *found, broken, verdict="ERROR")
+    return examples.run(examples.series(whole), cells=examples.paired_run().cells)
+
+
+def test_findings_without_values_have_no_place_in_a_comparison() -> None:
+    text = compare.text(partly_measured(), partly_measured())
+    assert "all 1 verdicts are the same" in text
+    assert "20,667" in text
+    assert "half" not in text
+
+
 def test_what_differs_between_runs_is_shown() -> None:
     one = examples.paired_run()
     worse = examples.finding((examples.BEFORE, examples.BEFORE), verdict="REFUTED")
