@@ -74,7 +74,7 @@ class Gates:
 
     def wait(self, phase: str) -> str:
         """A shell command that waits until the phase was seen, and gives up when it never is."""
-        waits = "n=$((n + 1)); [ $n -lt 3000 ] || exit 1; sleep 0.01"
+        waits = "n=$((n + 1)); [ $n -lt 2000 ] || exit 1; sleep 0.01"
         return f"while ! [ -e seen-{phase} ]; do {waits}; done"
 
     def see(self, phase: str) -> None:
