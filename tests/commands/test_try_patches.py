@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +22,7 @@ from lab.inputs.terms import Engine
 from lab.measure import session
 from lab.measure.boot_store import BootStore, Stored
 from lab.measure.cell import Cell
-from lab.measure.cost import Change
+from lab.measure.cost import Change, Cost
 from lab.measure.matrix import Selection
 from lab.measure.runner import Outcome, Runner
 
@@ -140,19 +141,48 @@ def test_a_tree_that_is_broken_before_the_patches_is_the_labs_error(
         tried(tmp_path)
 
 
-def test_what_changed_is_told_by_size() -> None:
-    cells = [Cell(f"disk{n}", "none", "w", (), Engine.ICOUNT) for n in range(4)]
-    found = [
-        change(1000.0, value, cell)
-        for value, cell in zip((1001.0, 900.0, 1000.0, 1050.0), cells, strict=True)
-    ]
-    text = cost_diff.text(sorted(found, key=cost_diff._size))
+def measured(
+    costs: dict[str, float | GuestError], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[CellChange]:
+    """Cells that cost 1,000 instructions before, all in one function, and these after, by disk."""
+
+    def booted(self: Runner, tasks: Sequence[Any], boots: int, *, sealed: bool) -> list[Outcome]:
+        found = []
+        for task in tasks:
+            after = task.cell.arm == "after"
+            one = costs[task.cell.topology] if after else 1000.0
+            if isinstance(one, GuestError):
+                found.append(Outcome(task.cell, (), one))
+            else:
+                found.append(Outcome(task.cell, (replace(boot(one), id=str(one)),)))
+        return found
+
+    monkeypatch.setattr(session, "measuring", lambda *a, **k: nullcontext())
+    monkeypatch.setattr(Runner, "__init__", lambda *a: None)
+    monkeypatch.setattr(Runner, "all", booted)
+    monkeypatch.setattr(BootStore, "cost", lambda self, boot: Cost(0, {"submit_bio": float(boot)}))
+    cells = [Cell(disk, "none", "w", (), Engine.ICOUNT) for disk in costs]
+    testbed, kernels = cast("Any", None), cast("Any", ("old", "new"))
+    return cost_diff.measure(testbed, kernels, cells, BootStore(folder), Progress())
+
+
+def test_what_changed_is_told_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    costs: dict[str, float | GuestError] = {"disk0": 1001.0, "disk1": 900.0, "disk2": 1000.0}
+    text = cost_diff.text(measured({**costs, "disk3": 1050.0}, tmp_path, monkeypatch))
     order = [text.index(f"disk{number}") for number in (1, 3, 0)]
     assert order == sorted(order)
     assert "disk2" not in text
     assert "1 of 4 cells are equal to the last digit" in text
     assert "submit_bio" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_cells_that_failed_are_told_before_all_that_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs: dict[str, float | GuestError] = {"disk0": 1500.0, "disk1": GuestError("panic", "BUG")}
+    found = measured(costs, tmp_path, monkeypatch)
+    assert [one.cell.topology for one in found] == ["disk1", "disk0"]
 
 
 def test_the_exact_cells_are_those_of_disks_inside_the_guest() -> None:

@@ -91,12 +91,15 @@ def test_dbench_gets_a_file_system_and_its_tree_before_the_clock_runs() -> None:
     assert (told.files["loadfile"], told.files["tree"]) == (LOAD.text, LOAD.tree)
 
 
-def test_dbench_runs_for_the_time_that_its_numbers_are_computed_with() -> None:
-    try:
-        steps = sampling.orders(cell("dbench_xfs", seconds=2.5)).steps
-    except UsageError:
-        return  # dbench takes whole seconds only: a refusal is right, rounding is not
-    assert float(steps[-1].split()[-1]) == 2.5
+@pytest.mark.parametrize("seconds", [1, 30, 30.0])
+def test_dbench_runs_for_the_time_that_its_numbers_are_computed_with(seconds: float) -> None:
+    own = cell("dbench_xfs", clients=2, seconds=seconds)
+    assert float(sampling.orders(own).steps[-1].split()[-1]) == dict(own.parameters)["seconds"]
+
+
+def test_a_part_of_a_second_of_dbench_is_refused_and_not_rounded() -> None:
+    with pytest.raises(UsageError, match=r"dbench takes whole seconds, not 2\.5"):
+        sampling.orders(cell("dbench_xfs", seconds=2.5))
 
 
 @pytest.mark.parametrize("value", ["soon", ""])

@@ -21,15 +21,7 @@ from lab.measure.cell import Cell
 from lab.measure.matrix import Selection
 from lab.measure.runner import Testbed
 
-pytestmark = pytest.mark.vm
-
 LAB = Path(sys.executable).with_name("lab")
-
-
-@pytest.fixture(scope="module")
-def testbed() -> Testbed:
-    quick = profile.get("quick")
-    return session.prepare(quick.tree, (), quick.kernel, Progress())
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.base.errors import GuestError
+from lab.base import cache
+from lab.base.errors import GuestError, LabError
 from lab.base.progress import Progress
 from lab.guest import boot
 from lab.guest.boot import Boot, Orders
@@ -23,31 +24,14 @@ from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot, TimeSlices
 from lab.inputs import profile, topology
 from lab.inputs.terms import Engine
-from lab.measure import host, matrix, sampling, session
+from lab.measure import host, matrix, sampling
 from lab.measure.cell import Cell
 from lab.measure.matrix import Selection
 from lab.measure.runner import Testbed
 from lab.measure.sampling import Sample
 
-pytestmark = pytest.mark.vm
-
 LAB = Path(sys.executable).with_name("lab")
-TOPOLOGIES = {
-    "nullb_mq": "128",
-    "nvme_mq": "64",
-    "raid64": "64",
-    "megasas": "1",
-    "nullb": "1",
-    "dm_mpath": "2",
-}
 SHORT = ("--set", "seconds=1", "--set", "ramp_seconds=0")
-
-
-@pytest.fixture(scope="session")
-def testbed() -> Testbed:
-    """The kernel of the quick profile, built or out of the cache, and proved engines."""
-    quick = profile.get("quick")
-    return session.prepare(quick.tree, (), quick.kernel, Progress())
 
 
 def cell(machine: str, scheduler: str, work: str, engine: Engine, **parameters: int) -> Cell:
@@ -59,7 +43,7 @@ def cell(machine: str, scheduler: str, work: str, engine: Engine, **parameters: 
     return found
 
 
-@pytest.mark.parametrize("machine", TOPOLOGIES)
+@pytest.mark.parametrize("machine", topology.known())
 def test_a_guest_has_the_hardware_queues_of_its_topology(
     testbed: Testbed, machine: str, tmp_path: Path
 ) -> None:
@@ -67,7 +51,7 @@ def test_a_guest_has_the_hardware_queues_of_its_topology(
     sample = boot.steadily(
         lambda: sampling.measure(wanted, testbed.kernel, testbed.guest, tmp_path)
     )
-    assert sample.facts["hw_queues"] == TOPOLOGIES[machine]
+    assert sample.facts["hw_queues"] == str(topology.get(machine).hw_queues)
     assert sample.values["ios"] > 100
 
 
@@ -109,11 +93,21 @@ def test_equal_sealed_guests_are_equal_to_the_last_byte(testbed: Testbed, tmp_pa
 
 
 def test_engines_are_proved_and_a_kvm_that_boots_nothing_is_refused(testbed: Testbed) -> None:
-    reports = {report.engine: report for report in testbed.host.engines}
-    assert reports[Engine.TCG].works
-    assert reports[Engine.ICOUNT].works
-    assert reports[Engine.KVM].works or reports[Engine.KVM].reason
-    assert host.chosen(testbed.host, None) is testbed.host.best_wall_clock()
+    folder = cache.root() / "probe" / Engine.KVM
+    cache.remove(folder)
+    own = testbed.host.facts
+    kvm = host.prove(Engine.KVM, testbed.proof, testbed.guest, own, Progress())
+    console, results = folder / "console.log", folder / "results"
+    came_up = console.exists() and "Hypervisor detected: KVM" in console.read_text()
+    came_up = came_up and b"@end ok" in results.read_bytes()
+    assert kvm.works == came_up
+    report = host.Report(own, (kvm,))
+    assert host.chosen(report, None) is (Engine.KVM if came_up else Engine.TCG)
+    if not came_up:
+        with pytest.raises(LabError, match="the engine kvm does not work on this machine"):
+            host.chosen(report, "kvm")
+    assert testbed.host.works(Engine.TCG)
+    assert testbed.host.works(Engine.ICOUNT)
 
 
 def run_guest(machine: Machine, orders: Orders) -> Boot:

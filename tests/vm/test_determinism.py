@@ -20,8 +20,6 @@ from lab.measure.cell import Cell
 from lab.measure.cost import Cost
 from lab.measure.runner import Testbed
 
-pytestmark = pytest.mark.vm
-
 PLANTED = 20
 PLANTED_EDIT = (
     "block/blk-mq.c",
@@ -71,8 +69,8 @@ def cost_on(testbed: Testbed, folder: Path, cell: Cell | None = None) -> Cost:
 
 
 @pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Cost:
-    return cost_on(testbed_of(), tmp_path_factory.mktemp("stock"))
+def stock(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Cost:
+    return cost_on(testbed, tmp_path_factory.mktemp("stock"))
 
 
 def test_a_planted_change_is_found_in_its_function(tmp_path: Path) -> None:
@@ -98,8 +96,7 @@ def test_an_edit_that_adds_no_instruction_is_no_difference(stock: Cost, tmp_path
     assert after.user == stock.user
 
 
-def test_two_vcpus_are_exact_too(tmp_path: Path) -> None:
-    testbed = testbed_of()
+def test_two_vcpus_are_exact_too(testbed: Testbed, tmp_path: Path) -> None:
     cell = determinism.probe_cell("bfq", cpus=2)
     for name in ("first", "second"):
         sampling.measure(
@@ -108,8 +105,7 @@ def test_two_vcpus_are_exact_too(tmp_path: Path) -> None:
     assert determinism.first_difference(tmp_path / "first", tmp_path / "second") == ""
 
 
-def test_a_guest_that_idles_is_very_nearly_exact(tmp_path: Path) -> None:
-    testbed = testbed_of()
+def test_a_guest_that_idles_is_very_nearly_exact(testbed: Testbed, tmp_path: Path) -> None:
     cell = determinism.probe_cell("bfq", "raid64", cpus=2)
     with ThreadPoolExecutor() as pool:  # side by side, so that they disturb each other
         first, second = pool.map(
@@ -119,8 +115,9 @@ def test_a_guest_that_idles_is_very_nearly_exact(tmp_path: Path) -> None:
     assert second.kernel_total == pytest.approx(first.kernel_total, rel=0.005)
 
 
-def test_without_a_plugin_the_guests_clock_gives_the_total(stock: Cost, tmp_path: Path) -> None:
-    testbed = testbed_of()
+def test_without_a_plugin_the_guests_clock_gives_the_total(
+    testbed: Testbed, stock: Cost, tmp_path: Path
+) -> None:
     sample = sampling.measure(determinism.probe_cell(), testbed.kernel, testbed.guest, tmp_path)
     assert "kernel_insns_per_io" not in sample.values
     # One instruction is one nanosecond, null_blk completes at once, and fio's runtimes are exact
