@@ -1,19 +1,97 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Records of runs to try reports and formats on."""
+"""Experiments, series and records of runs to try verdicts, reports and formats on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from lab.inputs import workload
-from lab.inputs.terms import Engine, Verdict
+from lab.base.progress import Progress
+from lab.build.guest_root import GuestRoot
+from lab.build.kernel import Kernel
+from lab.inputs import profile, workload
+from lab.inputs import series as model
+from lab.inputs.series import Expectation
+from lab.inputs.terms import Engine, Level, Verdict
+from lab.inputs.workload import Value
+from lab.judge.experiment import Experiment, Side
+from lab.measure import metrics
+from lab.measure.boot_store import BootStore
+from lab.measure.cell import Cell, resolved
 from lab.measure.host import EngineReport, Facts, Report
+from lab.measure.job import Testbed
+from lab.measure.session import Session
 from lab.report import run_record, tables
 
 HOST = Report(
     Facts(2, "A CPU", 24.0, 65.0, "Debian 12", "6.1", "gcc 12", "10.0.2", (10, 0, 2), True, "q"),
     (EngineReport(Engine.KVM, False, "refused"),),
 )
+
+KERNEL = Kernel("kernel", "6.12.117", "tree", ("base",), "gcc; ld")
+
+
+def session(store: BootStore | None = None, profile_name: str = "quick") -> Session:
+    """A session whose engines are proved, on the host HOST."""
+    testbed = Testbed(KERNEL, GuestRoot("guest"), HOST)
+    own = Progress(out=io.StringIO())
+    return Session(profile.get(profile_name), store or BootStore(), own, 1000.0, testbed)
+
+
+def measured_cell(
+    *,
+    topology: str = "nullb",
+    scheduler: str = "bfq",
+    work: str = "randread_burst",
+    engine: Engine = Engine.TCG,
+    cpus: int = 0,
+    **parameters: Value,
+) -> Cell:
+    """A cell as it is executed, with these parameters only."""
+    return resolved(
+        topology_name=topology,
+        scheduler=scheduler,
+        workload=work,
+        parameters=parameters,
+        engine=engine,
+        cpus=cpus,
+    )
+
+
+def experiment(
+    expectation: Expectation,
+    *,
+    series: str = "own",
+    claim: str = "claim",
+    level: Level = Level.WALL,
+    cell: Cell | None = None,
+    **fields: Any,
+) -> Experiment:
+    """An experiment of before and after, or of after alone where a value is expected."""
+    engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
+    own = replace(cell or measured_cell(), engine=engine)
+    arms = ("before", "after") if expectation.change else ("after",)
+    return Experiment(
+        series=series,
+        claim=claim,
+        expectation=expectation,
+        topology=own.topology,
+        level=level,
+        engine=engine,
+        sides=tuple(Side(arm, own, arm == "after") for arm in arms),
+        **fields,
+    )
+
+
+def judged_series(claims: Mapping[str, model.Claim], name: str = "own") -> model.Series:
+    """A series of that name with these claims."""
+    found = model.Series(title="t", origin="o", claims=dict(claims))
+    found._folder = Path("/series", name)
+    return found
+
 
 BEFORE = (20_000.0, 22_000.0, 19_000.0, 21_000.0, 20_500.0, 21_500.0)
 AFTER = (28_000.0, 30_000.0, 27_500.0, 29_000.0, 28_500.0, 30_500.0)
@@ -31,8 +109,8 @@ def cell(
         "parameters": {"numjobs": 10},
         "swept": (),
         "engine": "tcg",
-        "cpus": 0,
-        "hw_queues": 0,
+        "cpus": 2,
+        "hw_queues": 1,
         "kernel_parameters": (),
         "counters": (),
         "metric": "iops",
@@ -40,6 +118,7 @@ def cell(
         "facts": {"release": "6.12.1", "hw_queues": "1", "queue/scheduler": "[bfq] none"},
         **changes,
     }
+    fields.setdefault("better", metrics.get(str(fields["metric"])).better)
     boots = tuple(
         run_record.Boot(
             id=f"boot-{arm}-{changes.get('topology', 'nullb')}-{number}",
@@ -82,6 +161,7 @@ def finding(
         "detectable": 0.05,
         **changes,
     }
+    fields.setdefault("better", metrics.get(str(fields["metric"])).better)
     return run_record.Finding.model_validate(fields)
 
 
@@ -118,7 +198,10 @@ def series(
 def described(name: str) -> run_record.Workload:
     """What a record says of a workload."""
     own = workload.get(name)
-    return run_record.Workload(title=own.title, metric=own.metric, unit=own.unit, better=own.better)
+    meaning = metrics.get(own.metric)
+    return run_record.Workload(
+        title=own.title, metric=own.metric, unit=meaning.unit, better=meaning.better
+    )
 
 
 def run(

@@ -9,7 +9,7 @@ import click
 
 from lab.base.errors import LabError, UsageError
 from lab.cli import options
-from lab.commands import selfbench, tables
+from lab.commands import result_tables, selfbench
 from lab.inputs.terms import Engine
 from lab.measure import host, matrix
 from lab.measure.cell import Task
@@ -177,7 +177,9 @@ def bench_command(session: Session, repeat: int) -> None:
     sound &= selfbench.side_by_side(testbed, say)
     selfbench.near_exact(testbed, 5, say)
     selfbench.speed(testbed, say)
-    run = RunBuilder(session, "The exact engine itself").run(tables=tuple(map(tables.note, lines)))
+    run = RunBuilder(session, "The exact engine itself").run(
+        tables=tuple(map(result_tables.note, lines))
+    )
     click.echo(finish.finish(run, session.store).places)
     if not sound:
         raise LabError("the exact engine is not exact on this host")

@@ -13,7 +13,7 @@ from lab.base.errors import ExitCode, UsageError
 from lab.build import patch_mail
 from lab.cli import options
 from lab.cli.run import judged
-from lab.commands import bisect_measure, bisect_search, cost_diff, tables, try_patches
+from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables, try_patches
 from lab.commands.bisect_measure import CommitMeasure, Tree
 from lab.commands.bisect_search import Found
 from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME
@@ -70,7 +70,9 @@ def try_(
     wanted = cost_diff.cells(profile, selection)
     steps = try_patches.run(subject, wanted, session, each=each)
     outcomes = [side for one in steps for c in one.found for side in (c.before, c.after)]
-    run = RunBuilder(session, f"What {source} changes").measured(outcomes, tables.of_steps(steps))
+    run = RunBuilder(session, f"What {source} changes").measured(
+        outcomes, result_tables.of_steps(steps)
+    )
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
     return ExitCode.REFUTED if any(one.broken for one in steps) else ExitCode.DONE
 
@@ -167,14 +169,14 @@ def _value(commit: str, tree: Tree, measure: CommitMeasure) -> float | None:
 def _finish(found: Found, line: list[str], tree: Tree, measure: CommitMeasure) -> None:
     """Record and print what a bisection found."""
     subjects = [bisect_search.subject(tree.repository, commit) for commit in found.suspects]
-    shown = [tables.of_bisection(found, line, measure, subjects)]
+    shown = [result_tables.of_bisection(found, line, measure, subjects)]
     outcomes = []
     if len(found.suspects) == 1:
         changes = measure.changes(found.last_good, found.suspects[0])
-        shown += tables.of_changes(changes)
+        shown += result_tables.of_changes(changes)
         outcomes = [side for one in changes for side in (one.before, one.after)]
         if not changes:
-            shown.append(tables.note(measure.conclusion(found.last_good, found.suspects[0])))
+            shown.append(result_tables.note(measure.conclusion(found.last_good, found.suspects[0])))
     session = tree.session
     title = f"Bisection of {line[0][:12]}..{line[-1][:12]}, {len(tree.built)} kernels"
     run = RunBuilder(session, title).measured(outcomes, tuple(shown))

@@ -9,7 +9,7 @@ import click
 
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
 from lab.cli import options
-from lab.commands import aa_control, check_series, tables
+from lab.commands import aa_control, check_series, result_tables
 from lab.commands import dry_run as plan
 from lab.inputs import series
 from lab.inputs.series import Series
@@ -103,7 +103,7 @@ def check_series_command(session: Session, names: tuple[str, ...]) -> None:
     found = [commit for own in wanted for commit in check_series.check(own, session)]
     title = f"Every patch of {', '.join(own.name for own in wanted)}"
     outcomes = [outcome for commit in found for outcome in commit.outcomes]
-    run = RunBuilder(session, title).measured(outcomes, (tables.of_commits(found),))
+    run = RunBuilder(session, title).measured(outcomes, (result_tables.of_commits(found),))
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
     if bad := [commit for commit in found if commit.error]:
         raise LabError(f"{len(bad)} of {len(found)} patches are not as they should be")
@@ -123,6 +123,6 @@ def control_command(session: Session, count: int, arms: int) -> None:
     engine = session.testbed.host.best_wall_clock()
     compared = aa_control.wall_clock(session, engine, count, arms)
     repeated = aa_control.exact(session, count)
-    table = tables.of_control(compared, repeated, session.profile.alpha)
+    table = result_tables.of_control(compared, repeated, session.profile.alpha)
     run = RunBuilder(session, "A kernel against itself").run(tables=(table,))
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))

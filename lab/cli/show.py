@@ -15,17 +15,9 @@ from lab.base.errors import UsageError
 from lab.commands import gate_config
 from lab.inputs import counters, kconfig, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
-from lab.report import ci, compare, exports, finish, run_record, terminal
-from lab.report.run_record import Run
+from lab.report import compare, finish, run_record, terminal
+from lab.report.formats import FORMATS
 
-FORMATS: dict[str, Callable[[Run], str]] = {
-    "commit": exports.commit,
-    "markdown": exports.markdown,
-    "csv": exports.csv_text,
-    "json": exports.json_text,
-    "junit": ci.junit,
-    "kcidb": ci.kcidb,
-}
 _SCHEMAS: dict[str, Callable[[], str]] = {
     "run": run_record.schema,
     "series": lambda: _schema(series.Series),

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import examples
@@ -12,13 +13,12 @@ from click.testing import CliRunner, Result
 
 from lab.cli import main
 from lab.inputs import series
-from lab.inputs.terms import Engine, Level, Verdict
+from lab.inputs.series import Series
+from lab.inputs.terms import Verdict
 from lab.judge import judge
-from lab.judge.experiment import Experiment
 from lab.judge.verdict import Evidence, Finding, Judged
 from lab.measure.boot_store import BootStore
-from lab.measure.cell import Cell
-from lab.measure.host import Report
+from lab.measure.session import Session
 from lab.report import run_record
 
 NAME = "bfq_burst_merge"
@@ -32,24 +32,34 @@ def found(verdict: Verdict, error: str = "") -> Judged:
     """The series with its first expectation found so; with an error nothing of it was judged."""
     own = series.get(NAME)
     title, claim = next(pair for pair in own.claims.items() if pair[1].expect[0].change)
-    cells = tuple(
-        Cell(claim.topology, claim.scheduler, claim.workload, (), Engine.TCG, arm=arm)
-        for arm in ("before", "after")
+    cell = examples.measured_cell(
+        topology=claim.topology, scheduler=claim.scheduler, work=claim.workload
     )
-    asked = Experiment(NAME, title, claim.expect[0], claim.topology, Level.WALL, Engine.TCG, cells)
-    finding = Finding(asked, Evidence(((100.0,), (150.0,))), verdict, "why", (100.0, 150.0), 0.5)
-    return Judged(NAME, own, () if error else (finding,), error)
+    asked = examples.experiment(claim.expect[0], series=NAME, claim=title, cell=cell)
+    finding = Finding(
+        experiment=asked,
+        evidence=Evidence(((100.0,), (150.0,))),
+        verdict=verdict,
+        reason="why",
+        measured=(100.0, 150.0),
+        change=0.5,
+    )
+    return Judged(own, () if error else (finding,), error)
 
 
 @dataclass
 class Judge:
-    """A judge that finds what it is told."""
+    """A judge that finds what it is told; it has a testbed unless nothing could be prepared."""
 
     series: Judged
-    host: Report | None = field(default_factory=lambda: examples.HOST)
+    proved: bool = True
 
-    def __call__(self, *_: object, **__: object) -> judge.Judgement:
-        return judge.Judgement((self.series,), self.host)
+    def __call__(
+        self, wanted: Sequence[Series], session: Session, **_: object
+    ) -> tuple[Judged, ...]:
+        if self.proved:
+            session.proved = examples.session().proved
+        return (self.series,)
 
 
 @pytest.fixture
@@ -82,11 +92,9 @@ def test_a_verdict_is_printed_recorded_and_the_exit_code(
     assert lab("show").output in done.output
 
 
-@pytest.mark.parametrize("host", [None, examples.HOST])
-def test_a_series_that_could_not_be_judged_leaves_a_record_too(
-    judged: Judge, host: Report | None
-) -> None:
-    judged.series, judged.host = found(Verdict.ERROR, "0001.patch does not apply"), host
+@pytest.mark.parametrize("proved", [False, True])
+def test_a_series_that_could_not_be_judged_leaves_a_record_too(judged: Judge, proved: bool) -> None:
+    judged.series, judged.proved = found(Verdict.ERROR, "0001.patch does not apply"), proved
     done = lab("run", NAME)
     assert done.return_value == 3
     assert "0001.patch does not apply" in done.output
@@ -97,7 +105,7 @@ def test_a_series_that_could_not_be_judged_leaves_a_record_too(
 
 def test_without_qemu_the_record_says_so(judged: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    judged.series, judged.host = found(Verdict.ERROR, "QEMU is missing"), None
+    judged.series, judged.proved = found(Verdict.ERROR, "QEMU is missing"), False
     assert lab("run", NAME).return_value == 3
     host = run_record.load(run_record.find(BootStore().folder, "last")).host
     assert "qemu" in host.qemu

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from lab.cli import main, show
 from lab.measure.boot_store import BootStore
 from lab.report import finish, run_record
+from lab.report.formats import FORMATS
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ def test_show_prints_what_the_command_printed(results: Path) -> None:
     assert done.text.startswith("own: HOLDS\n")
 
 
-@pytest.mark.parametrize("name", sorted(show.FORMATS))
+@pytest.mark.parametrize("name", sorted(FORMATS))
 def test_report_prints_every_format(results: Path, name: str) -> None:
     run_record.save(examples.swept_run(), results)
     printed = lab("report", "--format", name).output

@@ -14,10 +14,9 @@ from lab.base.text import number
 from lab.inputs import workload
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
-from lab.measure.cell import Cell
 from lab.measure.cost import Cost
 from lab.measure.matrix import SCHEDULERS
-from lab.measure.runner import headline
+from lab.measure.metrics import headline
 from lab.report import matrix_text, run_record
 
 FACTS = {
@@ -209,7 +208,7 @@ def test_a_number_is_never_off_by_more_than_a_percent(value: float) -> None:
 
 def test_the_exact_engine_shows_costs_before_its_guests_own_numbers() -> None:
     values = {"kernel_insns_per_io": 3482.09, "user_insns_per_io": 2223.19, "iops": 50000.0}
-    own = Cell("nullb_mq", "bfq", "randread_burst", (), Engine.ICOUNT, 1)
+    own = examples.measured_cell(topology="nullb_mq", engine=Engine.ICOUNT, cpus=1)
     assert headline(own, values) == "kernel_insns_per_io"
     measured = cell(3482.09).model_copy(update={"metric": "kernel_insns_per_io"})
     boots = tuple(boot.model_copy(update={"values": values}) for boot in measured.boots)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from lab.base.errors import UsageError
 from lab.inputs.terms import Engine, Level, Verdict
-from lab.report import run_record, tables, terminal
+from lab.report import run_record, tables
 
 
 def test_a_record_comes_back_equal(tmp_path: Path) -> None:
@@ -93,18 +93,6 @@ def test_a_foreign_record_is_refused(tmp_path: Path, change: object, complaint: 
     (folder / "run.json").write_text(json.dumps({**document, **change}))
     with pytest.raises(UsageError, match=complaint):
         run_record.load(folder)
-
-
-def test_a_record_of_the_first_version_is_read(tmp_path: Path) -> None:
-    folder = run_record.save(examples.paired_run(), tmp_path)
-    document = json.loads((folder / "run.json").read_text())
-    for key in ("tables", "workloads"):
-        del document[key]
-    for claim in document["series"][0]["claims"]:
-        for found in claim["findings"]:
-            del found["group"]
-    (folder / "run.json").write_text(json.dumps({**document, "schema_version": 1}))
-    assert "own: HOLDS" in terminal.text(run_record.load(folder))
 
 
 def test_a_row_has_a_cell_for_each_column() -> None:

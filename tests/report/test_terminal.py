@@ -7,19 +7,16 @@ import examples
 import pytest
 
 from lab.inputs import profile
-from lab.inputs.series import Arm, Claim, Expectation, Series
-from lab.inputs.terms import Engine, Level, Verdict
+from lab.inputs.series import Claim, Expectation
+from lab.inputs.terms import Level, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment
 from lab.judge.verdict import Evidence, Failure, Judged
-from lab.measure.boot_store import BootStore
-from lab.measure.cell import Cell
 from lab.report import tables, terminal
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Run
 
 QUICK = profile.get("quick")
-ARMS = {"before": Arm(patches="base"), "after": Arm(patches="series")}
 ROUNDS = Evidence(((100.0,) * 8, (140.0,) * 8))
 
 
@@ -36,12 +33,11 @@ def experiment(
     work: str = "randread_burst",
     **lacking: str,
 ) -> Experiment:
-    engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
-    cells = tuple(
-        Cell("nullb", "bfq", work, (), engine, cpus, arm=arm)
-        for arm in (("before", "after") if asked.change else ("after",))
+    conditions = {**asked.parameters, **({"cpus": cpus} if cpus > 1 else {})}
+    cell = examples.measured_cell(work=work, cpus=cpus)
+    return examples.experiment(
+        asked, claim=claim, level=level, cell=cell, conditions=conditions, **lacking
     )
-    return Experiment("own", claim, asked, "nullb", level, engine, cells, **lacking)
 
 
 def judged(*asked: tuple[Experiment, Evidence], words: str = "words", error: str = "") -> Judged:
@@ -57,16 +53,15 @@ def judged(*asked: tuple[Experiment, Evidence], words: str = "words", error: str
         for title in dict.fromkeys(own.claim for own, _ in asked)
     }
     usual = Claim(published="p", topology="t", scheduler="s", workload="w", expect=(expectation(),))
-    series = Series(title=f"title {words}", origin=f"origin {words}", claims=claims or {"a": usual})
-    found = verdict.judge(asked, [ARMS] * len(asked), QUICK.alpha)
-    return Judged("own", series, () if error else tuple(found), error)
+    series = examples.judged_series(claims or {"a": usual})
+    series = series.model_copy(update={"title": f"title {words}", "origin": f"origin {words}"})
+    found = verdict.judge(asked, QUICK.alpha)
+    return Judged(series, () if error else tuple(found), error)
 
 
 def recorded(*judged: Judged) -> Run:
     """The record of judged series."""
-    return RunBuilder(BootStore(), QUICK, examples.HOST, "a title", "lab run").judged(
-        judged, 1000.0
-    )
+    return RunBuilder(examples.session(), "a title", "lab run").judged(judged)
 
 
 def shown(asked: Experiment, evidence: Evidence = ROUNDS) -> str:
@@ -127,8 +122,16 @@ def test_too_few_rounds_show_no_interval_and_nothing_detectable() -> None:
         (experiment(expectation(), left_out="left out because"), Evidence(), "left out because"),
         (experiment(expectation(), lacking="needs 16 host CPUs"), ROUNDS, "needs 16 host CPUs"),
         (experiment(expectation()), Evidence(((), ()), 4), "4 rejected"),
-        (experiment(expectation()), Evidence(failure=Failure("after", "panic", "BUG x")), "BUG x"),
-        (experiment(expectation()), Evidence(failure=Failure("before", "died", "gone")), "gone"),
+        (
+            experiment(expectation()),
+            Evidence(failure=Failure("after", True, "panic", "BUG x")),
+            "BUG x",
+        ),
+        (
+            experiment(expectation()),
+            Evidence(failure=Failure("before", False, "died", "gone")),
+            "gone",
+        ),
         (experiment(expectation()), Evidence(same=True), "nothing was changed"),
     ],
 )
@@ -143,7 +146,7 @@ def full_report(words: str) -> str:
     asked = expectation(published=words, because=words, parameters={"numjobs": words or 1})
     lacking = experiment(expectation(because=words), claim="slower", lacking=words or "x")
     huge = Evidence(((1e-9, 1e12) * 4, (1e12, 1e-9) * 4), 10**9)
-    broken = Evidence(failure=Failure("after", "panic", f"BUG\n{words}"))
+    broken = Evidence(failure=Failure("after", True, "panic", f"BUG\n{words}"))
     own = judged(
         *((experiment(asked), ROUNDS), (lacking, ROUNDS), (experiment(asked), huge)),
         *((experiment(asked, claim="c" * 60), broken),),

@@ -3,25 +3,31 @@
 
 from __future__ import annotations
 
+from examples import KERNEL, measured_cell
+
 from lab.base.errors import GuestError
-from lab.cli import change_tables
-from lab.commands.cost_diff import METRIC, CellChange
+from lab.commands import result_tables
+from lab.commands.cost_diff import CellChange
 from lab.commands.try_patches import SeriesStep
 from lab.inputs.terms import Engine
-from lab.measure.boot_store import Stored
-from lab.measure.cell import Cell
+from lab.measure import cost
+from lab.measure.boot_store import StoredBoot
+from lab.measure.cell import PlannedCell
 from lab.measure.cost import Change
 from lab.measure.runner import Outcome
 from lab.report import tables
 
-CELL = Cell("nullb_mq", "none", "randread_burst", (), Engine.ICOUNT, 1)
+CELL = PlannedCell(
+    cell=measured_cell(topology="nullb_mq", scheduler="none", engine=Engine.ICOUNT, cpus=1)
+)
+TASK = CELL.on(KERNEL)
 
 
 def change(before: float, after: float | None, *functions: Change) -> CellChange:
     def outcome(value: float | None) -> Outcome:
         if value is None:
-            return Outcome(CELL, (), GuestError("panic", "BUG"))
-        return Outcome(CELL, (Stored("b", "ok", "", 1.0, {METRIC: value}, {}),))
+            return Outcome(TASK, (), GuestError("panic", "BUG"))
+        return Outcome(TASK, (StoredBoot("b", "k", "", 1.0, 1.0, {}, {cost.KERNEL: value}),))
 
     return CellChange(CELL, outcome(before), outcome(after), functions)
 
@@ -29,7 +35,7 @@ def change(before: float, after: float | None, *functions: Change) -> CellChange
 def shown(*found: CellChange, broken: str = "") -> str:
     """All tables of one step, runs of blanks as one."""
     step = SeriesStep("1 patch(es)", (), found, broken)
-    text = "\n".join(map(tables.text, change_tables.of_steps([step])))
+    text = "\n".join(map(tables.text, result_tables.of_steps([step])))
     return "\n".join(" ".join(line.split()) for line in text.splitlines())
 
 
