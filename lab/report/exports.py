@@ -49,7 +49,7 @@ def markdown(run: Run) -> str:
     if run.control:
         lines += [f"**Control `{run.control}`: nothing of this should hold.**", ""]
     for table in run.tables:
-        lines += tables.markdown(table)
+        lines += [*tables.markdown(table), ""]
     if run.series:
         lines += ["| series | claim | verdict |", "|---|---|---|"]
         for series in run.series:
@@ -65,11 +65,9 @@ def markdown(run: Run) -> str:
     if run.cells and not run.series:
         lines += _cells(run)
     host = run.host
-    lines += [
-        "",
-        f"Measured on {tables.cell(host.cpu_model)}, {host.cpus} CPUs, {tables.cell(host.qemu)}; ",
-    ]
-    lines[-1] += f"`{run.command}`, lab {run.lab}, run `{run.id}`."
+    machine = f"{tables.cell(host.cpu_model)}, {host.cpus} CPUs, {tables.cell(host.qemu)}"
+    made_by = f"`{run.command}`, lab {run.lab}, run `{run.id}`"
+    lines += [*([""] if lines[-1] else []), f"Measured on {machine}; {made_by}."]
     return "\n".join(lines) + "\n"
 
 

@@ -42,15 +42,16 @@ def text(table: Table) -> str:
 
 def markdown(table: Table) -> list[str]:
     """A table as lines of GitHub-flavoured Markdown, its notes as paragraphs."""
-    lines = [f"## {cell(table.title)}", ""] if table.title else []
+    paragraphs = [f"## {cell(table.title)}"] if table.title else []
     if table.columns:
-        lines.append(f"| {' | '.join(cell(column.title) for column in table.columns)} |")
-        lines.append(f"|{'|'.join('---:' if c.right else '---' for c in table.columns)}|")
-        for row in (*table.rows, *table.totals):
-            lines.append(f"| {' | '.join(map(cell, row))} |")
-    for note in table.notes:
-        lines += ["", "  \n".join(cell(line) for line in note.splitlines())]
-    return [*lines, ""]
+        lines = [
+            f"| {' | '.join(cell(column.title) for column in table.columns)} |",
+            f"|{'|'.join('---:' if column.right else '---' for column in table.columns)}|",
+            *(f"| {' | '.join(map(cell, row))} |" for row in (*table.rows, *table.totals)),
+        ]
+        paragraphs.append("\n".join(lines))
+    paragraphs += ["  \n".join(map(cell, note.splitlines())) for note in table.notes]
+    return "\n\n".join(paragraphs).split("\n")
 
 
 def csv_text(table: Table) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 import examples
 import pytest
@@ -21,7 +22,7 @@ def judged() -> run_record.Series:
     """Two claims of sq_batch_dispatch, a part of their expectations, as a host with two CPUs
     judges them."""
     own = series.get("sq_batch_dispatch")
-    exact = {"level": Level.MECHANISM, "engine": Engine.ICOUNT, "published": ""}
+    exact: dict[str, Any] = {"level": Level.MECHANISM, "engine": Engine.ICOUNT, "published": ""}
     exact |= {"interval": None, "p": None, "detectable": None}
     throughput = examples.finding(
         *((), ()),
