@@ -10,7 +10,9 @@ from pathlib import Path
 from lab.base.process import run
 
 PROJECT = Path(__file__).resolve().parents[2]
-# QEMU 7.2 hangs when a second vCPU starts under icount: it did not share the budget fairly.
+# Under icount an older QEMU gives one vCPU all instructions until the next timer, and hangs when a
+# second one starts (seen with 7.2, not with 10.0.2). Commit 83ecdb18eb65
+# ("accel/tcg/tcg-accel-ops-rr: ensure fairness with icount") (in v8.1.0) divides them.
 MIN_QEMU = (8, 1)
 QEMU = "qemu-system-x86_64"
 
