@@ -13,6 +13,11 @@ from pathlib import Path
 import pytest
 
 from lab.base.progress import Progress
+from lab.inputs import profile
+from lab.measure import session
+from lab.measure.runner import Testbed
+
+GUESTS = Path(__file__).parent / "vm"
 
 # A shell that starts something in the background makes it ignore interrupts; the tests that
 # interrupt the lab would wait for ever.
@@ -49,6 +54,21 @@ bzImage:
 """
 _KCONFIG = "config SMP\n\tbool\n\nconfig NEEDS_MISSING\n\tbool\n\tdepends on MISSING\n"
 _BFQ = "".join(f"int bfq_{number};\n" for number in range(1, 41))
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest itself deselects by marker
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every test in the folder vm the marker vm: they boot real guests."""
+    for item in items:
+        if GUESTS in item.path.parents:
+            item.add_marker(pytest.mark.vm)
+
+
+@pytest.fixture(scope="session")
+def testbed() -> Testbed:
+    """The kernel of the quick profile, built or out of the cache, and proved engines."""
+    quick = profile.get("quick")
+    return session.prepare(quick.tree, (), quick.kernel, Progress())
 
 
 @pytest.fixture(autouse=True)

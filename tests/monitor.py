@@ -39,9 +39,9 @@ class Qemu:
             command = order["execute"]
             answer: object = {}
             if command == "human-monitor-command":
-                experiment = order["arguments"]["command-line"].removeprefix("info ")
-                answer = self._infos[experiment].replace("\n", "\r\n")
-                self.log.append((self.path.name, experiment))
+                topic = order["arguments"]["command-line"].removeprefix("info ")
+                answer = self._infos[topic].replace("\n", "\r\n")
+                self.log.append((self.path.name, topic))
             if command in ("stop", "cont"):
                 self.running = command == "cont"
                 self.log.append((self.path.name, command))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every error a user can meet: what happened, where, and how to mend it."""
+"""Every error a user can meet: what happened, where, and how to fix it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
 
 
 class LabError(Exception):
-    """Something failed that the lab cannot mend by itself; ends a command with exit code 3.
+    """Something failed that the lab cannot repair by itself; ends a command with exit code 3.
 
     what:  one sentence saying what happened.
     where: the file, key, line or command concerned.

@@ -16,6 +16,8 @@ from lab.base.system import PACKAGE
 from lab.build.guest_libraries import LOADER, called, loaded
 
 AGENT = PACKAGE / "guest/agent"
+# Raise it when a root is made differently of the same files: it is part of the id.
+_LAYOUT = 2
 _PROGRAMS = ("fio", "dbench", "mkfs.xfs", "dmsetup")
 # Mount points and folders that virtme-ng or the agent expects.
 _FOLDERS = (
@@ -64,7 +66,7 @@ def build(progress: Progress) -> GuestRoot:
     for name, path in programs.items():
         libraries |= called(path) if name == "fio" else loaded(path)
     inputs = [AGENT, busybox, *programs.values(), *libraries.values()]
-    identity = cache.key("guest", 2, [(str(path), cache.file_hash(path)) for path in inputs])
+    identity = cache.key("guest", _LAYOUT, [(str(path), cache.file_hash(path)) for path in inputs])
     guest = GuestRoot(identity)
     if not guest.folder.exists():
         with progress.step("making the guest's root"), cache.building(guest.folder) as folder:
