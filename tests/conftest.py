@@ -10,6 +10,7 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import guests as fakes
 import pytest
 
 from lab.base.progress import Progress
@@ -82,6 +83,12 @@ def _own_folders(
     monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
     for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_PREFIX"):  # of a git hook
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def guests(monkeypatch: pytest.MonkeyPatch) -> fakes.Guests:
+    """What is booted in the place of real guests."""
+    return fakes.installed(monkeypatch)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ breaks is a regression, a baseline that does is the lab's error.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -240,8 +241,9 @@ def _confirmed(
             reason = "slower, and slower again when it was confirmed"
             return replace(second, reason=reason)
         first = second
-    if first.evidence.failure or first.change is None:
-        return first
+    undecided = first.detectable is None or not math.isfinite(first.detectable)
+    if first.evidence.failure or undecided:
+        return first  # rounds too few for any interval show nothing, not that nothing changed
     reason = "not slower beyond the threshold, as far as can be seen"
     return replace(first, verdict=Verdict.HOLDS, reason=reason)
 
@@ -250,7 +252,7 @@ def _found(asked: Experiment, rounds: Rounds, part: slice, alpha: float) -> Find
     """What a part of the rounds says."""
     metric = asked.expectation.metric
     values = tuple(tuple(b.values[metric] for b in rounds.boots[arm][part]) for arm in ARMS)
-    boots = tuple(tuple(b.id for b in rounds.boots[arm]) for arm in ARMS)
+    boots = tuple(tuple(b.id for b in rounds.boots[arm][part]) for arm in ARMS)
     failure = None
     if rounds.error:
         patched = rounds.failed_arm == ARMS[1]

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
+import guests as fakes
 import numpy as np
 import pytest
 
 from lab.base.stats import paired
 from lab.commands import aa_control
-from lab.commands.aa_control import Comparison
+from lab.commands.aa_control import Comparison, Repetition
 from lab.inputs import profile
 from lab.inputs.terms import Engine
-from lab.measure.cell import Cell
 
-CELL = Cell("nullb", "bfq", "randread_burst", (), Engine.TCG)
+CELL = fakes.planned(fakes.cell())
 
 
 def comparison(before: list[float], after: list[float]) -> Comparison:
@@ -39,8 +39,8 @@ def test_noise_is_called_a_change_at_the_nominal_rate(rounds: int) -> None:
 def test_the_cells_are_all_schedulers_on_disks_in_the_guest() -> None:
     found = aa_control.cells(profile.get("quick"), Engine.TCG, 5)
     assert len(found) == 5
-    assert len({cell.scheduler for cell in found}) == 4
-    assert {cell.topology for cell in found} <= {"nullb", "nullb_mq"}
+    assert len({one.cell.scheduler for one in found}) == 4
+    assert {one.cell.topology for one in found} <= {"nullb", "nullb_mq"}
 
 
 def test_the_hosts_noise_is_nothing_that_was_measured_of_a_guest() -> None:
@@ -51,7 +51,9 @@ def test_the_hosts_noise_is_nothing_that_was_measured_of_a_guest() -> None:
 def test_the_report_counts_what_was_called() -> None:
     same = comparison([1.0, 2.0] * 4, [1.0, 2.0] * 4)
     other = comparison([1.0] * 8, [1.1] * 8)
-    text = aa_control.report([same, other, same, same], [(CELL, True), (CELL, False)], 0.05)
+    repeated = [Repetition(CELL, True), Repetition(CELL, False), Repetition(CELL, False, "BUG: x")]
+    text = aa_control.report([same, other, same, same], repeated, 0.05)
     assert "1 of 4 comparisons called a change (25.0 %, nominal 5 %)" in text
     assert "1 of 2 cells differ when repeated" in text
+    assert "failed: BUG: x" in text
     assert "0 of 0 comparisons" in aa_control.report([], [], 0.05)

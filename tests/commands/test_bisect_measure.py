@@ -1,102 +1,106 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a bisection measures by: exact where it can be, and host time with its errors bounded."""
+"""What a bisection measures by: exact where it can be, and wall clock with its errors bounded."""
 
 from __future__ import annotations
 
 import math
 import random
 import re
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+import guests as fakes
 import pytest
-from examples import HOST
+from guests import FakeSession, Guests
 
 from lab.base.errors import BuildError, GuestError, LabError, UsageError
-from lab.base.progress import Progress
-from lab.build.kernel import Kernel
-from lab.commands import bisect_measure
+from lab.commands import bisect_measure, bisect_search
 from lab.commands.bisect_measure import ByCounter, ByFunction, ByTime, CommitMeasure, Tree
 from lab.inputs import profile
 from lab.inputs.terms import Engine
-from lab.measure import session
-from lab.measure.boot_store import BootStore, Stored
-from lab.measure.cell import Cell
-from lab.measure.host import EngineReport
-from lab.measure.runner import Outcome, Rounds, Runner, Task, Testbed
+from lab.measure.boot_store import StoredBoot
+from lab.measure.cell import Task
+from lab.measure.cost import Cost
+from lab.measure.job import Job
+from lab.measure.runner import Rounds, Runner
 
-CELL = Cell("raid64", "bfq", "seqread_streams", (), Engine.TCG)
-COUNTED = replace(CELL, engine=Engine.ICOUNT, counters=("lock_acquisitions",))
-KERNEL = Kernel("", "6.12", "tree", (), "gcc")
+QUICK = profile.get("quick")
+EXACT = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.ICOUNT, cpus=1))
+COUNTED = fakes.planned(fakes.cell(engine=Engine.ICOUNT, counters=("lock_acquisitions",)))
+TIMED = fakes.planned(fakes.cell("raid64", work="seqread_streams"))
+
+Speed = float | GuestError
 
 
-class Fake:
-    """Kernels named by their commits, and guests that are as fast as they are told to be."""
+class Pairs(Runner):
+    """Rounds of kernels that are as fast as they are told to be, give or take some noise.
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.speeds: dict[str, float | BaseException] = {"good": 1000.0, "bad": 800.0}
-        self.codes: dict[str, str] = {}
-        self.noise = random.Random(1)
-        self.spread = 0.02
-        self.rounds_run = 0
-        engines = tuple(EngineReport(e, e is not Engine.KVM, "refused") for e in Engine)
-        guest: Any = None
-        testbed = Testbed(KERNEL, KERNEL, guest, replace(HOST, engines=engines))
-        monkeypatch.setattr(session, "prepare", lambda *_, **__: testbed)
-        monkeypatch.setattr(session, "prepare_kernel", self._kernel)
-        monkeypatch.setattr(session, "measuring", lambda *_, **__: nullcontext())
-        monkeypatch.setattr(Runner, "rounds", self._rounds)
-        monkeypatch.setattr(Runner, "all", self._all)
-        own = profile.get("quick")
-        self.tree = Tree(folder, own, (), BootStore(folder / "results"), Progress())
+    As in the store, a longer look at the same arms has the shorter one's rounds and more.
+    """
 
-    def time(self, decisions: int = 1) -> ByTime:
-        return ByTime(self.tree, CELL, 0.05, "iops", decisions)
+    speeds: dict[str, Speed]
+    spread: float
+    noise: random.Random
+    known: dict[tuple[str, ...], list[dict[str, StoredBoot]]]
+    rounds_run: int
 
-    def _kernel(self, spec: str, *_: object) -> Kernel:
-        commit = spec.rpartition("@")[2]
-        if isinstance(self.speeds.get(commit), BuildError):
-            raise self.speeds[commit]  # type: ignore[misc]
-        made = replace(KERNEL, id=commit)
-        made.__dict__["code"] = self.codes.get(commit, commit)
-        return made
-
-    def _boot(self, task: Task) -> Stored:
-        speed = self.speeds[task.kernel.id]
-        if isinstance(speed, BaseException):
-            raise speed
-        value = speed * math.exp(self.noise.gauss(0, self.spread))
-        metric = task.cell.counters[0] if task.cell.counters else "iops"
-        return Stored("boot", "ok", "", 1.0, {metric: value}, {})
-
-    def _rounds(self, tasks: Sequence[Task], wanted: int) -> Rounds:
-        self.rounds_run += wanted
-        boots = {}
+    def rounds(self, tasks: Sequence[Task], wanted: int) -> Rounds:
+        known = self.known.setdefault(tuple(task.kernel.id for task in tasks), [])
         for task in tasks:
-            try:
-                boots[task.cell.arm] = tuple(self._boot(task) for _ in range(wanted))
-            except GuestError as exc:
-                return Rounds({}, 0, task.cell.arm, exc)
-        return Rounds(boots)
+            speed = self.speeds[re.sub(r"#\d+", "", task.kernel.id)]
+            if isinstance(speed, GuestError):
+                return Rounds({own.arm: () for own in tasks}, 0, task.arm, speed)
+        while len(known) < wanted:
+            self.rounds_run += 1
+            known.append({task.arm: self._pair(task) for task in tasks})
+        return Rounds({t.arm: tuple(one[t.arm] for one in known[:wanted]) for t in tasks})
 
-    def _all(self, tasks: Sequence[Task], boots: int, *, sealed: bool) -> list[Outcome]:
-        try:
-            return [Outcome(task.cell, (self._boot(task),)) for task in tasks]
-        except GuestError as exc:
-            return [Outcome(tasks[0].cell, (), exc)]
+    def _pair(self, task: Task) -> StoredBoot:
+        speed = self.speeds[re.sub(r"#\d+", "", task.kernel.id)]
+        assert isinstance(speed, float)
+        value = speed * math.exp(self.noise.gauss(0, self.spread))
+        return StoredBoot("boot", task.kernel.id, "r", 1.0, 1.0, {}, {"iops": value})
+
+
+@dataclass
+class TimedSession(FakeSession):
+    """A session whose rounds are Pairs."""
+
+    speeds: dict[str, Speed] = field(default_factory=lambda: {"good": 1000.0, "bad": 800.0})
+
+    def __post_init__(self) -> None:
+        self.pairs = Pairs(self.prove(), self.store, self.progress)
+        self.pairs.speeds, self.pairs.spread = self.speeds, 0.02
+        self.pairs.noise, self.pairs.known, self.pairs.rounds_run = random.Random(1), {}, 0
+
+    @contextmanager
+    def measuring(self, tasks: Sequence[Task]) -> Iterator[Runner]:
+        yield self.pairs
+
+    def measure(self, decisions: int = 1) -> ByTime:
+        return ByTime(tree(self), TIMED, 0.05, "iops", decisions)
+
+
+def tree(session: FakeSession) -> Tree:
+    """Commits of a repository, built in a session."""
+    return Tree(Path("/linux"), (), session)
 
 
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
-    return Fake(tmp_path, monkeypatch)
+def session() -> FakeSession:
+    return FakeSession(QUICK)
 
 
-def test_host_time_tells_commits_that_are_like_one_end(fake: Fake) -> None:
-    fake.speeds |= {"early": 1003.0, "late": 795.0}
-    own = fake.time()
+@pytest.fixture
+def timed() -> TimedSession:
+    return TimedSession(QUICK)
+
+
+def test_time_tells_commits_that_are_like_one_end(timed: TimedSession) -> None:
+    timed.speeds |= {"early": 1003.0, "late": 795.0}
+    own = timed.measure()
     own.compare("good", "bad")
     values = [own.value(commit) for commit in ("good", "early", "late", "bad")]
     assert values[0] == 0.0
@@ -104,37 +108,49 @@ def test_host_time_tells_commits_that_are_like_one_end(fake: Fake) -> None:
         *(False, False, True, True)
     ]
     assert own.shown(math.log(0.8)) == "iops -20.0 %"
+    assert own.conclusion("good", "bad").startswith("iops +0.0 % -> iops -")
 
 
-def test_a_commit_that_executes_the_same_is_not_booted(fake: Fake) -> None:
-    own = fake.time()
+def test_a_commit_that_executes_the_same_is_not_booted(timed: TimedSession) -> None:
+    own = timed.measure()
     own.compare("good", "bad")
-    before = fake.rounds_run
-    fake.speeds |= {"comment": 1000.0, "typo": 800.0}
-    fake.codes |= {"comment": "good", "typo": "bad"}
+    before = timed.pairs.rounds_run
+    timed.codes |= {"comment": "good", "typo": "bad"}
     assert own.value("comment") == 0.0
     assert own.value("typo") == own.value("bad")
-    assert fake.rounds_run == before
+    assert timed.pairs.rounds_run == before
 
 
-def test_what_cannot_be_told_is_skipped_and_seldom_called_wrongly(fake: Fake) -> None:
+def test_what_cannot_be_told_is_skipped_and_seldom_called_wrongly(timed: TimedSession) -> None:
     """A commit half-way is neither: at the level alpha it may be called, else not."""
-    own = fake.time()
+    own = timed.measure()
     own.compare("good", "bad")
     whole = own.value("bad")
     assert whole is not None
-    fake.speeds["half"] = 1000.0 * math.exp(whole / 2)
-    fake.spread = 0.1
-    called = sum(own.value("half") is not None for _ in range(300))
+    timed.speeds["half"] = 1000.0 * math.exp(whole / 2)
+    timed.pairs.spread = 0.1
+    called = sum(own.value(f"half#{number}") is not None for number in range(300))
     # alpha = 5 %, shared by two looks: 15 of 300 on average; more than 28 once in 1,000 trials.
     assert called <= 28
+    assert "the host is too noisy to tell" in timed.said
 
 
-def test_more_decisions_want_more_rounds(fake: Fake) -> None:
-    fake.time(1).compare("good", "bad")
-    few = fake.rounds_run
-    fake.time(10).compare("good", "bad")
-    assert fake.rounds_run - few > few
+def test_a_second_look_adds_rounds_to_those_of_the_first(timed: TimedSession) -> None:
+    timed.speeds["half"] = 1000.0 * math.sqrt(0.8)
+    own = timed.measure()
+    own.compare("good", "bad")
+    assert own.value("half") is None
+    looks = [len(rounds) for rounds in timed.pairs.known.values()]
+    assert looks[1] == 2 * looks[0]
+    assert timed.pairs.rounds_run == sum(looks)
+
+
+def test_more_decisions_want_more_rounds(timed: TimedSession) -> None:
+    timed.measure(1).compare("good", "bad")
+    few = timed.pairs.rounds_run
+    timed.pairs.known.clear()
+    timed.measure(10).compare("good", "bad")
+    assert timed.pairs.rounds_run - few > few
 
 
 @pytest.mark.parametrize(
@@ -148,36 +164,152 @@ def test_more_decisions_want_more_rounds(fake: Fake) -> None:
     ids=["equal", "faster", "little", "broken"],
 )
 def test_ends_that_are_no_regression_are_refused(
-    fake: Fake, bad: float | BaseException, message: str
+    timed: TimedSession, bad: Speed, message: str
 ) -> None:
-    fake.speeds["bad"] = bad
-    fake.spread = 0.001
+    timed.speeds["bad"] = bad
+    timed.pairs.spread = 0.001
     with pytest.raises(LabError) as caught:
-        fake.time().compare("good", "bad")
+        timed.measure().compare("good", "bad")
     assert re.search(message, str(caught.value), re.DOTALL)
 
 
-def test_broken_commits_are_skipped_and_a_broken_good_end_is_an_error(fake: Fake) -> None:
-    own = fake.time()
+def test_broken_commits_are_skipped_and_a_broken_good_end_is_an_error(timed: TimedSession) -> None:
+    own = timed.measure()
     own.compare("good", "bad")
-    fake.speeds |= {"panics": GuestError("panic", "BUG"), "broken": BuildError("expected ;")}
+    timed.speeds["panics"] = GuestError("panic", "BUG")
+    timed.failing["broken"] = BuildError("expected ;")
     assert own.value("panics") is None
     assert own.value("broken") is None
-    fake.speeds |= {"good": GuestError("panic", "BUG"), "other": 1.0}
+    timed.speeds |= {"good": GuestError("panic", "BUG"), "other": 1.0}
     with pytest.raises(LabError, match="good end"):
         own.value("other")
 
 
-def test_counters_may_differ_in_either_direction(fake: Fake) -> None:
-    fake.spread = 0
-    fake.speeds |= {"good": 1.25, "bad": 2.13, "panics": GuestError("panic", "BUG")}
-    own = ByCounter(fake.tree, COUNTED, 0.05, "lock_acquisitions")
+def test_rounds_of_guests_tell_a_commit_too(guests: Guests) -> None:
+    """The same, but by the real runner, whose store has the first look's rounds."""
+    speeds = {"good": 1000.0, "mid": 1000.0, "bad": 800.0}
+    guests.says = lambda job: {"iops": speeds[job.task.kernel.id] + len(guests.booted) % 3}
+    own = ByTime(tree(FakeSession(QUICK, engines=(Engine.KVM,))), KVM, 0.05, "iops", 1)
+    own.compare("good", "bad")
+    ends = len(guests.booted)
+    assert own.value("mid") == pytest.approx(0.0, abs=0.01)
+    assert len(guests.booted) == 2 * ends
+    own.compare("good", "bad")
+    assert len(guests.booted) == 2 * ends
+
+
+KVM = fakes.planned(fakes.cell("raid64", work="seqread_streams", engine=Engine.KVM))
+COSTS = {
+    "good": {"submit_bio": 100.0, "free": 900.0},
+    "like_good": {"submit_bio": 100.0, "free": 500.0},
+    "like_bad": {"submit_bio": 120.0, "free": 700.0},
+    "bad": {"submit_bio": 120.0, "free": 900.0},
+}
+
+
+@pytest.fixture
+def functions(guests: Guests, session: FakeSession) -> ByFunction:
+    """A measure of commits that cost what COSTS says."""
+
+    def cost_of(kernel: str) -> Cost | None:
+        return fakes.insns(**COSTS[kernel]) if kernel in COSTS else None
+
+    guests.cost_of = cost_of
+    return ByFunction(tree(session), EXACT, 0.0025)
+
+
+def test_functions_that_the_ends_do_not_differ_in_do_not_count(functions: ByFunction) -> None:
+    functions.compare("good", "bad")
+    values = [functions.value(commit) for commit in COSTS]
+    assert values == [100.0, 100.0, 120.0, 120.0]
+    assert functions.shown(120.0) == "120.00 insns/I/O"
+    text = functions.conclusion("good", "bad")
+    assert "submit_bio" in text
+    assert "+2.000 %" in text
+    assert "free" not in text
+
+
+def test_a_bisection_by_function_finds_the_commit(functions: ByFunction) -> None:
+    line = [*COSTS]
+    functions.compare(line[0], line[-1])
+    found = bisect_search.search(line, functions.value)
+    assert (found.suspects, found.last_good) == (("like_bad",), "like_good")
+
+
+def test_a_commit_takes_one_boot_and_the_ends_one_for_each_seed(
+    functions: ByFunction, guests: Guests
+) -> None:
+    functions.compare("good", "bad")
+    ends = len(guests.booted)
+    assert ends == 2 * 3
+    functions.value("like_bad")
+    functions.value("good")
+    functions.conclusion("good", "bad")
+    assert len(guests.booted) == ends + 1
+
+
+def test_before_the_ends_are_compared_no_function_counts(functions: ByFunction) -> None:
+    assert functions.value("good") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "error", "message"),
+    [
+        ("good", "good", None, "nothing to find"),
+        ("bad", "good", None, r"nothing to find: the bad end is worse by -1\.961 %"),
+        ("good", "broken", GuestError("panic", "BUG"), "the bad end cannot be measured"),
+        ("broken", "bad", GuestError("panic", "BUG"), "failed: BUG"),
+        ("good", "broken", GuestError("died", "QEMU ended"), "failed: QEMU ended"),
+    ],
+)
+def test_ends_that_functions_cannot_tell_apart_are_refused(
+    functions: ByFunction,
+    guests: Guests,
+    good: str,
+    bad: str,
+    error: GuestError | None,
+    message: str,
+) -> None:
+    guests.says = lambda job: error if error and job.task.kernel.id == "broken" else {}
+    with pytest.raises(LabError, match=message):
+        functions.compare(good, bad)
+
+
+def test_commits_that_do_not_build_or_boot_have_no_cost(
+    functions: ByFunction, session: FakeSession, guests: Guests
+) -> None:
+    functions.compare("good", "bad")
+    session.failing["unbuilt"] = BuildError("expected ;")
+    guests.says = lambda job: GuestError("panic", "BUG: x")
+    assert functions.value("unbuilt") is None
+    assert functions.value("panics") is None
+    assert "skipped: expected ;" in session.said
+    assert "skipped: BUG: x" in session.said
+
+
+def test_counters_may_differ_in_either_direction(guests: Guests, session: FakeSession) -> None:
+    counts: dict[str, fakes.Answer] = {
+        "good": {"lock_acquisitions": 1.25},
+        "bad": {"lock_acquisitions": 2.13},
+        "panics": GuestError("panic", "BUG"),
+    }
+
+    def says(job: Job) -> fakes.Answer:
+        return counts[job.task.kernel.id.removesuffix(fakes.INSTRUMENTED)]
+
+    guests.says = says
+    own = ByCounter(tree(session), COUNTED, 0.05, "lock_acquisitions")
     own.compare("good", "bad")
     own.compare("bad", "good")
+    assert [own.value("good"), own.value("bad")] == [1.25, 2.13]
     assert own.shown(2.13) == "2.13 acquisitions/request"
+    assert own.conclusion("good", "bad") == (
+        "1.25 acquisitions/request -> 2.13 acquisitions/request\n"
+    )
     assert own.value("panics") is None
     with pytest.raises(LabError, match="nothing to find"):
         own.compare("good", "good")
+    assert all(name.endswith(fakes.INSTRUMENTED) for name in guests.kernels)
 
 
 @pytest.mark.parametrize(
@@ -198,9 +330,9 @@ def test_counters_may_differ_in_either_direction(fake: Fake) -> None:
     ],
 )
 def test_cells_and_claims_are_measured_exactly_where_that_can_be(
-    fake: Fake, make: Callable[..., CommitMeasure], text: str, timed: bool, kind: type
+    session: FakeSession, make: Callable[..., CommitMeasure], text: str, timed: bool, kind: type
 ) -> None:
-    assert type(make(text, fake.tree, None, 5, timed=timed)) is kind
+    assert type(make(text, tree(session), None, 5, timed=timed)) is kind
 
 
 @pytest.mark.parametrize(
@@ -211,8 +343,8 @@ def test_cells_and_claims_are_measured_exactly_where_that_can_be(
     ],
 )
 def test_a_claim_that_cannot_be_measured_is_the_users_error(
-    fake: Fake, claim: str, message: str
+    session: FakeSession, claim: str, message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        bisect_measure.of_claim(claim, fake.tree, None, 5, timed=False)
+        bisect_measure.of_claim(claim, tree(session), None, 5, timed=False)
     assert message in str(caught.value)

@@ -34,7 +34,7 @@ def test_checkpatchs_total_is_read(tmp_path: Path, said: str, style: str, clean:
 
 @pytest.mark.parametrize("name", series.known())
 def test_every_disk_and_scheduler_of_the_claims_is_booted(name: str) -> None:
-    found = check_series._cells(name, QUICK)
+    found = check_series._cells(series.get(name), QUICK)
     claims = series.get(name).claims.values()
     assert {(cell.topology, cell.scheduler) for cell in found} == {
         (claim.topology, claim.scheduler) for claim in claims

@@ -4,147 +4,154 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
+import guests as fakes
 import pytest
-from examples import HOST
+from guests import FakeSession, Guests, Repository
 
 from lab.base.errors import BuildError, GuestError, LabError, UsageError
 from lab.base.progress import Progress
-from lab.build import source
-from lab.cli import nightly
-from lab.commands import cost_diff, gate
+from lab.commands import gate, gate_config
 from lab.commands.cost_diff import CellChange
-from lab.commands.gate import Tools
+from lab.commands.gate import BranchResult, Gating
 from lab.commands.gate_history import GateHistory
-from lab.inputs import profile
-from lab.inputs.terms import Engine
-from lab.measure import session
-from lab.measure.boot_store import BootStore, Provenance
-from lab.measure.cell import Cell
-from lab.measure.cost import Change
+from lab.guest.boot import ATTEMPTS
+from lab.guest.host_noise import LIMITS, PREFIX
+from lab.inputs import profile, workload
+from lab.inputs.terms import Engine, Verdict
+from lab.measure.job import Job
 from lab.measure.runner import Outcome
-from lab.measure.sampling import Sample
-from lab.report import exports, run_builder, tables
+from lab.report.run_builder import RunBuilder
+from lab.report.run_record import Claim, Run
 
-CELL = Cell("nullb_mq", "none", "randread_burst", (("numjobs", 10),), Engine.ICOUNT, 1)
-CONFIG = 'threshold = "0.3%"\n[branches.next]\nsource = "git:/linux@next"\n'
+EXACT = 'topologies = ["nullb_mq"]\nschedulers = ["none"]\nworkloads = ["randread_burst"]\n'
+TIMED = 'wall_clock = ["nullb_mq/bfq/randread_burst"]\n'
+BRANCH = '[branches.next]\nsource = "git:/linux@next"\n'
+CONFIG = f'threshold = "0.3%"\n{EXACT}{BRANCH}'
+QUICK = profile.get("quick")
+NOISE = {f"{PREFIX}steal": LIMITS["steal"] + 1}
 
 
+@dataclass
 class Lab:
-    """A gate whose kernels cost what it is told: by state of the branch."""
+    """A gate whose kernels cost, and are as fast as, what it is told of the branch's states."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.store = BootStore(folder)
-        self.history = GateHistory(self.store.folder)
-        self.state = "c0"
-        self.costs: dict[str, float | BaseException] = {"c0": 1000.0}
-        self.config = folder / "gate.toml"
-        self.config.write_text(CONFIG)
-        monkeypatch.setattr(source, "resolve", self._resolve)
-        monkeypatch.setattr(session, "prepare_kernel", self._kernel)
-        monkeypatch.setattr(cost_diff, "measure", self._measure)
+    guests: Guests
+    repository: Repository
+    session: FakeSession
+    config: Path
+    costs: dict[str, float | LabError] = field(default_factory=lambda: {"c0": 1000.0})
+    timed: dict[str, fakes.Answer] = field(default_factory=dict)
+    metric: str = "iops"
 
-    def gate_run(self, state: str, cost: float | BaseException) -> gate.Result:
-        """A gate_run on which the branch is at state, whose kernel costs so much."""
-        self.state, self.costs[state] = state, cost
-        quick = profile.get("quick")
-        made = run_builder.RunBuilder(self.store, quick, HOST, "gate")
-        testbed: Any = SimpleNamespace(host=HOST)
-        own = gate.read(self.config)
-        tools = Tools(own, quick, self.store, self.history, made, testbed, Progress())
-        (result,) = gate.judge(tools)
-        run = made.run(0.0, (result.series,))
-        gate.remember([result], run.id, self.history)
-        self.text = tables.text(nightly._table([result])) + exports.markdown(run)
+    def __post_init__(self) -> None:
+        self.history = GateHistory(self.session.store.folder)
+        self.guests.cost_of = lambda state: (
+            fakes.insns(submit_bio=own)
+            if isinstance(own := self.costs.get(state, 1000.0), float)
+            else None
+        )
+        self.guests.says = self.says
+
+    def says(self, job: Job) -> fakes.Answer:
+        """What a guest answers: how it was told that its kernel fails, or how fast it is."""
+        state = job.task.kernel.id
+        if not job.cell.engine.sealed:
+            return self.timed.get(state, {self.metric: 1000.0})
+        found = self.costs.get(state)
+        return found if isinstance(found, GuestError) else {}
+
+    def night(self, state: str, cost: float | LabError = 1000.0) -> BranchResult:
+        """A night in which the branch is at a state whose kernel costs so much."""
+        self.repository.now, self.costs[state] = state, cost
+        self.session.failing = {
+            own: error
+            for own, error in self.costs.items()
+            if isinstance(error, LabError) and not isinstance(error, GuestError)
+        }
+        made = RunBuilder(self.session.store, QUICK, fakes.report(), "gate")
+        config = gate_config.read(self.config)
+        (result,) = gate.judge(Gating(config, self.session, self.history, made))
+        self.run = made.run(0.0, (result.series,))
+        gate.remember([result], self.run.id, self.history)
+        assert Run.model_validate_json(self.run.model_dump_json()) == self.run
         return result
-
-    def _resolve(self, spec: str, progress: Progress) -> Any:
-        return SimpleNamespace(version=self.state, tree=f"tree-{self.state}")
-
-    def _kernel(self, spec: str, *rest: object) -> Any:
-        state = spec.rpartition("@")[2]
-        found = self.costs[state]
-        if isinstance(found, LabError) and not isinstance(found, GuestError):
-            raise found
-        return SimpleNamespace(id=state)
-
-    def _measure(
-        self, testbed: object, kernels: tuple[Any, Any], cells: Sequence[Cell], *rest: object
-    ) -> list[CellChange]:
-        before, after = (self._outcome(kernel.id) for kernel in kernels)
-        values = [outcome.value(cost_diff.METRIC) or 0.0 for outcome in (before, after)]
-        functions = (Change("submit_bio", values[0], values[1]),)
-        return [CellChange(CELL, before, after, functions)]
-
-    def _outcome(self, state: str) -> Outcome:
-        cost = self.costs[state]
-        if isinstance(cost, GuestError):
-            return Outcome(CELL, (), cost)
-        assert isinstance(cost, float)
-        if not self.store.finished(state):
-            sample = Sample({cost_diff.METRIC: cost}, {cost_diff.METRIC: "?"}, {}, {})
-            origin = Provenance(state, state, "q", "h")
-            self.store.add(self.store.new_boot(), CELL, origin, 1.0, sample)
-        return Outcome(CELL, tuple(self.store.finished(state)))
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    return Lab(tmp_path, monkeypatch)
+def lab(tmp_path: Path, guests: Guests, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    config = tmp_path / "gate.toml"
+    config.write_text(CONFIG)
+    session = FakeSession(QUICK, engines=(Engine.KVM, Engine.ICOUNT))
+    return Lab(guests, fakes.repository(monkeypatch), session, config)
+
+
+def red(found: BranchResult) -> bool:
+    return found.series.verdict == Verdict.REFUTED
+
+
+def green(found: BranchResult) -> bool:
+    return found.series.verdict == Verdict.HOLDS
+
+
+def exact(found: BranchResult) -> Claim:
+    return found.series.claims[0]
 
 
 def test_nights_without_a_change_are_green_and_equal(lab: Lab) -> None:
     for _ in range(30):
-        found = lab.gate_run("c0", 1000.0)
-        assert not found.red
+        found = lab.night("c0")
+        assert green(found)
         assert set(found.changes.values()) == {0.0}
     assert len(lab.history.gate_runs("next")) == 30
+    assert len(lab.guests.booted) == 1  # the same kernel is one measurement
 
 
 def test_a_regression_is_red_and_names_the_function(lab: Lab) -> None:
-    lab.gate_run("c0", 1000.0)
-    found = lab.gate_run("c1", 1005.0)
-    assert found.red
-    assert "submit_bio +5.0" in lab.text
-    assert "RED" in lab.text
-    assert lab.history.gate_runs("next")[-1].reason.startswith("dearer: nullb_mq/none/")
+    lab.night("c0")
+    found = lab.night("c1", 1005.0)
+    assert red(found)
+    (finding,) = exact(found).findings
+    assert finding.reason == "submit_bio +5.0"
+    assert finding.change == pytest.approx(0.005)
+    assert [len(values) for values in finding.values] == [3, 3]
+    reason = lab.history.gate_runs("next")[-1].reason
+    assert reason == "costs more: nullb_mq/none/randread_burst"
 
 
-@pytest.mark.parametrize(
-    ("cost", "shown"), [(1002.9, "+0.29 %"), (997.0, "-0.30 %"), (500.0, "-50.0 %")]
-)
+@pytest.mark.parametrize(("cost", "change"), [(1002.9, 0.0029), (997.0, -0.003), (500.0, -0.5)])
 def test_less_than_the_threshold_and_savings_are_green_and_shown(
-    lab: Lab, cost: float, shown: str
+    lab: Lab, cost: float, change: float
 ) -> None:
-    lab.gate_run("c0", 1000.0)
-    assert not lab.gate_run("c1", cost).red
-    assert shown in lab.text
+    lab.night("c0")
+    found = lab.night("c1", cost)
+    assert green(found)
+    assert exact(found).findings[0].change == pytest.approx(change)
+    assert lab.history.last_good("next") == "git:/linux@c1"
 
 
 def test_a_red_night_does_not_move_the_baseline(lab: Lab) -> None:
-    lab.gate_run("c0", 1000.0)
-    lab.gate_run("c1", 1100.0)
-    assert lab.gate_run("c2", 1100.0).red  # still, though nothing got worse since yesterday
-    assert not lab.gate_run("c3", 1001.0).red
+    lab.night("c0")
+    lab.night("c1", 1100.0)
+    assert red(lab.night("c2", 1100.0))  # still, though nothing got worse since yesterday
+    assert green(lab.night("c3", 1001.0))
     assert lab.history.last_good("next") == "git:/linux@c3"
 
 
 def test_small_steps_add_up_against_a_fixed_baseline(lab: Lab) -> None:
     lab.config.write_text(CONFIG + 'baseline = "git:/linux@c0"\n')
-    verdicts = [lab.gate_run(f"c{n}", 1000.0 + n).red for n in range(6)]
+    verdicts = [red(lab.night(f"c{n}", 1000.0 + n)) for n in range(6)]
     assert verdicts == [False, False, False, False, True, True]
 
 
 def test_accepting_moves_the_baseline_and_keeps_the_reason(lab: Lab) -> None:
-    lab.gate_run("c0", 1000.0)
-    assert lab.gate_run("c1", 1100.0).red
-    own = gate.read(lab.config)
+    lab.night("c0")
+    assert red(lab.night("c1", 1100.0))
+    own = gate_config.read(lab.config)
     assert gate.accept(own, "next", "worth it", lab.history, Progress()) == "git:/linux@c1"
-    assert not lab.gate_run("c2", 1101.0).red
+    assert green(lab.night("c2", 1101.0))
     assert "worth it" in {gate_run.reason for gate_run in lab.history.gate_runs("next")}
     with pytest.raises(UsageError, match="did you mean 'next'"):
         gate.accept(own, "nxt", "x", lab.history, Progress())
@@ -155,25 +162,25 @@ def test_a_noisy_history_widens_the_threshold_of_its_cell(lab: Lab) -> None:
     cost = 1000.0
     for number in range(8):
         cost += 2.5 if number % 2 else -2.5
-        assert not lab.gate_run(f"c{number}", cost).red
-    assert not lab.gate_run("d0", cost + 5.0).red
-    assert lab.gate_run("d1", cost + 25.0).red
+        assert green(lab.night(f"c{number}", cost))
+    assert green(lab.night("d0", cost + 5.0))
+    assert red(lab.night("d1", cost + 25.0))
 
 
 def test_a_kernel_that_breaks_is_red(lab: Lab) -> None:
-    lab.gate_run("c0", 1000.0)
-    found = lab.gate_run("c1", GuestError("panic", "BUG: null pointer"))
-    assert found.red
-    assert "BUG: null pointer" in lab.text
+    lab.night("c0")
+    found = lab.night("c1", GuestError("panic", "BUG: null pointer"))
+    assert red(found)
+    assert "BUG: null pointer" in exact(found).findings[0].reason
+    assert lab.history.last_good("next") == "git:/linux@c0"
 
 
 def test_a_branch_that_does_not_build_is_red_and_the_lab_failing_is_not(lab: Lab) -> None:
-    lab.gate_run("c0", 1000.0)
-    assert lab.gate_run("c1", BuildError("blk-mq.c:1: expected ;")).red
-    broken = lab.gate_run("c2", LabError("the disk is full"))
-    assert not broken.red
-    assert broken.series.verdict == "ERROR"
-    assert "the disk is full" in lab.text
+    lab.night("c0")
+    assert red(lab.night("c1", BuildError("blk-mq.c:1: expected ;")))
+    broken = lab.night("c2", LabError("the disk is full"))
+    assert broken.series.verdict == Verdict.ERROR
+    assert "the disk is full" in broken.series.error
     assert lab.history.last_good("next") == "git:/linux@c0"
     assert len(lab.history.gate_runs("next")) == 1
 
@@ -182,9 +189,19 @@ def test_a_branch_that_does_not_build_is_red_and_the_lab_failing_is_not(lab: Lab
 def test_a_broken_baseline_is_the_labs_error(lab: Lab, failure: LabError) -> None:
     lab.config.write_text(CONFIG + 'baseline = "git:/linux@c0"\n')
     lab.costs["c0"] = failure
-    found = lab.gate_run("c1", 1000.0)
-    assert found.series.verdict == "ERROR"
-    assert not found.red
+    assert lab.night("c1").series.verdict == Verdict.ERROR
+
+
+def test_a_lab_that_fails_with_one_branch_judges_the_others(lab: Lab) -> None:
+    lab.config.write_text(CONFIG + '[branches.other]\nsource = "git:/linux@broken"\n')
+    lab.session.failing["broken"] = LabError("the disk is full")
+    made = RunBuilder(lab.session.store, QUICK, fakes.report(), "gate")
+    config = gate_config.read(lab.config)
+    found = gate.judge(Gating(config, lab.session, lab.history, made))
+    assert [(one.name, one.series.verdict) for one in found] == [
+        ("next", Verdict.HOLDS),
+        ("other", Verdict.ERROR),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -192,6 +209,8 @@ def test_a_broken_baseline_is_the_labs_error(lab: Lab, failure: LabError) -> Non
     [
         (CONFIG.replace("threshold", "treshold"), "threshold"),
         (CONFIG.replace("0.3%", "0.3"), "0.25%"),
+        (CONFIG.replace("0.3%", "-0.3%"), "not negative: '-0.3%'"),
+        (f'wall_clock_threshold = "-5%"\n{BRANCH}', "not negative: '-5%'"),
         ('threshold = "1%"\n', "branches"),
         (CONFIG.replace("source", "sorce"), "source"),
     ],
@@ -202,10 +221,165 @@ def test_a_wrong_configuration_says_what_is_wrong(
     path = tmp_path / "gate.toml"
     path.write_text(text)
     with pytest.raises(UsageError, match=complaint):
-        gate.read(path)
+        gate_config.read(path)
+
+
+def test_a_regression_in_no_function_is_told_without_one() -> None:
+    planned = fakes.planned(fakes.cell("nullb_mq", engine=Engine.ICOUNT))
+    outcome = Outcome(planned.on(fakes.kernel("c0")), ())
+    assert gate._blame(CellChange(planned, outcome, outcome, ())) == ""
 
 
 def test_a_night_that_is_cut_off_leaves_nothing(lab: Lab) -> None:
     with pytest.raises(sqlite3.Error):
         lab.history.add("next", "git:/linux@c0", "r", "", {"cell": object()})  # type: ignore[dict-item]
     assert lab.history.gate_runs("next") == []
+
+
+@pytest.fixture
+def timed(lab: Lab) -> Lab:
+    """A gate with a cell of wall-clock time, whose first state was good."""
+    lab.config.write_text(TIMED + CONFIG + 'baseline = "git:/linux@c0"\n')
+    return lab
+
+
+def wall_clock(found: BranchResult) -> Claim:
+    """What was found of the cell of wall-clock time."""
+    (claim,) = (one for one in found.series.claims if one.name.endswith("(wall clock)"))
+    return claim
+
+
+def boots(lab: Lab) -> int:
+    """How many guests measured wall-clock time."""
+    return sum(not job.cell.engine.sealed for job in lab.guests.booted)
+
+
+def test_a_slower_branch_is_red_after_it_was_confirmed(timed: Lab) -> None:
+    timed.timed["c1"] = {"iops": 800.0}
+    found = timed.night("c1")
+    assert red(found)
+    (finding,) = wall_clock(found).findings
+    assert (finding.verdict, finding.metric) == (Verdict.REFUTED, "iops")
+    assert finding.reason == "slower, and slower again when it was confirmed"
+    assert finding.change == pytest.approx(-0.2)
+    assert boots(timed) == 2 * 2 * QUICK.rounds
+    # What decides are the rounds that were booted to confirm it, and no others.
+    for place, values in zip(finding.cells, finding.values, strict=True):
+        cell = timed.run.cells[place]
+        assert [boot.values["iops"] for boot in cell.boots] == list(values)
+        assert len(values) == QUICK.rounds
+    assert "run again to confirm" in timed.session.said
+
+
+def test_a_suspicion_that_is_not_confirmed_is_green(timed: Lab) -> None:
+    first = 2 * QUICK.rounds
+
+    def says(job: Job) -> fakes.Answer:
+        slow = job.task.kernel.id == "c1" and boots(timed) <= first
+        return {"iops": 800.0 if slow else 1000.0}
+
+    timed.guests.says = says
+    found = timed.night("c1")
+    assert green(found)
+    assert boots(timed) == 2 * first
+    assert wall_clock(found).findings[0].change == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("speed", [1000.0, 960.0, 2000.0], ids=["equal", "little", "faster"])
+def test_a_branch_that_is_not_slower_is_green_at_once(timed: Lab, speed: float) -> None:
+    timed.timed["c1"] = {"iops": speed}
+    found = timed.night("c1")
+    assert green(found)
+    assert boots(timed) == 2 * QUICK.rounds
+    assert wall_clock(found).verdict == Verdict.HOLDS
+    assert timed.history.last_good("next") == "git:/linux@c1"
+
+
+@pytest.mark.parametrize("failure", ["panic", "hang", "failed"])
+def test_a_baseline_whose_guest_breaks_is_an_error_and_not_red(timed: Lab, failure: str) -> None:
+    timed.timed["c0"] = GuestError(failure, "BUG: x")
+    found = timed.night("c1")
+    assert found.series.verdict == Verdict.ERROR
+    assert wall_clock(found).findings[0].reason == "arm before failed: BUG: x"
+    assert timed.history.gate_runs("next") == []
+
+
+@pytest.mark.parametrize("failure", ["panic", "hang", "failed"])
+def test_a_branch_whose_timed_guest_breaks_is_red(timed: Lab, failure: str) -> None:
+    timed.timed["c1"] = GuestError(failure, "BUG: x")
+    found = timed.night("c1")
+    assert red(found)
+    assert "the patched kernel breaks in arm after: BUG: x" in wall_clock(found).findings[0].reason
+
+
+@pytest.mark.parametrize("outcome", ["died", "lost", "mismatch", "garbled"])
+def test_a_lab_that_fails_while_it_times_a_branch_is_an_error(timed: Lab, outcome: str) -> None:
+    timed.timed["c1"] = GuestError(outcome, "QEMU ended")
+    found = timed.night("c1")
+    assert found.series.verdict == Verdict.ERROR
+    again = ATTEMPTS if outcome in ("died", "lost") else 1
+    assert boots(timed) == 2 * again
+    assert timed.history.gate_runs("next") == []
+
+
+def test_without_a_whole_round_a_branch_is_neither_green_nor_the_new_baseline(timed: Lab) -> None:
+    timed.timed["c1"] = {"iops": 1000.0, **NOISE}
+    found = timed.night("c1")
+    assert found.series.verdict == Verdict.INCONCLUSIVE
+    assert "disturbed every round" in wall_clock(found).findings[0].reason
+    assert timed.history.last_good("next") is None
+    (run,) = timed.history.gate_runs("next")
+    assert run.reason == "not decided: nullb_mq/bfq/randread_burst (wall clock)"
+
+
+def test_rounds_too_few_for_any_interval_are_no_green(timed: Lab) -> None:
+    """The host gets noisy after three rounds: a branch may be much slower and nobody sees it."""
+
+    def says(job: Job) -> fakes.Answer:
+        speed = {"iops": 500.0 if job.task.kernel.id == "c1" else 1000.0}
+        return {**speed, **NOISE} if boots(timed) > 6 else speed
+
+    timed.guests.says = says
+    found = timed.night("c1")
+    assert found.series.verdict == Verdict.INCONCLUSIVE
+    assert "too few for an interval" in wall_clock(found).findings[0].reason
+    assert timed.history.last_good("next") is None
+
+
+def test_a_noisy_cell_cannot_hide_a_regression_of_an_exact_one(timed: Lab) -> None:
+    timed.timed["c1"] = {"iops": 1000.0, **NOISE}
+    assert red(timed.night("c1", 1100.0))
+
+
+@pytest.fixture
+def passes(timed: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """The same by a workload of a user's, whose metric is dbench's passes: more are better."""
+    for path in workload.FOLDER.iterdir():
+        text = path.read_text().replace('metric = "amean_ms"', 'metric = "passes"')
+        (tmp_path / "workloads" / path.name).parent.mkdir(exist_ok=True)
+        (tmp_path / "workloads" / path.name).write_text(text)
+    monkeypatch.setattr(workload, "FOLDER", tmp_path / "workloads")
+    own = timed.config.read_text().replace("nullb_mq/bfq/randread_burst", "raid64/bfq/dbench_xfs")
+    timed.config.write_text(own)
+    timed.metric = "passes"
+    return timed
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(80.0, "REFUTED"), (120.0, "HOLDS")])
+def test_more_of_a_metric_that_is_better_high_is_no_regression(
+    passes: Lab, value: float, verdict: str
+) -> None:
+    passes.timed = {"c0": {"passes": 100.0}, "c1": {"passes": value}}
+    (finding,) = wall_clock(passes.night("c1")).findings
+    assert (finding.metric, finding.verdict) == ("passes", verdict)
+    assert finding.expected == ">= -5.00%"
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(80.0, "HOLDS"), (120.0, "REFUTED")])
+def test_more_of_a_metric_that_is_better_low_is_one(timed: Lab, value: float, verdict: str) -> None:
+    own = timed.config.read_text().replace("nullb_mq/bfq/randread_burst", "raid64/bfq/dbench_xfs")
+    timed.config.write_text(own)
+    timed.timed = {"c0": {"amean_ms": 100.0}, "c1": {"amean_ms": value}}
+    (finding,) = wall_clock(timed.night("c1")).findings
+    assert (finding.metric, finding.verdict) == ("amean_ms", verdict)
+    assert finding.expected == "<= +5.00%"

@@ -8,19 +8,22 @@ import time
 from pathlib import Path
 
 import examples
+import guests as fakes
 import pytest
 
 from lab.base import cache
 from lab.base.errors import UsageError
+from lab.build.kernel import Kernel
 from lab.commands import gc
 from lab.commands.gate_history import GateHistory
 from lab.inputs.terms import Engine
 from lab.measure.boot_store import BootStore, Provenance
-from lab.measure.cell import Cell
+from lab.measure.cell import Task
 from lab.measure.sampling import Sample
 from lab.report import run_record
 
-CELL = Cell("nullb", "bfq", "randread_burst", (), Engine.ICOUNT)
+KERNEL = Kernel("kernel", "6.12.117", "tree", ("base",), "gcc")
+TASK = Task(cell=fakes.cell(engine=Engine.ICOUNT), kernel=KERNEL)
 OLD = 100 * 86400.0
 
 
@@ -32,9 +35,9 @@ def store(tmp_path: Path) -> BootStore:
 def booted(store: BootStore, boot: str, kernel: str, age_s: float = OLD) -> None:
     (store.boot_folder(boot)).mkdir(parents=True)
     (store.boot_folder(boot) / "results").write_bytes(bytes(1000))
-    sample = Sample({"iops": 1.0}, {"iops": "IOPS"}, {}, {})
+    sample = Sample({"iops": 1.0}, {}, {})
     origin = Provenance(boot, kernel, "q", "h")
-    store.add(boot, CELL, origin, time.time() - age_s, sample)
+    store.add(boot, TASK, origin, time.time() - age_s, sample)
 
 
 def cached(folder: str, name: str, age_s: float = OLD) -> Path:
@@ -93,10 +96,11 @@ def test_kernels_stay_that_were_booted_lately_or_belong_to_a_baseline(store: Boo
 
 
 def test_roots_and_sources_go_when_nobody_used_them(store: BootStore) -> None:
-    for folder in ("guests", "workbench"):
+    folders = ("guests", "workbench", "series", "plugins", "stubs", "probe", "selfbench")
+    for folder in folders:
         cached(folder, f"old-{folder}")
         cached(folder, f"new-{folder}", age_s=60)
-    assert found(store) == {"old-guests", "old-workbench"}
+    assert found(store) == {f"old-{folder}" for folder in folders}
 
 
 def test_what_is_deleted_is_gone_and_the_rest_is_whole(store: BootStore) -> None:

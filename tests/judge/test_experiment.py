@@ -7,15 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from guests import report
 
 from lab.base.errors import UsageError
-from lab.inputs import series
+from lab.inputs import series, topology
 from lab.inputs.profile import Block, Profile
 from lab.inputs.terms import Engine, Level
 from lab.inputs.workload import Value
 from lab.judge import experiment
 from lab.judge.experiment import Experiment
-from lab.measure.host import EngineReport, Facts, Report
+from lab.measure.cell import Cell
+from lab.measure.host import Report
 
 PROFILE = Profile(
     title="own",
@@ -40,12 +42,8 @@ kernel_parameters = ["a.b=1"]
 Write = Callable[..., list[Experiment]]
 
 
-def report(*works: Engine, cpus: int = 2) -> Report:
-    """A host on which these engines work."""
-    facts = Facts(cpus, "cpu", 8, 50, "system", "6.1", "gcc", "QEMU", (10, 0, 2), True, "emulator")
-    return Report(facts, tuple(EngineReport(e, e in works, f"why {e}") for e in Engine))
-
-
+# What nullb has, and an expectation that says nothing.
+CPUS = topology.get("nullb").cpus
 USUAL = report(Engine.TCG, Engine.ICOUNT)
 
 
@@ -73,17 +71,21 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
     def write(*claims: str, host: Report = USUAL, profile: Profile = PROFILE) -> list[Experiment]:
         (tmp_path / "own/series.toml").write_text(HEAD + ARMS + "".join(claims))
-        return experiment.experiments("own", series.get("own"), profile, host)
+        return experiment.experiments(series.get("own"), profile, host)
 
     return write
 
 
 def arms(asked: Experiment) -> list[str]:
-    return [cell.arm for cell in asked.cells]
+    return list(asked.arms)
+
+
+def cells(asked: Experiment) -> list[Cell]:
+    return [side.cell for side in asked.sides]
 
 
 def parameters(asked: Experiment) -> dict[str, Value]:
-    (found,) = {cell.parameters for cell in asked.cells}
+    (found,) = {cell.parameters for cell in cells(asked)}
     assert list(found) == sorted(found)
     return dict(found)
 
@@ -91,11 +93,11 @@ def parameters(asked: Experiment) -> dict[str, Value]:
 @pytest.mark.parametrize(
     ("expectation", "level", "engine", "cpus"),
     [
-        (IOPS, Level.WALL, Engine.TCG, 0),
+        (IOPS, Level.WALL, Engine.TCG, CPUS),
         (COST, Level.COST, Engine.ICOUNT, 1),
-        (COUNTER, Level.MECHANISM, Engine.ICOUNT, 0),
-        (f'{IOPS}\nengine = ["icount"]', Level.COST, Engine.ICOUNT, 0),
-        (f'{COUNTER}\nengine = ["kvm", "tcg"]', Level.MECHANISM, Engine.TCG, 0),
+        (COUNTER, Level.MECHANISM, Engine.ICOUNT, CPUS),
+        (f'{IOPS}\nengine = ["icount"]', Level.COST, Engine.ICOUNT, CPUS),
+        (f'{COUNTER}\nengine = ["kvm", "tcg"]', Level.MECHANISM, Engine.TCG, CPUS),
         (f"{COST}\ncpus = 4", Level.COST, Engine.ICOUNT, 4),
         (f"{IOPS}\ncpus = 4", Level.WALL, Engine.TCG, 4),
     ],
@@ -105,14 +107,14 @@ def test_a_metric_decides_on_level_engine_and_cpus(
 ) -> None:
     (asked,) = ask(claim(expectation))
     assert (asked.level, asked.engine, asked.lacking) == (level, engine, "")
-    assert {(cell.engine, cell.cpus) for cell in asked.cells} == {(engine, cpus)}
+    assert {(cell.engine, cell.cpus) for cell in cells(asked)} == {(engine, cpus)}
     assert asked.timed == (level is Level.WALL)
     assert asked.runs
 
 
 def test_a_claims_cpus_are_those_of_its_expectations(ask: Write) -> None:
     found = ask(claim(IOPS, COST, f"{IOPS}\ncpus = 4", more="cpus = 8"))
-    assert [asked.cells[0].cpus for asked in found] == [8, 8, 4]
+    assert [cells(asked)[0].cpus for asked in found] == [8, 8, 4]
 
 
 def test_wall_clock_is_kvms_where_it_works(ask: Write) -> None:
@@ -162,8 +164,10 @@ def test_a_change_compares_two_arms_and_a_value_has_one(ask: Write) -> None:
 
 def test_an_arm_brings_its_own_hardware(ask: Write) -> None:
     (asked,) = ask(claim(f'{IOPS}\ncompare = ["raw", "single"]'))
-    raw, single = asked.cells
-    assert (raw.topology, raw.hw_queues, raw.kernel_parameters) == ("megasas", 0, ())
+    raw, single = cells(asked)
+    assert (raw.topology, raw.hw_queues, raw.kernel_parameters) == (
+        *("megasas", topology.get("megasas").hw_queues, ()),
+    )
     assert (single.topology, single.hw_queues, single.kernel_parameters) == ("nullb", 1, ("a.b=1",))
     assert asked.topology == "nullb"
 
@@ -186,7 +190,7 @@ def test_what_the_profile_does_not_sweep_is_left_out(ask: Write) -> None:
     assert [asked.left_out for asked in found] == ["", "the profile leaves out clients=512"]
     assert [asked.runs for asked in found] == [True, False]
     assert parameters(found[0])["clients"] == 4
-    assert found[0].cells[0].sweep == "clients=4"
+    assert cells(found[0])[0].sweep(found[0].swept) == "clients=4"
 
 
 def test_without_a_profiles_choice_the_workloads_own_values_count(ask: Write) -> None:
@@ -257,21 +261,21 @@ def test_all_that_is_counted_in_one_cell_is_counted_in_one_boot(ask: Write) -> N
         claim(COUNTER, expirations, f"{COUNTER}\ncpus = 4", IOPS, COST)
     )
     both = ("queue_expirations", "stable_merges")
-    assert merges.cells[0].counters == both
-    assert [cell.counters for cell in expired.cells] == [("queue_expirations",), both]
-    assert merges.cells[0] == expired.cells[1]
-    assert wide.cells[0].counters == ("stable_merges",)
-    assert [cell.counters for cell in (*timed.cells, *cost.cells)] == [()] * 4
+    assert cells(merges)[0].counters == both
+    assert [cell.counters for cell in cells(expired)] == [("queue_expirations",), both]
+    assert cells(merges)[0] == cells(expired)[1]
+    assert cells(wide)[0].counters == ("stable_merges",)
+    assert [cell.counters for cell in (*cells(timed), *cells(cost))] == [()] * 4
 
 
 def test_equal_expectations_are_questions_of_their_own(ask: Write) -> None:
     one, other = ask(claim(IOPS, IOPS))
-    assert one.cells == other.cells
+    assert one.sides == other.sides
     assert len({one, other}) == 2
 
 
 def rounds_of(asked: list[Experiment]) -> list[list[str]]:
-    return [[cell.arm for cell in cells] for cells in experiment.rounds_of(asked)]
+    return [[side.arm for side in sides] for sides in experiment.rounds_of(asked)]
 
 
 def test_arms_of_the_same_conditions_are_booted_in_turn(ask: Write) -> None:
@@ -299,8 +303,11 @@ def test_equal_cells_of_several_claims_are_measured_once(ask: Write) -> None:
 def test_other_conditions_are_trials_of_their_own(ask: Write, other: str) -> None:
     asked = ask(claim(IOPS), other)
     assert rounds_of(asked) == [["before", "after"]] * 2
-    for cells in experiment.rounds_of(asked):
-        assert len({(c.topology, c.workload, c.scheduler, c.parameters) for c in cells}) == 1
+    for sides in experiment.rounds_of(asked):
+        conditions = {
+            (s.cell.topology, s.cell.workload, s.cell.scheduler, s.cell.parameters) for s in sides
+        }
+        assert len(conditions) == 1
 
 
 def test_a_value_alone_is_a_trial_of_one_arm(ask: Write) -> None:

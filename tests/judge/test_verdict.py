@@ -4,22 +4,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
+import guests as fakes
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lab.inputs.series import Arm, Claim, Expectation, Series
+from lab.inputs.series import Claim, Expectation, Series
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge import verdict
-from lab.judge.experiment import Experiment
+from lab.judge.experiment import Experiment, Side
 from lab.judge.verdict import Evidence, Failure, Finding, Judged
-from lab.measure.cell import Cell
 
-ARMS = {"before": Arm(patches="base"), "after": Arm(patches="series"), "raw": Arm(patches="base")}
-TURNED = {"before": Arm(patches="series"), "after": Arm(patches="base")}
 ALPHA = 0.05
 HOLDS, REFUTED, INCONCLUSIVE = Verdict.HOLDS, Verdict.REFUTED, Verdict.INCONCLUSIVE
 LEFT_OUT, ERROR = Verdict.LEFT_OUT, Verdict.ERROR
@@ -35,21 +34,31 @@ def experiment(
     claim: str = "claim",
     lacking: str = "",
     left_out: str = "",
+    measurable: bool = True,
 ) -> Experiment:
     """A experiment about a metric: a change from before to after, or a value of after."""
     expectation = Expectation(metric=metric, change=change, value=value, because="b")
     engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
-    cells = tuple(
-        Cell("nullb", "bfq", "randread_burst", (), engine, arm=arm)
+    sides = tuple(
+        Side(arm, fakes.cell(engine=engine), arm == "after")
         for arm in (("before", "after") if change else ("after",))
     )
-    return Experiment("own", claim, expectation, "nullb", level, engine, cells, lacking, left_out)
+    return Experiment(
+        series="own",
+        claim=claim,
+        expectation=expectation,
+        topology="nullb",
+        level=level,
+        engine=engine,
+        sides=sides,
+        measurable=measurable,
+        lacking=lacking,
+        left_out=left_out,
+    )
 
 
-def judged(
-    asked: Experiment, evidence: Evidence, arms: Mapping[str, Arm] = ARMS, alpha: float = ALPHA
-) -> Finding:
-    (found,) = verdict.judge([(asked, evidence)], [arms], alpha)
+def judged(asked: Experiment, evidence: Evidence, alpha: float = ALPHA) -> Finding:
+    (found,) = verdict.judge([(asked, evidence)], alpha)
     return found
 
 
@@ -168,6 +177,7 @@ def test_rounds_decide_when_the_whole_interval_does(
 ) -> None:
     found = timed(change, ratios)
     assert found.verdict is expected
+    assert found.decided
     assert found.change == pytest.approx(math.exp(np.mean(np.log(ratios))) - 1)
     assert found.p is not None
     assert (found.p <= ALPHA) == (expected is not INCONCLUSIVE)
@@ -217,7 +227,7 @@ def test_what_holds_is_refuted_with_the_arms_turned_round(
 def many(ratios: Sequence[Sequence[float]], change: str = ">= +20%") -> list[Verdict]:
     """The verdicts on expectations that are judged together."""
     asked = [(experiment(change=change), rounds(own)) for own in ratios]
-    return [found.verdict for found in verdict.judge(asked, [ARMS] * len(asked), ALPHA)]
+    return [found.verdict for found in verdict.judge(asked, ALPHA)]
 
 
 def test_one_expectation_among_many_needs_more_than_the_level() -> None:
@@ -232,11 +242,11 @@ def test_what_is_not_timed_does_not_count_among_the_many() -> None:
     others = [
         (experiment(change=">= +20%", left_out="x"), Evidence()),
         (experiment(change=">= +20%", level=Level.COST), Evidence(((1.0,), (1.0,)))),
-        (experiment(change=">= +20%"), Evidence(failure=Failure("before", "hang", "x"))),
+        (experiment(change=">= +20%"), Evidence(failure=Failure("before", False, "hang", "x"))),
         (experiment(value=">= 1"), Evidence(((1.0,),))),
     ]
     asked = [(experiment(change=">= +20%"), rounds([1.4] * 6)), *others * 9]
-    found = verdict.judge(asked, [ARMS] * len(asked), ALPHA)
+    found = verdict.judge(asked, ALPHA)
     assert found[0].verdict is HOLDS
     assert found[0].p == 1 / 64
 
@@ -255,7 +265,7 @@ def test_among_many_changes_at_the_bound_hardly_one_is_called(change: str, wrong
 @pytest.mark.parametrize("outcome", ["panic", "hang", "failed"])
 @pytest.mark.parametrize("level", Level)
 def test_a_patched_kernel_that_breaks_is_refuted(outcome: str, level: Level) -> None:
-    failure = Failure("after", outcome, "BUG: x")
+    failure = Failure("after", True, outcome, "BUG: x")
     found = judged(experiment(change="<= 0%", level=level), Evidence(((1.0,), ()), 0, failure))
     assert found.verdict is REFUTED
     assert "arm after" in found.reason
@@ -263,32 +273,33 @@ def test_a_patched_kernel_that_breaks_is_refuted(outcome: str, level: Level) -> 
 
 
 @pytest.mark.parametrize(
-    ("arm", "outcome", "arms"),
+    ("arm", "outcome", "patched"),
     [
-        ("before", "panic", ARMS),
-        ("raw", "hang", ARMS),
-        ("before", "failed", ARMS),
-        ("after", "died", ARMS),
-        ("after", "mismatch", ARMS),
-        ("after", "garbled", ARMS),
-        ("after", "panic", TURNED),
+        ("before", "panic", False),
+        ("raw", "hang", False),
+        ("before", "failed", False),
+        ("after", "died", True),
+        ("after", "lost", True),
+        ("after", "mismatch", True),
+        ("after", "garbled", True),
+        ("after", "panic", False),
     ],
 )
-def test_any_other_failure_is_the_labs(arm: str, outcome: str, arms: Mapping[str, Arm]) -> None:
-    evidence = Evidence(failure=Failure(arm, outcome, "something"))
-    found = judged(experiment(change="<= 0%"), evidence, arms)
+def test_any_other_failure_is_the_labs(arm: str, outcome: str, patched: bool) -> None:
+    evidence = Evidence(failure=Failure(arm, patched, outcome, "something"))
+    found = judged(experiment(change="<= 0%"), evidence)
     assert found.verdict is ERROR
     assert found.reason == f"arm {arm} failed: something"
 
 
-def test_with_the_arms_turned_round_the_patched_kernel_is_the_first() -> None:
-    evidence = Evidence(failure=Failure("before", "panic", "x"))
-    assert judged(experiment(change="<= 0%"), evidence, TURNED).verdict is REFUTED
+def test_with_the_arms_reversed_the_patched_kernel_is_the_first() -> None:
+    evidence = Evidence(failure=Failure("before", True, "panic", "x"))
+    assert judged(experiment(change="<= 0%"), evidence).verdict is REFUTED
 
 
 def test_a_failure_outweighs_the_rounds_that_were_complete() -> None:
     good = rounds([1.4] * 8)
-    broken = Evidence(good.values, 0, Failure("after", "panic", "x"))
+    broken = Evidence(good.values, 0, Failure("after", True, "panic", "x"))
     assert judged(experiment(change=">= +20%"), broken).verdict is REFUTED
 
 
@@ -343,7 +354,8 @@ def test_what_the_profile_leaves_out_is_left_out() -> None:
 
 def test_without_its_engine_an_expectation_is_inconclusive() -> None:
     lacking = "needs the engine kvm; on this host: there is no /dev/kvm"
-    found = judged(experiment(change=">= +20%", lacking=lacking), Evidence())
+    asked = experiment(change=">= +20%", lacking=lacking, measurable=False)
+    found = judged(asked, Evidence())
     assert (found.verdict, found.reason) == (INCONCLUSIVE, lacking)
 
 
@@ -355,12 +367,13 @@ def test_a_host_with_too_few_cpus_decides_nothing_but_shows_what_it_measured(rat
 
 
 def test_too_few_cpus_do_not_hide_that_the_lab_failed() -> None:
-    evidence = Evidence(failure=Failure("before", "panic", "x"))
+    evidence = Evidence(failure=Failure("before", False, "panic", "x"))
     assert judged(experiment(change=">= +20%", lacking=LACKING), evidence).verdict is ERROR
 
 
 def finding(result: Verdict, claim: str = "claim") -> Finding:
-    return Finding(experiment(value="== 1", claim=claim), Evidence(), result, "r")
+    asked = experiment(value="== 1", claim=claim)
+    return Finding(experiment=asked, evidence=Evidence(), verdict=result, reason="r")
 
 
 @pytest.mark.parametrize(
@@ -392,15 +405,16 @@ def test_a_series_is_judged_by_all_its_claims() -> None:
         expect=(Expectation(metric="iops", value="== 1", because="b"),),
     )
     series = Series(title="t", origin="o", claims={"a": claim, "b": claim})
+    series._folder = Path("/series/own")
     found = (finding(HOLDS, "b"), finding(REFUTED, "a"), finding(HOLDS, "a"))
-    own = Judged("own", series, found)
+    own = Judged(series, found)
     assert own.verdict() is REFUTED
     assert {title: [f.verdict for f in own_found] for title, own_found in own.claims().items()} == {
         "b": [HOLDS],
         "a": [REFUTED, HOLDS],
     }
-    assert Judged("own", series, found[:1]).verdict() is HOLDS
-    assert Judged("own", series, (), "does not build").verdict() is ERROR
+    assert Judged(series, found[:1]).verdict() is HOLDS
+    assert Judged(series, (), "does not build").verdict() is ERROR
 
 
 def test_findings_keep_the_order_of_the_questions() -> None:
@@ -409,6 +423,6 @@ def test_findings_keep_the_order_of_the_questions() -> None:
         (experiment(value="== 1"), Evidence(((1.0,),))),
         (experiment(change=">= +20%"), rounds([1.0] * 8)),
     ]
-    found = verdict.judge(asked, [ARMS] * 3, ALPHA)
+    found = verdict.judge(asked, ALPHA)
     assert [f.experiment for f in found] == [own for own, _ in asked]
     assert [f.verdict for f in found] == [HOLDS, HOLDS, REFUTED]

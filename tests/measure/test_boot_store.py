@@ -7,30 +7,35 @@ import multiprocessing
 import sqlite3
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+import guests as fakes
 import pytest
 
 from lab.base import cache
-from lab.inputs.terms import Engine
-from lab.measure.boot_store import BootStore, Provenance
-from lab.measure.cell import Cell
+from lab.base.errors import UsageError
+from lab.build.kernel import Kernel
+from lab.measure.boot_store import SCHEMA_VERSION, BootStore, Provenance
+from lab.measure.cell import Task
 from lab.measure.sampling import Sample
 
-CELL = Cell("raid64", "bfq", "dbench_xfs", (("clients", 4),), Engine.TCG)
+KERNEL = Kernel("kernel", "6.12.117", "tree", ("base",), "gcc")
+TASK = Task(cell=fakes.cell("raid64", work="dbench_xfs"), kernel=KERNEL)
 ORIGIN = Provenance("key", "kernel", "QEMU 10.0.2", "host")
 FACTS = {"hw_queues": "64", "queue/scheduler": "none [bfq]"}
 
 
 def sample(value: float = 1.5) -> Sample:
-    return Sample({"iops": value, "ios": 10.0}, {"iops": "IOPS", "ios": "I/Os"}, FACTS, {})
+    return Sample({"iops": value, "ios": 10.0}, FACTS, {})
 
 
 def add(store: BootStore, value: float = 1.5, key: str = "key", ago: float = 0.0) -> str:
     """Write down a boot that began some seconds ago."""
     identity = store.new_boot()
     origin = Provenance(key, "kernel", "QEMU 10.0.2", "host")
-    store.add(identity, CELL, origin, time.time() - ago, sample(value))
+    store.add(identity, TASK, origin, time.time() - ago, sample(value))
     return identity
 
 
@@ -50,7 +55,7 @@ def store(tmp_path: Path) -> BootStore:
 def test_a_boot_comes_back_as_it_was_written(store: BootStore) -> None:
     identity = add(store, 57563.25, ago=20)
     (found,) = BootStore(store.folder).finished("key")
-    assert (found.id, found.outcome, found.reason) == (identity, "ok", "")
+    assert (found.id, found.kernel, found.round) == (identity, "kernel", "")
     assert found.values == {"iops": 57563.25, "ios": 10.0}
     assert found.facts == FACTS
     assert found.seconds == pytest.approx(20, abs=1)
@@ -72,7 +77,7 @@ def test_the_oldest_boot_comes_first(store: BootStore) -> None:
 def test_a_failed_boot_is_kept_but_is_no_result(store: BootStore) -> None:
     identity = store.new_boot()
     store.boot_folder(identity).mkdir(parents=True)
-    store.add(identity, CELL, ORIGIN, time.time() - 500, None, outcome="panic", reason="BUG: x")
+    store.add(identity, TASK, ORIGIN, time.time() - 500, None, outcome="panic", reason="BUG: x")
     assert store.finished("key") == []
     assert store.usual_seconds() is None
     store.forget_unfinished()
@@ -81,7 +86,7 @@ def test_a_failed_boot_is_kept_but_is_no_result(store: BootStore) -> None:
 
 def test_a_failed_boot_does_not_hide_a_good_one(store: BootStore) -> None:
     good = add(store)
-    store.add(store.new_boot(), CELL, ORIGIN, time.time(), None, outcome="hang", reason="late")
+    store.add(store.new_boot(), TASK, ORIGIN, time.time(), None, outcome="hang", reason="late")
     assert [boot.id for boot in store.finished("key")] == [good]
 
 
@@ -98,9 +103,10 @@ def test_only_boots_that_were_cut_off_are_forgotten(store: BootStore) -> None:
     assert [boot.id for boot in store.finished("key")] == [kept]
 
 
-def test_a_boot_without_all_units_leaves_no_half_row(store: BootStore) -> None:
-    with pytest.raises(KeyError):
-        store.add("x", CELL, ORIGIN, time.time(), Sample({"iops": 1.0}, {}, FACTS, {}))
+def test_a_boot_with_an_unknown_metric_leaves_no_half_row(store: BootStore) -> None:
+    strange = Sample({"iops": 1.0, "iopsies": 2.0}, FACTS, {})
+    with pytest.raises(UsageError, match="did you mean 'iops'"):
+        store.add("x", TASK, ORIGIN, time.time(), strange)
     assert store.finished("key") == []
 
 
@@ -148,7 +154,7 @@ def add_to_round(store: BootStore, round: str, key: str, outcome: str = "ok") ->
     identity = store.new_boot()
     origin = Provenance(key, "kernel", "QEMU 10.0.2", "host", round)
     done = sample() if outcome == "ok" else None
-    store.add(identity, CELL, origin, time.time(), done, outcome=outcome)
+    store.add(identity, TASK, origin, time.time(), done, outcome=outcome)
     return identity
 
 
@@ -192,16 +198,39 @@ def test_rejected_rounds_are_counted_once_and_only_those_of_the_arms(store: Boot
     assert store.rejected(["D"]) == 0
 
 
-def test_results_from_before_there_were_rounds_are_kept_and_usable(store: BootStore) -> None:
-    old = add(store, 7.5)
+def test_boots_are_found_by_their_ids(store: BootStore) -> None:
+    ids = [add(store, value) for value in (1.0, 2.0, 3.0)]
+    found = store.boots([ids[2], "gone", ids[0]])
+    assert {boot: one.values["iops"] for boot, one in found.items()} == {ids[2]: 3.0, ids[0]: 1.0}
+    assert store.boots([]) == {}
+
+
+def test_a_history_is_that_of_a_cell_and_an_arm_on_whatever_kernel(store: BootStore) -> None:
+    def boot(task: Task, kernel: str, value: float) -> str:
+        identity = store.new_boot()
+        origin = Provenance(f"key-{kernel}", kernel, "QEMU 10.0.2", "host")
+        store.add(identity, task, origin, time.time(), sample(value))
+        return identity
+
+    first = boot(TASK, "k1", 1.0)
+    boot(replace(TASK, arm="after"), "k2", 2.0)
+    boot(replace(TASK, cell=replace(TASK.cell, seed=2)), "k2", 3.0)
+    last = boot(TASK, "k2", 4.0)
+    for identity in (first, last):
+        found = [(kernel, value) for _, kernel, value in store.history(identity, "iops")]
+        assert found == [("k1", 1.0), ("k2", 4.0)]
+
+
+@pytest.mark.parametrize("version", [0, SCHEMA_VERSION + 1])
+def test_results_of_another_schema_are_refused_and_stay(store: BootStore, version: int) -> None:
+    add(store, 7.5)
     database = store.folder / "lab.sqlite"
-    with sqlite3.connect(database) as connection:
-        connection.execute("ALTER TABLE boots DROP COLUMN round")
-    again = BootStore(store.folder)
-    assert [(boot.id, boot.values["iops"]) for boot in again.finished("key")] == [(old, 7.5)]
-    add_to_round(again, "1", "key")
-    assert again.in_rounds("key").keys() == {"", "1"}
-    assert len(BootStore(store.folder).finished("key")) == 2
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    before = database.read_bytes()
+    with pytest.raises(UsageError, match=f"schema version {version}, not {SCHEMA_VERSION}"):
+        BootStore(store.folder)
+    assert database.read_bytes() == before
 
 
 def booted(store: BootStore, **files: bytes) -> Path:
@@ -211,7 +240,7 @@ def booted(store: BootStore, **files: bytes) -> Path:
     folder.mkdir(parents=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    store.add(identity, CELL, ORIGIN, time.time(), sample())
+    store.add(identity, TASK, ORIGIN, time.time(), sample())
     return folder
 
 

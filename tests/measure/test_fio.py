@@ -63,7 +63,7 @@ def test_numbers_agree_with_each_other() -> None:
 
 
 def test_every_number_has_a_unit() -> None:
-    assert fio.metrics(RECORDED).keys() == fio.UNITS.keys()
+    assert fio.metrics(RECORDED).keys() == fio.METRICS.keys()
 
 
 def test_reads_and_writes_are_added_and_the_busier_side_gives_the_latency() -> None:

@@ -14,16 +14,21 @@ from lab.inputs.profile import Block, Profile
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 from lab.measure import matrix
-from lab.measure.cell import Cell
+from lab.measure.cell import Cell, PlannedCell
 from lab.measure.matrix import SCHEDULERS, Selection
 
 FIO = {"randwrite_uring", "randread_burst", "seqread_streams"}
 TOPOLOGIES = {"nullb_mq", "nvme_mq", "megasas", "raid64"}
 
 
+def plan(selection: Selection | None = None) -> list[PlannedCell]:
+    """The quick profile's matrix."""
+    return matrix.cells(profile.get("quick"), selection or Selection(), Engine.TCG)
+
+
 def quick(selection: Selection | None = None) -> list[Cell]:
     """The quick profile's cells."""
-    return matrix.cells(profile.get("quick"), selection or Selection(), Engine.TCG)
+    return [one.cell for one in plan(selection)]
 
 
 def small(**changes: Any) -> Profile:
@@ -44,7 +49,7 @@ def test_the_quick_profile_has_every_scheduler_on_every_topology() -> None:
 
 def test_a_profile_sweeps_dbenchs_clients() -> None:
     every = matrix.cells(profile.get("standard"), Selection(), Engine.TCG)
-    found = [c for c in every if c.workload == "dbench_xfs"]
+    found = [one.cell for one in every if one.cell.workload == "dbench_xfs"]
     assert {(c.scheduler, parameters(c)["clients"]) for c in found} == {
         (scheduler, clients) for scheduler in SCHEDULERS for clients in (1, 2, 4, 8, 16, 32, 64)
     }
@@ -75,8 +80,8 @@ def test_a_profile_shortens_the_workloads() -> None:
 
 
 def test_the_engine_is_part_of_a_cell() -> None:
-    (cell,) = matrix.cells(small(), Selection(), Engine.ICOUNT)
-    assert cell.engine is Engine.ICOUNT
+    (found,) = matrix.cells(small(), Selection(), Engine.ICOUNT)
+    assert found.cell.engine is Engine.ICOUNT
 
 
 def test_a_selection_leaves_what_it_names() -> None:
@@ -144,28 +149,28 @@ def test_a_setting_with_several_values_makes_several_cells() -> None:
 
 def test_cells_that_differ_are_told_apart_by_their_names() -> None:
     swept = Selection(("megasas",), ("bfq",), ("randread_burst",), (("numjobs", (1, 4)),))
-    assert len({str(cell) for cell in quick(swept)}) == 2
+    assert len({str(one) for one in plan(swept)}) == 2
 
 
 def test_a_setting_overrides_the_profile() -> None:
-    found = quick(Selection(workloads=("dbench_xfs",), parameters=(("clients", (3,)),)))
-    assert {parameters(c)["clients"] for c in found} == {3}
-    assert {c.sweep for c in found} == {"clients=3"}
+    found = plan(Selection(workloads=("dbench_xfs",), parameters=(("clients", (3,)),)))
+    assert {parameters(one.cell)["clients"] for one in found} == {3}
+    assert {one.cell.sweep(one.swept) for one in found} == {"clients=3"}
 
 
 def test_a_setting_touches_only_workloads_that_know_it() -> None:
     selection = Selection(parameters=(("numjobs", (2,)),))
-    found = quick(selection)
-    assert {parameters(c).get("numjobs") for c in found} == {2, None}
+    found = plan(selection)
+    assert {parameters(one.cell).get("numjobs") for one in found} == {2, None}
     matrix.require_used(selection, found)
 
 
 def test_a_setting_that_no_workload_knows_is_reported() -> None:
     selection = Selection(workloads=("randread_burst",), parameters=(("clients", (2,)),))
     with pytest.raises(UsageError, match="has the parameter 'clients'"):
-        matrix.require_used(selection, quick(selection))
+        matrix.require_used(selection, plan(selection))
 
 
 def test_a_cell_names_what_it_is() -> None:
-    found = quick(Selection(schedulers=("bfq",), workloads=("dbench_xfs",)))
+    found = plan(Selection(schedulers=("bfq",), workloads=("dbench_xfs",)))
     assert str(found[0]) == "raid64 bfq dbench_xfs clients=8"

@@ -6,95 +6,47 @@ from __future__ import annotations
 import io
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
 from pathlib import Path
 
+import guests as fakes
 import pytest
+from guests import Guests
 
 from lab.base.errors import GuestError
 from lab.base.progress import Progress
-from lab.build.guest_root import GuestRoot
-from lab.build.kernel import Kernel
 from lab.guest.boot import ATTEMPTS
 from lab.guest.host_noise import LIMITS, PREFIX
-from lab.guest.time_slices import Slot
 from lab.inputs.terms import Engine
-from lab.measure import sampling
 from lab.measure.boot_store import BootStore
-from lab.measure.cell import Cell
-from lab.measure.host import Facts, Report
-from lab.measure.runner import Rounds, Runner, Task, Testbed
-from lab.measure.sampling import Sample
+from lab.measure.cell import Cell, Task
+from lab.measure.job import resolve
+from lab.measure.runner import Rounds, Runner
 
-BASE = Kernel("base", "6.12.117", "tree", ("base",), "gcc")
-PATCHED = replace(BASE, id="patched")
-CELL = Cell("nullb", "bfq", "randread_burst", (), Engine.TCG)
-ONE, OTHER = Task(CELL, BASE), Task(replace(CELL, scheduler="none"), BASE)
-# Guests under KVM cannot take turns: each runs to its end, so the order is known.
-A = Task(replace(CELL, engine=Engine.KVM, arm="A"), BASE)
-B = Task(replace(CELL, engine=Engine.KVM, arm="B"), PATCHED)
-C = Task(replace(CELL, engine=Engine.KVM, arm="C"), BASE)
-BY_TURNS = [replace(task, cell=replace(task.cell, engine=Engine.TCG)) for task in (A, B, C)]
 NOISE = {f"{PREFIX}steal": LIMITS["steal"] + 1}
-UNITS = {"iops": "IOPS", f"{PREFIX}steal": "%"}
-
-Answer = Mapping[str, float] | BaseException
 
 
-@dataclass
-class Guests:
-    """Guests that answer as they are told; after the last answer each is well."""
-
-    answers: dict[int, Answer] = field(default_factory=dict)
-    booted: list[Cell] = field(default_factory=list)
-    slots: list[Slot | None] = field(default_factory=list)
-    inside: int = 0
-    together: int = 0
-    on_boot: Callable[[], object] = lambda: None
-
-    @property
-    def arms(self) -> str:
-        return "".join(cell.arm for cell in self.booted)
-
-    def measure(
-        self,
-        cell: Cell,
-        kernel: Kernel,
-        guest: GuestRoot,
-        folder: Path,
-        observe: Callable[[str], None],
-        plugin: Path | None,
-        slot: Slot | None,
-    ) -> Sample:
-        self.slots.append(slot)
-        number = len(self.booted)
-        self.booted.append(cell)
-        self.inside += 1
-        self.together = max(self.together, self.inside)
-        try:
-            self.on_boot()
-            observe("workload")
-        finally:
-            self.inside -= 1
-        answer = self.answers.get(number, {})
-        if isinstance(answer, BaseException):
-            raise answer
-        return Sample({"iops": 100.0 + number, **answer}, UNITS, {}, {})
+def task(arm: str = "stock", of: Cell | None = None, kernel: str = "base") -> Task:
+    """A task on a kernel with this name."""
+    return Task(cell=of or fakes.cell(), kernel=fakes.kernel(kernel), arm=arm)
 
 
-@pytest.fixture
-def guests(monkeypatch: pytest.MonkeyPatch) -> Guests:
-    """What is booted in the place of real guests; a cell's key is all that it is but its arm."""
-    found = Guests()
+def pair(engine: Engine = Engine.KVM) -> list[Task]:
+    """Two kernels as arms. Guests under KVM cannot take turns: each runs to its end, in order."""
+    return [task(arm, fakes.cell(engine=engine), kernel) for arm, kernel in KERNELS[:2]]
 
-    def key(cell: Cell, kernel: Kernel, *_: object) -> str:
-        return f"{replace(cell, arm='')} {kernel.id}"
 
-    monkeypatch.setattr(sampling, "measure", found.measure)
-    monkeypatch.setattr(sampling, "key", key)
-    return found
+def three(engine: Engine = Engine.KVM) -> list[Task]:
+    """Three arms, of which the first and the last are the same kernel."""
+    return [task(arm, fakes.cell(engine=engine), kernel) for arm, kernel in KERNELS]
+
+
+KERNELS = (("A", "base"), ("B", "patched"), ("C", "base"))
+
+
+def two_schedulers(engine: Engine = Engine.TCG) -> list[Task]:
+    """Two cells on one kernel."""
+    return [task(of=fakes.cell(scheduler=name, engine=engine)) for name in ("bfq", "none")]
 
 
 @pytest.fixture
@@ -109,10 +61,7 @@ def runner(guests: Guests, store: BootStore, quiet: Progress) -> Runner:
 
 def fresh(store: BootStore, progress: Progress, memory_gib: float = 8) -> Runner:
     """A runner as the lab has it after it was started again."""
-    facts = Facts(
-        2, "cpu", memory_gib, 50, "system", "6.1", "gcc", "QEMU", (10, 0, 2), True, "emulator"
-    )
-    return Runner(Testbed(BASE, BASE, GuestRoot("guest"), Report(facts)), store, progress)
+    return Runner(fakes.proved(fakes.kernel("base"), memory_gib=memory_gib), store, progress)
 
 
 def iops(found: Rounds) -> dict[str, list[float]]:
@@ -122,7 +71,7 @@ def iops(found: Rounds) -> dict[str, list[float]]:
 def on_record(store: BootStore) -> list[tuple[str, str]]:
     """Arm and outcome of every boot that was written down."""
     with sqlite3.connect(store.folder / "lab.sqlite") as connection:
-        rows = connection.execute("SELECT cell ->> 'arm', outcome FROM boots ORDER BY rowid")
+        rows = connection.execute("SELECT arm, outcome FROM boots ORDER BY rowid")
         return list(rows)
 
 
@@ -143,43 +92,40 @@ def panic() -> GuestError:
 
 
 def test_everything_is_booted_once_then_everything_twice(runner: Runner, guests: Guests) -> None:
-    found = runner.all([ONE, OTHER], 2, sealed=False)
-    assert [cell.scheduler for cell in guests.booted] == ["bfq", "none"] * 2
-    assert [(o.cell, len(o.boots), o.error) for o in found] == [
-        (ONE.cell, 2, None),
-        (OTHER.cell, 2, None),
+    found = runner.all(two_schedulers(), 2)
+    assert guests.schedulers == ["bfq", "none"] * 2
+    assert [(o.task, len(o.boots), o.error) for o in found] == [
+        (task, 2, None) for task in two_schedulers()
     ]
 
 
 def test_only_what_is_missing_is_booted(
     runner: Runner, guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
-    runner.all([ONE], 2, sealed=False)
-    found = fresh(store, quiet).all([ONE, OTHER], 3, sealed=False)
-    assert [cell.scheduler for cell in guests.booted] == ["bfq"] * 2 + ["bfq", "none"] + [
-        "none"
-    ] * 2
+    runner.all(two_schedulers()[:1], 2)
+    found = fresh(store, quiet).all(two_schedulers(), 3)
+    assert guests.schedulers == ["bfq"] * 2 + ["bfq", "none"] + ["none"] * 2
     assert [len(outcome.boots) for outcome in found] == [3, 3]
-    fresh(store, quiet).all([OTHER, ONE], 3, sealed=False)
+    fresh(store, quiet).all(two_schedulers()[::-1], 3)
     assert len(guests.booted) == 6
 
 
 def test_nothing_to_do_boots_nothing(runner: Runner, guests: Guests) -> None:
-    assert runner.all([], 3, sealed=False) == []
+    assert runner.all([], 3) == []
     assert guests.booted == []
 
 
 def test_equal_tasks_are_run_once_and_answer_for_each(runner: Runner, guests: Guests) -> None:
-    found = runner.all([A, B, C], 1, sealed=False)
+    found = runner.all(three())
     assert guests.arms == "AB"
-    assert [outcome.cell.arm for outcome in found] == ["A", "B", "C"]
+    assert [outcome.task.arm for outcome in found] == ["A", "B", "C"]
     assert found[0].boots == found[2].boots
 
 
 def test_boots_that_measure_host_time_are_never_side_by_side(
     runner: Runner, guests: Guests
 ) -> None:
-    runner.all([A, B, OTHER], 2, sealed=False)
+    runner.all([*pair(), two_schedulers()[1]], 2)
     assert guests.together == 1
 
 
@@ -189,7 +135,7 @@ def test_sealed_boots_run_side_by_side(
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     both = threading.Barrier(2, timeout=10)
     guests.on_boot = both.wait
-    assert len(runner.all([A, B], 1, sealed=True)) == 2
+    assert len(runner.all(pair(Engine.ICOUNT))) == 2
     assert guests.together == 2
 
 
@@ -197,10 +143,12 @@ def test_sealed_boots_that_memory_does_not_hold_wait_for_each_other(
     guests: Guests, store: BootStore, quiet: Progress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
-    guests.on_boot = lambda: time.sleep(0.05)
-    tasks = [replace(ONE, kernel=replace(BASE, id=str(number))) for number in range(6)]
-    size = sampling.machine(CELL, BASE, GuestRoot("guest"), store.folder, None).memory_mib
-    found = fresh(store, quiet, 1 + 2.5 * size / 1024).all(tasks, 1, sealed=True)
+    both = threading.Barrier(2, timeout=10)
+    guests.on_boot = both.wait
+    sealed = fakes.cell(engine=Engine.ICOUNT)
+    tasks = [task(of=sealed, kernel=str(number)) for number in range(6)]
+    size = resolve(tasks[0], fakes.proved(fakes.kernel("base"))).machine.memory_mib
+    found = fresh(store, quiet, 1 + 2.5 * size / 1024).all(tasks)
     assert all(outcome.boots for outcome in found)
     assert guests.together == 2
 
@@ -208,11 +156,9 @@ def test_sealed_boots_that_memory_does_not_hold_wait_for_each_other(
 def test_a_guest_that_this_host_cannot_hold_fails_alone(
     guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
-    clients = replace(
-        CELL, topology="raid64", workload="dbench_xfs", parameters=(("clients", 512),)
-    )
+    clients = fakes.cell("raid64", work="dbench_xfs", parameters={"clients": 512})
     runner = fresh(store, quiet, 8)
-    large, usual = runner.all([replace(ONE, cell=clients), OTHER], 1, sealed=True)
+    large, usual = runner.all([task(of=clients), two_schedulers()[1]])
     assert large.error
     assert large.error.outcome == "mismatch"
     assert "needs 17.0 GiB of memory, and this host has 7.0 GiB" in str(large.error)
@@ -222,10 +168,10 @@ def test_a_guest_that_this_host_cannot_hold_fails_alone(
 def test_guests_of_a_round_that_memory_does_not_hold_take_no_turns(
     guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
-    fresh(store, quiet, 4).rounds(BY_TURNS[:2], 1)
+    fresh(store, quiet, 4).rounds(pair(Engine.TCG), 1)
     assert guests.slots == [None, None]
     guests.slots.clear()
-    fresh(store, quiet, 8).rounds(BY_TURNS[:2], 2)
+    fresh(store, quiet, 8).rounds(pair(Engine.TCG), 2)
     assert None not in guests.slots
 
 
@@ -233,7 +179,7 @@ def test_a_guest_that_fails_is_reported_and_the_others_are_measured(
     runner: Runner, guests: Guests, store: BootStore
 ) -> None:
     guests.answers[0] = panic()
-    broken, good = runner.all([ONE, OTHER], 1, sealed=False)
+    broken, good = runner.all(two_schedulers())
     assert broken.error is guests.answers[0]
     assert broken.boots == ()
     assert (len(good.boots), good.error) == (1, None)
@@ -242,7 +188,7 @@ def test_a_guest_that_fails_is_reported_and_the_others_are_measured(
 
 def test_a_qemu_that_failed_says_nothing_of_the_guest(runner: Runner, guests: Guests) -> None:
     guests.answers = {number: (died(), lost())[number % 2] for number in range(ATTEMPTS - 1)}
-    (found,) = runner.all([ONE], 1, sealed=False)
+    (found,) = runner.all(two_schedulers()[:1])
     assert len(guests.booted) == ATTEMPTS
     assert (len(found.boots), found.error) == (1, None)
 
@@ -252,7 +198,7 @@ def test_a_qemu_that_always_fails_is_an_error(
     runner: Runner, guests: Guests, failure: Callable[[], GuestError]
 ) -> None:
     guests.answers = {number: failure() for number in range(9)}
-    (found,) = runner.all([ONE], 1, sealed=False)
+    (found,) = runner.all(two_schedulers()[:1])
     assert len(guests.booted) == ATTEMPTS
     assert found.error
     assert found.error.outcome == failure().outcome
@@ -260,10 +206,10 @@ def test_a_qemu_that_always_fails_is_an_error(
 
 def test_a_hang_is_the_kernels_when_it_comes_again(runner: Runner, guests: Guests) -> None:
     guests.answers[0] = hang()
-    (once,) = runner.all([ONE], 1, sealed=False)
+    (once,) = runner.all(two_schedulers()[:1])
     assert (len(guests.booted), len(once.boots), once.error) == (2, 1, None)
     guests.answers = {2: hang(), 3: died(), 4: hang()}
-    (again,) = runner.all([OTHER], 1, sealed=False)
+    (again,) = runner.all(two_schedulers()[1:])
     assert len(guests.booted) == 5
     assert again.error
     assert again.error.outcome == "hang"
@@ -271,7 +217,7 @@ def test_a_hang_is_the_kernels_when_it_comes_again(runner: Runner, guests: Guest
 
 def test_a_sealed_guest_that_hung_would_hang_again(runner: Runner, guests: Guests) -> None:
     guests.answers[0] = hang()
-    (found,) = runner.all([replace(ONE, cell=replace(CELL, engine=Engine.ICOUNT))], 1, sealed=True)
+    (found,) = runner.all([task(of=fakes.cell(engine=Engine.ICOUNT))])
     assert len(guests.booted) == 1
     assert found.error
 
@@ -280,9 +226,9 @@ def test_a_hang_in_a_round_is_the_kernels_when_it_comes_again(
     runner: Runner, guests: Guests
 ) -> None:
     guests.answers[1] = hang()
-    assert runner.rounds([A, B], 1).error is None
+    assert runner.rounds(pair(), 1).error is None
     guests.answers = {5: hang(), 6: hang()}
-    found = runner.rounds([A, B], 3)
+    found = runner.rounds(pair(), 3)
     assert found.error
     assert found.error.outcome == "hang"
 
@@ -290,7 +236,7 @@ def test_a_hang_in_a_round_is_the_kernels_when_it_comes_again(
 @pytest.mark.parametrize("outcome", ["panic", "failed", "mismatch", "garbled"])
 def test_any_other_failure_is_final(runner: Runner, guests: Guests, outcome: str) -> None:
     guests.answers[0] = GuestError(outcome, "x")
-    runner.all([ONE], 1, sealed=False)
+    runner.all(two_schedulers()[:1])
     assert len(guests.booted) == 1
 
 
@@ -299,42 +245,42 @@ def test_an_interruption_keeps_what_was_finished(
 ) -> None:
     guests.answers[2] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        runner.all([ONE, OTHER], 2, sealed=False)
+        runner.all(two_schedulers(), 2)
     kept = [outcome for _, outcome in on_record(store)].count("ok")
     assert kept >= 2
     before = len(guests.booted)
-    found = fresh(store, quiet).all([ONE, OTHER], 2, sealed=False)
+    found = fresh(store, quiet).all(two_schedulers(), 2)
     assert [len(outcome.boots) for outcome in found] == [2, 2]
     assert len(guests.booted) == before + 4 - kept
 
 
 def test_rounds_begin_with_either_arm_in_turn(runner: Runner, guests: Guests) -> None:
-    found = runner.rounds([A, B], 4)
+    found = runner.rounds(pair(), 4)
     assert guests.arms == "ABBAABBA"
     assert iops(found) == {"A": [100, 103, 104, 107], "B": [101, 102, 105, 106]}
     assert (found.complete, found.rejected, found.failed_arm, found.error) == (4, 0, "", None)
 
 
 def test_rounds_of_three_arms_are_run_there_and_back(runner: Runner, guests: Guests) -> None:
-    assert runner.rounds([A, B, C], 2).complete == 2
+    assert runner.rounds(three(), 2).complete == 2
     assert guests.arms == "ABCCBA"
 
 
 def test_only_missing_rounds_are_run_and_the_order_goes_on(
     runner: Runner, guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
-    first = runner.rounds([A, B], 1)
-    assert runner.rounds([A, B], 1) == first
-    found = fresh(store, quiet).rounds([A, B], 3)
+    first = runner.rounds(pair(), 1)
+    assert runner.rounds(pair(), 1) == first
+    found = fresh(store, quiet).rounds(pair(), 3)
     assert guests.arms == "AB" + "BA" + "AB"
     assert found.complete == 3
     assert {arm: boots[:1] for arm, boots in found.boots.items()} == first.boots
 
 
 def test_boots_without_company_are_not_used_in_rounds(runner: Runner, guests: Guests) -> None:
-    runner.all([A, B], 1, sealed=False)
-    runner.rounds([A, B], 1)
-    runner.rounds([A, B, OTHER], 1)
+    runner.all(pair())
+    runner.rounds(pair(), 1)
+    runner.rounds([*pair(), two_schedulers()[1]], 1)
     assert len(guests.booted) == 2 + 2 + 3
 
 
@@ -343,7 +289,7 @@ def test_a_disturbed_round_is_run_again_and_none_of_it_counts(
     runner: Runner, guests: Guests, store: BootStore, place: int
 ) -> None:
     guests.answers[2 + place] = NOISE
-    found = runner.rounds([A, B], 2)
+    found = runner.rounds(pair(), 2)
     assert guests.arms == "AB" + "BA" + "BA"
     assert (found.complete, found.rejected) == (2, 1)
     assert iops(found) == {"A": [100, 105], "B": [101, 104]}
@@ -353,26 +299,26 @@ def test_a_disturbed_round_is_run_again_and_none_of_it_counts(
 
 def test_rounds_at_the_limit_are_not_disturbed(runner: Runner, guests: Guests) -> None:
     guests.answers[0] = {f"{PREFIX}steal": LIMITS["steal"]}
-    assert runner.rounds([A, B], 1).rejected == 0
+    assert runner.rounds(pair(), 1).rejected == 0
 
 
 def test_a_host_that_never_is_quiet_is_given_up(
     runner: Runner, guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
     guests.answers = dict.fromkeys(range(2, 1000), NOISE)
-    found = runner.rounds([A, B], 6)
+    found = runner.rounds(pair(), 6)
     assert found.complete == 1
     assert found.rejected == (len(guests.booted) - 2) / 2
     assert 1 < found.rejected < 20
     guests.answers.clear()
-    again = fresh(store, quiet).rounds([A, B], 6)
+    again = fresh(store, quiet).rounds(pair(), 6)
     assert (again.complete, again.rejected) == (6, found.rejected)
 
 
 def test_a_host_that_is_quiet_now_and_then_is_not_given_up(runner: Runner, guests: Guests) -> None:
     noisy = [number for number in range(40) if number % 4 > 2]
     guests.answers = dict.fromkeys(noisy, NOISE)
-    found = runner.rounds([A, B], 6)
+    found = runner.rounds(pair(), 6)
     assert found.complete == 6
     assert found.rejected > 4
 
@@ -382,8 +328,8 @@ def test_half_a_round_is_not_used_after_an_interruption(
 ) -> None:
     guests.answers[3] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        runner.rounds([A, B], 2)
-    found = fresh(store, quiet).rounds([A, B], 2)
+        runner.rounds(pair(), 2)
+    found = fresh(store, quiet).rounds(pair(), 2)
     assert guests.arms == "AB" + "BA" + "BA"
     assert iops(found) == {"A": [100, 105], "B": [101, 104]}
     assert found.rejected == 0
@@ -392,14 +338,14 @@ def test_half_a_round_is_not_used_after_an_interruption(
 def test_guests_that_can_be_stopped_take_turns(runner: Runner, guests: Guests) -> None:
     here = threading.Barrier(3)
     guests.on_boot = lambda: here.wait(20)
-    assert runner.rounds(BY_TURNS, 2).complete == 2
+    assert runner.rounds(three(Engine.TCG), 2).complete == 2
     assert guests.together == 3
     rounds = guests.slots[:3], guests.slots[3:]
     assert all(len(set(slots)) == 3 and None not in slots for slots in rounds)
 
 
 def test_guests_that_cannot_be_stopped_have_no_seat(runner: Runner, guests: Guests) -> None:
-    runner.rounds([A, B], 1)
+    runner.rounds(pair(), 1)
     assert guests.slots == [None, None]
     assert guests.together == 1
 
@@ -409,7 +355,7 @@ def test_a_failure_ends_the_rounds_and_names_the_arm(
     runner: Runner, guests: Guests, number: int, arm: str
 ) -> None:
     guests.answers[number] = panic()
-    found = runner.rounds([A, B], 4)
+    found = runner.rounds(pair(), 4)
     assert len(guests.booted) == 2 * (number // 2) + 2
     assert (found.failed_arm, found.error) == (arm, guests.answers[number])
     assert found.complete == number // 2
@@ -420,7 +366,7 @@ def test_a_qemu_that_died_spoils_its_round_only(
     runner: Runner, guests: Guests, store: BootStore
 ) -> None:
     guests.answers[1] = died()
-    found = runner.rounds([A, B], 1)
+    found = runner.rounds(pair(), 1)
     assert guests.arms == "ABAB"
     assert (found.complete, found.error) == (1, None)
     assert iops(found) == {"A": [102], "B": [103]}
@@ -428,7 +374,7 @@ def test_a_qemu_that_died_spoils_its_round_only(
 
 def test_a_qemu_that_always_dies_ends_the_rounds(runner: Runner, guests: Guests) -> None:
     guests.answers = {number: died() for number in range(1, 99, 2)}
-    found = runner.rounds([A, B], 2)
+    found = runner.rounds(pair(), 2)
     assert len(guests.booted) < 20
     assert found.failed_arm == "B"
     assert found.error is not None
@@ -438,7 +384,7 @@ def test_a_qemu_that_always_dies_ends_the_rounds(runner: Runner, guests: Guests)
 def test_what_is_run_is_told(guests: Guests, store: BootStore) -> None:
     out = io.StringIO()
     guests.answers[1] = NOISE
-    fresh(store, Progress(out=out)).rounds([A, B], 1)
+    fresh(store, Progress(out=out)).rounds(pair(), 1)
     lines = out.getvalue().splitlines()
     assert lines[0].startswith(
         "nullb bfq randread_burst: 1 rounds of A, B: 0 boots are there, 2 to run"
@@ -453,6 +399,6 @@ def test_the_count_of_boots_never_exceeds_what_was_to_be_run(
 ) -> None:
     out = io.StringIO()
     guests.answers[1] = NOISE
-    fresh(store, Progress(out=out)).rounds([A, B], 2)
+    fresh(store, Progress(out=out)).rounds(pair(), 2)
     counts = [line for line in out.getvalue().splitlines() if line.startswith("[")]
     assert [line.partition("]")[0] for line in counts][-1] == "[4/4"

@@ -6,19 +6,23 @@ from __future__ import annotations
 import math
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from lab.base.progress import Progress
 from lab.build.source import git
 from lab.commands import cost_diff
 from lab.inputs import profile
-from lab.measure import cost, determinism, sampling, session
+from lab.measure import cost, determinism, job, sampling
 from lab.measure.boot_store import BootStore
-from lab.measure.cell import Cell
+from lab.measure.cell import Cell, PlannedCell, Task
 from lab.measure.cost import Cost
-from lab.measure.runner import Testbed
+from lab.measure.sampling import Sample
+from lab.measure.session import Session
+
+pytestmark = pytest.mark.vm
 
 PLANTED = 20
 PLANTED_EDIT = (
@@ -29,12 +33,16 @@ PLANTED_EDIT = (
 HARMLESS_EDIT = ("block/blk-mq.c", "void blk_mq_submit_bio(struct bio *bio)\n{\n", "\t/* same */\n")
 
 
+@cache
+def session() -> Session:
+    """The session of all tests here; its testbed is proved once."""
+    return Session(profile.get("quick"))
+
+
 def patch_of(edit: tuple[str, str, str], folder: Path) -> Path:
     """A patch that inserts a line after a piece of a file of the profile's tree."""
     file, after, line = edit
-    quick = profile.get("quick")
-    built = session.prepare_kernel(quick.tree, (), quick.kernel, Progress())
-    old = git("show", f"{built.tree}:{file}") + "\n"
+    old = git("show", f"{session().kernel().tree}:{file}") + "\n"
     assert old.count(after) == 1
     for name, text in (("a", old), ("b", old.replace(after, after + line))):
         path = folder / name / file
@@ -52,32 +60,30 @@ def patch_of(edit: tuple[str, str, str], folder: Path) -> Path:
     return patch
 
 
-def testbed_of(*patches: Path) -> Testbed:
-    quick = profile.get("quick")
-    return session.prepare(quick.tree, patches, quick.kernel, Progress())
+def booted(
+    folder: Path, *patches: Path, cell: Cell | None = None, testbed: job.Testbed | None = None
+) -> Sample:
+    """The numbers of one boot of the profile's kernel with patches."""
+    kernel = session().kernel("", patches)
+    task = Task(cell=cell or determinism.probe_cell(), kernel=kernel)
+    return sampling.measure(job.resolve(task, testbed or session().testbed), folder)
 
 
-def cost_on(testbed: Testbed, folder: Path, cell: Cell | None = None) -> Cost:
-    sampling.measure(
-        cell or determinism.probe_cell(),
-        testbed.kernel,
-        testbed.guest,
-        folder,
-        plugin=testbed.plugin,
-    )
+def cost_of(folder: Path, *patches: Path, cell: Cell | None = None) -> Cost:
+    """What an I/O cost in that boot."""
+    booted(folder, *patches, cell=cell)
     return cost.from_text((folder / "cost.tsv").read_text())
 
 
 @pytest.fixture(scope="module")
-def stock(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Cost:
-    return cost_on(testbed, tmp_path_factory.mktemp("stock"))
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Cost:
+    return cost_of(tmp_path_factory.mktemp("stock"))
 
 
 def test_a_planted_change_is_found_in_its_function(tmp_path: Path) -> None:
-    before, after = testbed_of(), testbed_of(patch_of(PLANTED_EDIT, tmp_path))
-    store = BootStore(tmp_path / "results")
-    kernels = (before.kernel, after.kernel)
-    (found,) = cost_diff.measure(before, kernels, [determinism.probe_cell()], store, Progress())
+    own = Session(session().profile, BootStore(tmp_path / "results"), proved=session().testbed)
+    kernels = session().kernel(), session().kernel("", [patch_of(PLANTED_EDIT, tmp_path)])
+    (found,) = cost_diff.measure(own, kernels, [PlannedCell(cell=determinism.probe_cell())])
     first = found.functions[0]
     assert first.function == "blk_mq_submit_bio"
     # The mechanism: each I/O passes the planted instructions once. 10 % is what the lab promises.
@@ -89,36 +95,33 @@ def test_a_planted_change_is_found_in_its_function(tmp_path: Path) -> None:
 
 
 def test_an_edit_that_adds_no_instruction_is_no_difference(stock: Cost, tmp_path: Path) -> None:
-    patched = testbed_of(patch_of(HARMLESS_EDIT, tmp_path))
-    assert patched.kernel.id != testbed_of().kernel.id
-    after = cost_on(patched, tmp_path / "boot")
+    patch = patch_of(HARMLESS_EDIT, tmp_path)
+    assert session().kernel("", [patch]).id != session().kernel().id
+    after = cost_of(tmp_path / "boot", patch)
     assert cost.changes(stock, after) == []
     assert after.user == stock.user
 
 
-def test_two_vcpus_are_exact_too(testbed: Testbed, tmp_path: Path) -> None:
+def test_two_vcpus_are_exact_too(tmp_path: Path) -> None:
     cell = determinism.probe_cell("bfq", cpus=2)
     for name in ("first", "second"):
-        sampling.measure(
-            cell, testbed.kernel, testbed.guest, tmp_path / name, plugin=testbed.plugin
-        )
+        booted(tmp_path / name, cell=cell)
     assert determinism.first_difference(tmp_path / "first", tmp_path / "second") == ""
 
 
-def test_a_guest_that_idles_is_very_nearly_exact(testbed: Testbed, tmp_path: Path) -> None:
+def test_a_guest_that_idles_is_very_nearly_exact(tmp_path: Path) -> None:
     cell = determinism.probe_cell("bfq", "raid64", cpus=2)
+    assert session().testbed.plugin
     with ThreadPoolExecutor() as pool:  # side by side, so that they disturb each other
         first, second = pool.map(
-            lambda name: cost_on(testbed, tmp_path / name, cell), ("first", "second")
+            lambda name: cost_of(tmp_path / name, cell=cell), ("first", "second")
         )
     # Five times what three guests at once on two CPUs differed by (docs/measuring.md).
     assert second.kernel_total == pytest.approx(first.kernel_total, rel=0.005)
 
 
-def test_without_a_plugin_the_guests_clock_gives_the_total(
-    testbed: Testbed, stock: Cost, tmp_path: Path
-) -> None:
-    sample = sampling.measure(determinism.probe_cell(), testbed.kernel, testbed.guest, tmp_path)
+def test_without_a_plugin_the_guests_clock_gives_the_total(stock: Cost, tmp_path: Path) -> None:
+    sample = booted(tmp_path, testbed=replace(session().testbed, plugin=None))
     assert "kernel_insns_per_io" not in sample.values
     # One instruction is one nanosecond, null_blk completes at once, and fio's runtimes are exact
     # to a millisecond: two of them over 10,000 I/Os are 200 ns an I/O.

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Fake kernels, guests and sessions: all of the lab is real but what is built and booted."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+import pytest
+
+from lab.base import cache
+from lab.base.errors import LabError
+from lab.base.progress import Progress
+from lab.build import source
+from lab.build.guest_root import GuestRoot
+from lab.build.kernel import Kernel
+from lab.build.source import Source
+from lab.guest.time_slices import Slot
+from lab.inputs import workload
+from lab.inputs.terms import Engine
+from lab.inputs.workload import Value
+from lab.measure import cost, dbench, host, sampling
+from lab.measure.cell import Cell, PlannedCell, resolved
+from lab.measure.cost import Cost
+from lab.measure.dbench import LoadFile
+from lab.measure.host import EngineReport, Facts, Report
+from lab.measure.job import Job, Testbed
+from lab.measure.sampling import Sample
+from lab.measure.session import Session
+
+LOAD = LoadFile("Flush 1 NT_STATUS_OK\n", "d clients\n", {"NTCreateX": 613})
+ROOT = GuestRoot("guest")
+PLUGIN = Path("/plugins/0123/insns.so")
+INSTRUMENTED = ".instrument"
+
+# What a guest gives beside its usual numbers, or how it fails.
+Answer = Mapping[str, float] | BaseException
+
+
+def nothing_else(job: Job) -> Answer:
+    """The answer of a guest of which only the usual numbers are wanted."""
+    return {}
+
+
+@dataclass
+class Guests:
+    """Guests that answer as they are told, by their number or else by what they are."""
+
+    answers: dict[int, Answer] = field(default_factory=dict)
+    says: Callable[[Job], Answer] = nothing_else
+    # What an I/O costs by the kernel's id; without a cost a guest counts no instructions.
+    cost_of: Callable[[str], Cost | None] = lambda kernel: None
+    consoles: dict[int, str] = field(default_factory=dict)
+    booted: list[Job] = field(default_factory=list)
+    slots: list[Slot | None] = field(default_factory=list)
+    # Guests that proved that the exact engine is exact.
+    proofs: list[Job] = field(default_factory=list)
+    inside: int = 0
+    together: int = 0
+    on_boot: Callable[[], object] = lambda: None
+    lock: Lock = field(default_factory=Lock)
+
+    @property
+    def arms(self) -> str:
+        return "".join(job.task.arm for job in self.booted)
+
+    @property
+    def kernels(self) -> list[str]:
+        return [job.task.kernel.id for job in self.booted]
+
+    @property
+    def schedulers(self) -> list[str]:
+        return [job.cell.scheduler for job in self.booted]
+
+    def measure(
+        self,
+        job: Job,
+        folder: Path,
+        observe: Callable[[str], None] = lambda phase: None,
+        slot: Slot | None = None,
+    ) -> Sample:
+        """What stands for lab.measure.sampling.measure."""
+        cache.make_folder(folder)
+        if (cache.root() / "probe") in folder.parents:
+            self.proofs.append(job)
+            (folder / "console.log").write_text("up\n")
+            return Sample({}, {}, {})
+        with self.lock:
+            number = len(self.booted)
+            self.booted.append(job)
+            self.slots.append(slot)
+            self.inside += 1
+            self.together = max(self.together, self.inside)
+        try:
+            self.on_boot()
+            observe("workload")
+        finally:
+            with self.lock:
+                self.inside -= 1
+        (folder / "console.log").write_text(self.consoles.get(number, "up\n"))
+        answer = self.answers.get(number, self.says(job))
+        if isinstance(answer, BaseException):
+            raise answer
+        values = {"iops": 100.0 + number, **self._costed(job, folder), **answer}
+        return Sample(values, {"release": job.task.kernel.id}, {"workload": 1.0})
+
+    def _costed(self, job: Job, folder: Path) -> dict[str, float]:
+        found = self.cost_of(job.task.kernel.id)
+        if found is None or not job.cell.engine.sealed or job.cell.counters:
+            return {}
+        (folder / "cost.tsv").write_text(cost.to_text(found))
+        return {cost.KERNEL: found.kernel_total, cost.USER: found.user, "measured_share": 50.0}
+
+
+def insns(**functions: float) -> Cost:
+    """What an I/O costs in these functions of the kernel."""
+    return Cost(0.0, functions)
+
+
+def installed(monkeypatch: pytest.MonkeyPatch) -> Guests:
+    """Guests in the place of real ones, on a host called here and with a dbench."""
+    found = Guests()
+    monkeypatch.setattr(sampling, "measure", found.measure)
+    monkeypatch.setattr(host, "identity", lambda: "here")
+    monkeypatch.setattr(dbench, "load_file", lambda: LOAD)
+    return found
+
+
+def kernel(identity: str, code: str = "") -> Kernel:
+    """A built kernel that executes some code, else one that no other kernel executes."""
+    made = Kernel(identity, "6.12.117", "tree", ("base",), "gcc; ld")
+    cache.make_folder(made.folder)
+    made.vmlinux.write_text(code or identity)
+    return made
+
+
+def report(*works: Engine, cpus: int = 2, memory_gib: float = 8.0) -> Report:
+    """A host on which these engines work."""
+    facts = Facts(
+        *(cpus, "cpu", memory_gib, 50.0, "system", "6.1", "gcc", "QEMU", (10, 0, 2), True),
+        emulator="emulator",
+    )
+    return Report(facts, tuple(EngineReport(e, e in works, f"why {e}") for e in Engine))
+
+
+def proved(
+    proof: Kernel,
+    *works: Engine,
+    memory_gib: float = 8.0,
+    plugin: Path | None = None,
+    root: GuestRoot = ROOT,
+) -> Testbed:
+    """A testbed of this kernel; without engines, multi-threaded TCG and icount work."""
+    engines = works or (Engine.TCG, Engine.ICOUNT)
+    return Testbed(proof, root, report(*engines, memory_gib=memory_gib), plugin)
+
+
+def cell(
+    topology: str = "nullb",
+    scheduler: str = "bfq",
+    work: str = "randread_burst",
+    engine: Engine = Engine.TCG,
+    *,
+    cpus: int = 0,
+    counters: tuple[str, ...] = (),
+    parameters: Mapping[str, Value] | None = None,
+) -> Cell:
+    """A cell with the workload's own parameters, of a swept one the first value, or others."""
+    own = {k: v[0] if isinstance(v, tuple) else v for k, v in workload.get(work).parameters.items()}
+    return resolved(
+        topology_name=topology,
+        scheduler=scheduler,
+        workload=work,
+        parameters={**own, **(parameters or {})},
+        engine=engine,
+        cpus=cpus,
+        counters=counters,
+    )
+
+
+def planned(of: Cell, *swept: str) -> PlannedCell:
+    """A cell of a matrix."""
+    return PlannedCell(cell=of, swept=swept)
+
+
+@dataclass
+class FakeSession(Session):
+    """A session whose kernels are called after their source's revision and their patches.
+
+    A revision or a patch file in failing does not build; kernels with the same code execute the
+    same.
+    """
+
+    progress: Progress = field(default_factory=lambda: Progress(out=io.StringIO()))
+    engines: tuple[Engine, ...] = (Engine.TCG, Engine.ICOUNT)
+    failing: dict[str, LabError] = field(default_factory=dict)
+    codes: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def kernel(
+        self, spec: str = "", patches: Sequence[Path] = (), fragments: Sequence[str] = ()
+    ) -> Kernel:
+        revision = (spec or self.profile.tree).rpartition("@")[2].rpartition(":")[2]
+        name = "+".join([revision, *(patch.stem for patch in patches)])
+        name += INSTRUMENTED if "instrument" in fragments else ""
+        self.asked.append(name)
+        for part in (revision, *(patch.name for patch in patches)):
+            if part in self.failing:
+                raise self.failing[part]
+        return kernel(name, self.codes.get(name, ""))
+
+    def prove(
+        self, spec: str = "", fragments: Sequence[str] = (), *, fresh: bool = False
+    ) -> Testbed:
+        found = proved(self.kernel(spec, (), fragments), *self.engines, plugin=PLUGIN)
+        self.proved = self.proved or found
+        return found
+
+    @property
+    def said(self) -> str:
+        """All that was printed."""
+        assert isinstance(self.progress.out, io.StringIO)
+        return self.progress.out.getvalue()
+
+
+@dataclass
+class Repository:
+    """A git repository in the place of every source; now is the commit that its branches are at."""
+
+    now: str = "c0"
+
+    def resolve(self, spec: str, progress: Progress) -> Source:
+        revision = spec.rpartition("@")[2]
+        version = revision if revision != "next" else self.now
+        return Source(spec, version, f"tree-{version}", spec.rpartition("@")[0])
+
+
+def repository(monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """A repository whose branch next is at the commit c0, or where the test puts it."""
+    found = Repository()
+    monkeypatch.setattr(source, "resolve", found.resolve)
+    return found

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a task tells the agent to do, and what makes two boots the same measurement."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import guests as fakes
+import pytest
+from guests import cell
+
+from lab.base import toml
+from lab.base.errors import UsageError
+from lab.build.guest_root import GuestRoot
+from lab.guest.boot import Orders
+from lab.inputs import topology, workload
+from lab.inputs.terms import Engine
+from lab.inputs.workload import Value
+from lab.measure import dbench, host
+from lab.measure.cell import Cell, Task
+from lab.measure.job import Job, resolve
+from lab.measure.matrix import SCHEDULERS
+
+GUEST = fakes.ROOT
+
+
+@pytest.fixture(autouse=True)
+def _host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test here depends on an installed dbench, or on which host it runs."""
+    monkeypatch.setattr(dbench, "load_file", lambda: fakes.LOAD)
+    monkeypatch.setattr(host, "identity", lambda: "here")
+
+
+def job(
+    of: Cell | None = None,
+    kernel: str = "kernel-id",
+    code: str = "code",
+    guest: GuestRoot = GUEST,
+    emulator: str = "QEMU 10.0.2",
+) -> Job:
+    """A cell on a kernel, resolved on this host."""
+    built = fakes.kernel(kernel, code)
+    proved = fakes.proved(built, root=guest)
+    facts = replace(proved.host.facts, emulator=emulator)
+    testbed = replace(proved, host=replace(proved.host, facts=facts))
+    return resolve(Task(cell=of or raid(), kernel=built), testbed)
+
+
+def raid(work: str = "randread_burst", engine: Engine = Engine.TCG, **changes: Value) -> Cell:
+    """A cell on raid64."""
+    return cell("raid64", work=work, engine=engine, parameters=changes)
+
+
+def orders(of: Cell) -> Orders:
+    """What the agent is told for a cell."""
+    return job(of).orders
+
+
+def places(steps: tuple[str, ...], *starts: str) -> list[int]:
+    """Where the first step of each kind stands."""
+    return [next(i for i, step in enumerate(steps) if step.startswith(start)) for start in starts]
+
+
+@pytest.mark.parametrize("name", toml.names(topology.FOLDER))
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_the_scheduler_is_chosen_on_a_ready_disk_and_reported(name: str, scheduler: str) -> None:
+    steps = orders(cell(name, scheduler)).steps
+    found = places(
+        steps, "phase setup", "disk ", f"scheduler {scheduler}", "facts", "phase workload", "fio "
+    )
+    assert found == sorted(found)
+    assert steps[0] == "phase setup"
+    assert steps[-1].startswith("fio ")
+
+
+def test_attributes_are_set_before_the_scheduler_looks_at_them() -> None:
+    steps = orders(raid()).steps
+    found = places(steps, "disk ", "queue rotational=1", "device queue_depth=8", "scheduler")
+    assert found == sorted(found)
+
+
+def test_dbench_gets_a_file_system_and_its_tree_before_the_clock_runs() -> None:
+    told = orders(raid("dbench_xfs", clients=4, seconds=10))
+    found = places(
+        told.steps, "scheduler", "facts", "mkfs xfs", "mount xfs", "tree 4", "phase workload"
+    )
+    assert found == sorted(found)
+    assert told.steps[-1] == "dbench 4 10"
+    assert (told.files["loadfile"], told.files["tree"]) == (fakes.LOAD.text, fakes.LOAD.tree)
+
+
+def test_dbench_runs_for_the_time_that_its_numbers_are_computed_with() -> None:
+    """Dbench takes whole seconds only: a refusal is right, rounding is not."""
+    with pytest.raises(UsageError, match=r"whole seconds, not 2\.5"):
+        orders(raid("dbench_xfs", seconds=2.5))
+    assert orders(raid("dbench_xfs", seconds=2.0)).steps[-1].split()[-1] == "2"
+
+
+@pytest.mark.parametrize("value", ["soon", ""])
+@pytest.mark.parametrize("work", ["randread_burst", "dbench_xfs"])
+def test_seconds_that_are_no_number_are_the_users_error(work: str, value: str) -> None:
+    with pytest.raises(UsageError, match="seconds"):
+        orders(raid(work, seconds=value))
+
+
+@pytest.mark.parametrize("engine", Engine)
+@pytest.mark.parametrize("work", toml.names(workload.FOLDER))
+def test_every_phase_has_a_deadline_longer_than_the_work(work: str, engine: Engine) -> None:
+    told = orders(raid(work, engine, seconds=100))
+    entered = {step.split()[1] for step in told.steps if step.startswith("phase ")}
+    assert {"boot", "agent", *entered} == told.deadlines_s.keys()
+    assert told.deadlines_s["workload"] > (1000 if engine.sealed else 120)
+
+
+def test_a_guest_that_clears_a_large_disk_has_longer_to_boot() -> None:
+    def boot_s(machine: str, clients: int) -> float:
+        return orders(
+            cell(machine, work="dbench_xfs", parameters={"clients": clients})
+        ).deadlines_s["boot"]
+
+    # Seen: 15 GiB in some 200 s beside other work.
+    assert boot_s("raid64", 512) > boot_s("raid64", 8) + 400
+    assert boot_s("megasas", 512) == boot_s("megasas", 8)
+
+
+def test_equal_orders_are_equal_bytes() -> None:
+    steps = ("phase setup", "facts")
+    one = Orders(steps, {"boot": 1}, {"a": "1", "b": "2"})
+    other = Orders(steps, {"boot": 9}, {"b": "2", "a": "1"})
+    assert one.archive() == other.archive()
+
+
+def test_the_archive_holds_plan_and_files() -> None:
+    told = orders(raid())
+    with tarfile.open(fileobj=io.BytesIO(told.archive())) as archive:
+        members = archive.getmembers()
+        content = {m.name: archive.extractfile(m).read().decode() for m in members}  # type: ignore[union-attr]
+    assert content == {"plan": "\n".join(told.steps) + "\n", **told.files}
+    assert {member.mtime for member in members} == {0}
+
+
+def key(
+    of: Cell | None = None,
+    kernel: str = "kernel-id",
+    code: str = "code",
+    guest: GuestRoot = GUEST,
+    emulator: str = "QEMU 10.0.2",
+) -> str:
+    """The key of a cell, everything else being equal."""
+    return job(of, kernel, code, guest, emulator).key
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda: key(replace(raid(), scheduler="kyber")),
+        lambda: key(cell("megasas")),
+        lambda: key(raid(work="randwrite_uring")),
+        lambda: key(raid(numjobs=11)),
+        lambda: key(raid(engine=Engine.KVM)),
+        lambda: key(raid(engine=Engine.ICOUNT)),
+        lambda: key(replace(raid(), cpus=3)),
+        lambda: key(replace(raid(), hw_queues=3)),
+        lambda: key(replace(raid(), kernel_parameters=("a.b=1",))),
+        lambda: key(replace(raid(), counters=("requests",))),
+        lambda: key(kernel="other", code="other code"),
+        lambda: key(guest=GuestRoot("other")),
+        lambda: key(emulator="QEMU 10.0.3"),
+    ],
+    ids=[
+        *("scheduler", "topology", "workload", "parameters", "kvm", "icount"),
+        *("vcpus", "queues", "kernel parameters", "counters", "kernel", "guest", "qemu"),
+    ],
+)
+def test_a_change_of_what_runs_is_another_measurement(changed: Callable[[], str]) -> None:
+    assert changed() != key()
+
+
+def test_the_same_is_the_same_measurement() -> None:
+    assert key(raid()) == key(raid())
+    usual = workload.get("randread_burst").parameters["seconds"]
+    assert isinstance(usual, int)
+    assert key(raid(seconds=usual)) == key(raid())
+
+
+def test_labels_do_not_say_what_is_measured() -> None:
+    own = fakes.kernel("kernel-id", "code")
+    proved = fakes.proved(own)
+    tasks = [Task(cell=raid(), kernel=own, arm=arm, swept=(arm,)) for arm in ("before", "numjobs")]
+    assert len({resolve(task, proved).key for task in tasks}) == 1
+
+
+def test_another_seed_is_another_measurement_of_the_exact_engine_only() -> None:
+    for engine in Engine:
+        own = raid(engine=engine)
+        assert (key(own) != key(replace(own, seed=2))) == engine.sealed
+
+
+def test_kernels_that_execute_the_same_share_a_measurement() -> None:
+    assert key(kernel="twin") == key()
+
+
+@pytest.mark.parametrize("engine", Engine)
+def test_only_exact_numbers_are_shared_between_hosts(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = raid(engine=engine)
+    here = key(own)
+    monkeypatch.setattr(host, "identity", lambda: "there")
+    assert (key(own) == here) == engine.sealed
+
+
+@pytest.mark.parametrize("change", ["topology", "template"])
+def test_editing_a_file_of_the_project_is_another_measurement(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = key()
+    module = topology if change == "topology" else workload
+    for path in module.FOLDER.iterdir():
+        text = path.read_text().replace("queue_depth = 8", "queue_depth = 9")
+        (tmp_path / path.name).write_text(text.replace("bs=4k", "bs=8k"))
+    monkeypatch.setattr(module, "FOLDER", tmp_path)
+    assert key() != before
+
+
+@pytest.mark.parametrize(
+    ("work", "backed", "size"), [("randread_burst", False, 1024), ("dbench_xfs", True, 1920)]
+)
+def test_a_file_system_gets_a_disk_that_keeps_data(work: str, backed: bool, size: int) -> None:
+    machine = job(raid(work, clients=64) if backed else raid(work)).machine
+    assert (machine.backed, machine.size_mib) == (backed, size)
