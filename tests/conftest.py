@@ -15,8 +15,8 @@ import pytest
 
 from lab.base.progress import Progress
 from lab.inputs import profile
-from lab.measure import session
-from lab.measure.runner import Testbed
+from lab.measure.job import Testbed
+from lab.measure.session import Session
 
 GUESTS = Path(__file__).parent / "vm"
 
@@ -68,8 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def testbed() -> Testbed:
     """The kernel of the quick profile, built or out of the cache, and proved engines."""
-    quick = profile.get("quick")
-    return session.prepare(quick.tree, (), quick.kernel, Progress())
+    return Session(profile.get("quick")).testbed
 
 
 @pytest.fixture(autouse=True)

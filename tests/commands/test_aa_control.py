@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from lab.base.stats import paired
-from lab.commands import aa_control
+from lab.commands import aa_control, result_tables
 from lab.commands.aa_control import Comparison, Repetition
 from lab.inputs import profile
 from lab.inputs.terms import Engine
+from lab.report import tables
 
 CELL = fakes.planned(fakes.cell())
 
@@ -52,8 +53,8 @@ def test_the_report_counts_what_was_called() -> None:
     same = comparison([1.0, 2.0] * 4, [1.0, 2.0] * 4)
     other = comparison([1.0] * 8, [1.1] * 8)
     repeated = [Repetition(CELL, True), Repetition(CELL, False), Repetition(CELL, False, "BUG: x")]
-    text = aa_control.report([same, other, same, same], repeated, 0.05)
+    text = tables.text(result_tables.of_control([same, other, same, same], repeated, 0.05))
     assert "1 of 4 comparisons called a change (25.0 %, nominal 5 %)" in text
     assert "1 of 2 cells differ when repeated" in text
     assert "failed: BUG: x" in text
-    assert "0 of 0 comparisons" in aa_control.report([], [], 0.05)
+    assert "0 of 0 comparisons" in tables.text(result_tables.of_control([], [], 0.05))

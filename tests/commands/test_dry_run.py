@@ -14,6 +14,7 @@ from lab.commands import dry_run
 from lab.inputs import profile, series
 
 QUICK = profile.get("quick")
+BFQ = series.get("bfq_burst_merge")
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +23,7 @@ def _nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_series_can_be_planned_without_a_program_or_a_source() -> None:
-    text = dry_run.text(series.known(), QUICK)
+    text = dry_run.text([series.get(name) for name in series.known()], QUICK)
     for name in series.known():
         assert f"{name}: " in text
     assert max(map(len, text.splitlines())) <= 80
@@ -30,7 +31,7 @@ def test_every_series_can_be_planned_without_a_program_or_a_source() -> None:
 
 
 def test_kernels_are_told_by_arm_with_their_patches() -> None:
-    text = dry_run.text(["bfq_burst_merge"], QUICK)
+    text = dry_run.text([BFQ], QUICK)
     for line in (
         "source   debian:6.12, with base, block, filesystems",
         "kernel   before: 1 patch, instrumented",
@@ -55,7 +56,7 @@ def test_only_the_claims_that_are_wanted_are_planned() -> None:
 
 def test_a_control_without_patches_compares_nothing() -> None:
     claims = [("bfq_burst_merge", "other_schedulers")]
-    text = dry_run.text(["bfq_burst_merge"], QUICK, claims=claims, control="emptied")
+    text = dry_run.text([series.no_op(BFQ)], QUICK, claims=claims)
     assert "0 boots in all" in text
 
 
@@ -80,6 +81,6 @@ def test_a_dry_run_finds_mistakes() -> None:
 
 def table(name: str, *claims: tuple[str, str]) -> list[str]:
     """The lines of the table of boots."""
-    lines = dry_run.text([name], QUICK, claims=claims).splitlines()
+    lines = dry_run.text([series.get(name)], QUICK, claims=claims).splitlines()
     start = next(number for number, line in enumerate(lines) if set(line.strip()) == {"─"})
     return [line for line in lines[start + 1 : lines.index("", start)] if line.split()[0].isdigit()]

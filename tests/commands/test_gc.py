@@ -58,7 +58,7 @@ def recorded(store: BootStore, run: str, boot: str, kernel: str) -> None:
 
 
 def found(store: BootStore, days: float = 30) -> set[str]:
-    return {one.path.name for one in gc.garbage(store, GateHistory(store.folder), days)}
+    return {one.path.name for one in gc.garbage(store, GateHistory(store), days)}
 
 
 def test_old_boots_go_unless_a_report_names_them(store: BootStore) -> None:
@@ -87,7 +87,7 @@ def test_kernels_stay_that_were_booted_lately_or_belong_to_a_baseline(store: Boo
     cached("kernels", "new", age_s=60)
     recorded(store, "r-good", "boot-good", "good")
     recorded(store, "r-bad", "boot-bad", "bad")
-    history = GateHistory(store.folder)
+    history = GateHistory(store)
     history.add("next", "git:/linux@1", "r-good", "", {})
     history.add("next", "git:/linux@2", "r-bad", "dearer", {})
     assert found(store) == {"bad"}
@@ -107,7 +107,7 @@ def test_what_is_deleted_is_gone_and_the_rest_is_whole(store: BootStore) -> None
     booted(store, "unnamed", "k")
     booted(store, "recent", "k", age_s=60)
     kernel = cached("kernels", "unused")
-    history = GateHistory(store.folder)
+    history = GateHistory(store)
     garbage = gc.garbage(store, history, 30)
     assert {(one.kind, one.size) for one in garbage} == {("boot", 1000), ("kernel", 500)}
     gc.delete(garbage, store)
