@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From series on disk to verdicts, on fake guests: which boots are run, and what they say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import guests as fakes
+import pytest
+from guests import FakeSession, Guests
+
+from lab.base.errors import BuildError, GuestError, UsageError
+from lab.guest.host_noise import LIMITS, PREFIX
+from lab.inputs import profile, series
+from lab.inputs.series import Series
+from lab.inputs.terms import Engine, Verdict
+from lab.judge import judge
+from lab.judge.verdict import Finding, Judged
+from lab.measure import cost
+from lab.measure.job import Job
+
+QUICK = profile.get("quick")
+SEEDED = QUICK.model_copy(update={"seeds": 3})
+NOISE = {f"{PREFIX}steal": LIMITS["steal"] + 1}
+HEAD = 'title = "t"\norigin = "o"\n[arms.raw]\npatches = "base"\nkernel_parameters = ["a.b=1"]\n'
+IOPS = 'metric = "iops"\nchange = ">= +20%"\n'
+COST = 'metric = "kernel_insns_per_io"\nchange = "<= -1%"\n'
+MERGES = 'metric = "stable_merges"\nvalue = ">= 5"\n'
+COUNTED = 'metric = "lock_acquisitions"\nchange = "<= -10%"\n'
+BASE, PATCHED = "6.12+0001-base", "6.12+0001-base+0001-own"
+# One after another: KVM's guests cannot take turns.
+ENGINES = (Engine.KVM, Engine.ICOUNT)
+
+Write = Callable[..., Series]
+
+
+def claim(*expectations: str, name: str = "faster", more: str = "") -> str:
+    """A claim with expectations, as it stands in a series.toml."""
+    head = f'[claims.{name}]\npublished = "p"\ntopology = "nullb_mq"\nscheduler = "bfq"\n'
+    head += f'workload = "randread_burst"\n{more}\n'
+    return head + "".join(
+        f'[[claims.{name}.expect]]\nbecause = "b"\n{text}' for text in expectations
+    )
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """A function: claims as text -> a series with these, one patch in base/, one in series/."""
+    monkeypatch.setattr(series, "FOLDER", tmp_path / "patches")
+
+    def written(*claims: str, name: str = "own") -> Series:
+        for path in ("base/0001-base.patch", f"series/0001-{name}.patch"):
+            patch = tmp_path / "patches" / name / path
+            patch.parent.mkdir(parents=True, exist_ok=True)
+            patch.write_text("")
+        (tmp_path / "patches" / name / "series.toml").write_text(HEAD + "".join(claims))
+        return series.get(name)
+
+    return written
+
+
+@pytest.fixture
+def session(guests: Guests) -> FakeSession:
+    """A session in which the patched kernel is faster by half and a tenth cheaper."""
+    guests.cost_of = lambda kernel: fakes.insns(submit_bio=900.0 if own(kernel) else 1000.0)
+    guests.says = says
+    return FakeSession(QUICK, engines=ENGINES)
+
+
+def own(kernel: str) -> bool:
+    """Whether a kernel has the series' own patch."""
+    return "+0001-own" in kernel
+
+
+def says(job: Job) -> fakes.Answer:
+    patched = own(job.task.kernel.id)
+    counters = {"stable_merges": 9.0 if patched else 1.0}
+    counters["lock_acquisitions"] = 1.0 if patched else 2.0
+    return {
+        "iops": 150.0 if patched else 100.0,
+        **{name: value for name, value in counters.items() if name in job.cell.counters},
+    }
+
+
+def found(judged: tuple[Judged, ...]) -> list[Finding]:
+    return [finding for one in judged for finding in one.findings]
+
+
+def verdicts(judged: tuple[Judged, ...]) -> list[Verdict]:
+    return [finding.verdict for finding in found(judged)]
+
+
+def test_every_level_of_evidence_comes_to_its_verdict(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    (one,) = judge.judge([write(claim(IOPS, COST, MERGES, COUNTED))], session)
+    timed, exact, merges, counted = one.findings
+    assert [f.verdict for f in one.findings] == [Verdict.HOLDS] * 4
+    assert (one.verdict(), one.error) == (Verdict.HOLDS, "")
+    assert timed.evidence.values == ((100.0,) * 6, (150.0,) * 6)
+    assert timed.change == pytest.approx(0.5)
+    assert exact.measured == (1000.0, 900.0)
+    assert (merges.measured, counted.measured) == ((9.0,), (2.0, 1.0))
+    # Exact cells come first, what is counted in one boot together; then the rounds.
+    both = ("lock_acquisitions", "stable_merges")
+    exactly = sorted((job.cell.counters, job.task.arm) for job in guests.booted[:4])
+    assert exactly == [
+        *(((), "after"), ((), "before")),
+        *((("lock_acquisitions",), "before"), (both, "after")),
+    ]
+    assert [job.cell.engine for job in guests.booted] == [Engine.ICOUNT] * 4 + [Engine.KVM] * 12
+    assert len(guests.proofs) == 2
+
+
+def test_what_a_finding_names_are_the_boots_that_its_values_come_from(
+    session: FakeSession, write: Write
+) -> None:
+    for finding in found(judge.judge([write(claim(IOPS, COST, MERGES))], session)):
+        evidence = finding.evidence
+        for ids, values in zip(evidence.boots, evidence.values, strict=True):
+            known = session.store.boots(ids)
+            metric = finding.experiment.expectation.metric
+            assert [known[identity].values[metric] for identity in ids] == list(values)
+
+
+def test_kernels_are_those_of_the_arms_and_instrumented_to_count(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    raw = f'{IOPS}compare = ["raw", "after"]\n'
+    case = judge.prepare(write(claim(IOPS, raw, MERGES)), session)
+    kernels = {(task.arm, task.cell.counters): task.kernel.id for task in case.tasks.values()}
+    assert kernels == {
+        ("before", ()): BASE,
+        ("raw", ()): BASE,
+        ("after", ()): PATCHED,
+        ("after", ("stable_merges",)): PATCHED + fakes.INSTRUMENTED,
+    }
+    # The engines are proved with a kernel without patches; each kernel is built once.
+    assert sorted(session.asked) == sorted(["6.12", BASE, PATCHED, PATCHED + fakes.INSTRUMENTED])
+    assert {side.arm: side.patched for side in case.tasks} == {
+        "before": False,
+        "raw": False,
+        "after": True,
+    }
+
+
+def test_arms_of_several_expectations_are_booted_in_the_same_rounds(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    raw = f'{IOPS}compare = ["raw", "after"]\n'
+    latency = 'metric = "lat_mean_ms"\nchange = "<= 0%"\n'
+    guests.says = lambda job: {**usual(job), "lat_mean_ms": 2.0}
+    judged = judge.judge([write(claim(IOPS, raw), claim(latency, name="other"))], session)
+    assert len(guests.booted) == 3 * QUICK.rounds
+    assert [finding.experiment.arms for finding in found(judged)] == [
+        ("before", "after"),
+        ("raw", "after"),
+        ("before", "after"),
+    ]
+    ids = [finding.evidence.boots for finding in found(judged)]
+    assert ids[0] == ids[2]
+    assert ids[0][1] == ids[1][1]
+
+
+def usual(job: Job) -> dict[str, float]:
+    answer = says(job)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def test_what_is_on_record_is_not_measured_again(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    own_series = write(claim(IOPS, COST, MERGES))
+    first = verdicts(judge.judge([own_series], session))
+    boots = len(guests.booted)
+    assert verdicts(judge.judge([own_series], FakeSession(QUICK, engines=ENGINES))) == first
+    assert len(guests.booted) == boots
+
+
+def test_seeds_are_for_what_costs_and_not_for_what_is_counted(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    session.profile = SEEDED
+    (exact, merges) = found(judge.judge([write(claim(COST, MERGES))], session))
+    assert [len(values) for values in exact.evidence.values] == [3, 3]
+    assert [len(values) for values in merges.evidence.values] == [1]
+    assert sorted(job.cell.seed for job in guests.booted) == [1, 1, 1, 2, 2, 3, 3]
+    before, after = exact.experiment.sides
+    case = judge.prepare(write(claim(COST, MERGES)), session)
+    assert [task.cell.seed for task in case.seeds(case.experiments[0], before)] == [1, 2, 3]
+    assert [task.arm for task in case.seeds(case.experiments[0], after)] == ["after"] * 3
+
+
+def test_only_the_claims_that_are_wanted_are_judged_and_built_for(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    both = [write(claim(IOPS), claim(MERGES, name="merges"), name=name) for name in ("own", "two")]
+    judged = judge.judge(both, session, claims={("own", "merges")})
+    assert [[f.experiment.claim for f in one.findings] for one in judged] == [["merges"], []]
+    assert [job.cell.counters for job in guests.booted] == [("stable_merges",)]
+    assert not any("two" in name for name in session.asked)
+
+
+def test_a_series_that_does_not_build_does_not_keep_others_from_their_verdicts(
+    session: FakeSession, write: Write
+) -> None:
+    session.failing["0001-two.patch"] = BuildError("expected ;", where="blk-mq.c:1")
+    judged = judge.judge([write(claim(IOPS), name=name) for name in ("two", "own")], session)
+    assert [one.series.name for one in judged] == ["two", "own"]
+    assert [one.verdict() for one in judged] == [Verdict.ERROR, Verdict.HOLDS]
+    assert judged[0].error == "expected ;\n  where: blk-mq.c:1"
+    assert judged[0].findings == ()
+
+
+def test_a_series_that_is_not_well_formed_boots_and_builds_nothing(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    wrong = write(claim(IOPS.replace("iops", "iopss")))
+    with pytest.raises(UsageError, match="'iopss'"):
+        judge.prepare(wrong, session)
+    (one,) = judge.judge([wrong], session)
+    assert "did you mean 'iops'" in one.error
+    assert (session.asked, guests.booted) == ([], [])
+
+
+@pytest.mark.parametrize("expectation", [IOPS, COST, MERGES])
+@pytest.mark.parametrize(
+    ("patched", "outcome", "verdict"),
+    [
+        (True, "panic", Verdict.REFUTED),
+        (True, "mismatch", Verdict.ERROR),
+        (True, "died", Verdict.ERROR),
+        (False, "panic", Verdict.ERROR),
+    ],
+)
+def test_a_failure_is_the_patches_when_only_they_can_be_the_cause(
+    session: FakeSession,
+    guests: Guests,
+    write: Write,
+    expectation: str,
+    patched: bool,
+    outcome: str,
+    verdict: Verdict,
+) -> None:
+    def broken(job: Job) -> fakes.Answer:
+        wrong = own(job.task.kernel.id) == patched
+        return GuestError(outcome, "BUG: x") if wrong else says(job)
+
+    guests.says = broken
+    (finding,) = found(judge.judge([write(claim(expectation))], session))
+    counted_base = expectation == MERGES and not patched  # it needs no base kernel
+    assert finding.verdict is (Verdict.HOLDS if counted_base else verdict)
+    assert counted_base or "BUG: x" in finding.reason
+
+
+def test_when_both_arms_fail_it_is_the_labs_error(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    guests.says = lambda job: GuestError("panic", f"BUG in {job.task.arm}")
+    (finding,) = found(judge.judge([write(claim(COST))], session))
+    assert finding.verdict is Verdict.ERROR
+    assert "BUG in before" in finding.reason
+
+
+def test_without_a_whole_round_nothing_is_decided(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    guests.says = lambda job: {**usual(job), **NOISE}
+    (finding,) = found(judge.judge([write(claim(IOPS))], session))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.evidence.rejected == len(guests.booted) / 2
+    assert "disturbed every round" in finding.reason
+
+
+def test_the_same_kernel_under_two_names_is_not_booted(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    own_series = series.no_op(write(claim(IOPS, COST)))
+    (timed, exact) = found(judge.judge([own_series], session))
+    assert (timed.verdict, timed.change) == (Verdict.REFUTED, 0.0)
+    assert exact.verdict is Verdict.REFUTED
+    assert guests.booted == []
+    assert PATCHED not in session.asked
+
+
+def test_what_holds_is_refuted_of_the_reversed_series(session: FakeSession, write: Write) -> None:
+    own_series = write(claim(IOPS, COST))
+    assert verdicts(judge.judge([own_series], session)) == [Verdict.HOLDS] * 2
+    reverse = judge.judge([series.reverse(own_series)], session)
+    assert verdicts(reverse) == [Verdict.REFUTED] * 2
+    assert found(reverse)[0].evidence.values == ((150.0,) * 6, (100.0,) * 6)
+
+
+def test_a_reversed_series_that_breaks_is_refuted_by_its_first_arm(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    guests.says = lambda job: (
+        GuestError("panic", "BUG: x") if own(job.task.kernel.id) else says(job)
+    )
+    (finding,) = found(judge.judge([series.reverse(write(claim(IOPS)))], session))
+    assert finding.verdict is Verdict.REFUTED
+    assert "in arm before" in finding.reason
+
+
+def test_without_its_engine_nothing_is_built_or_booted(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    session.engines = (Engine.ICOUNT,)
+    (finding,) = found(judge.judge([write(claim(IOPS))], session))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.reason.startswith("needs the engine kvm or tcg")
+    assert (session.asked, guests.booted) == (["6.12"], [])
+
+
+def test_one_round_is_enough_where_the_host_cannot_answer_anyway(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    (finding,) = found(judge.judge([write(claim(f"{IOPS}needs_cpus = 16\n"))], session))
+    assert (finding.verdict, finding.reason) == (
+        Verdict.INCONCLUSIVE,
+        "needs 16 host CPUs, not 2",
+    )
+    assert len(guests.booted) == 2
+    assert finding.change == pytest.approx(0.5)
+
+
+def test_nothing_that_is_wanted_boots_nothing(session: FakeSession, guests: Guests) -> None:
+    assert judge.judge([], session) == ()
+    assert guests.booted == []
+
+
+def test_costs_by_function_are_on_record_for_what_was_judged(
+    session: FakeSession, write: Write
+) -> None:
+    (finding,) = found(judge.judge([write(claim(COST))], session))
+    before, after = (session.store.cost(ids[0]) for ids in finding.evidence.boots)
+    assert before
+    assert after
+    (change,) = cost.changes(before, after)
+    assert (change.function, change.difference) == ("submit_bio", -100.0)
+    assert math.isclose(finding.measured[1], after.kernel_total)
