@@ -8,7 +8,7 @@ ENGINE  ?=
 LAB      = .venv/bin/lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab-run matrix check-series doctor test bench check map format clean
+.PHONY: help setup lab-run matrix check-series doctor test kernels bench check lock map format clean
 
 help: ## show this text
 	@echo 'A performance lab for the kernel block layer. Commands:'
@@ -34,7 +34,10 @@ doctor: setup ## what this machine has and which engines work on it
 	@$(LAB) doctor
 
 test: setup ## all tests, real guests included
-	@.venv/bin/pytest -m 'not claim'
+	@.venv/bin/pytest -m 'not claim and not kernels'
+
+kernels: setup ## configure every kernel version that can be had with every fragment
+	@.venv/bin/pytest -m kernels tests/test_versions.py
 
 bench: setup ## measure the exact engine itself: exactness, speed, tolerance
 	@$(LAB) bench
@@ -43,8 +46,11 @@ check: setup ## format, lint, types and the tests that need no guest
 	@.venv/bin/ruff format --check --quiet . || { echo 'run: make format'; exit 1; }
 	@.venv/bin/ruff check --quiet .
 	@.venv/bin/mypy & types=$$!; \
-		.venv/bin/pytest -q -n auto -m 'not vm and not claim'; tests=$$?; \
+		.venv/bin/pytest -q -n auto -m 'not vm and not claim and not kernels'; tests=$$?; \
 		wait $$types && exit $$tests
+
+lock: ## write requirements.lock anew: the versions that setup installs
+	@PYTHON=$(PYTHON) .ci/lock
 
 map: ## the rooms of the package: modules, lines, and who imports whom
 	@$(PYTHON) tests/house.py
@@ -54,4 +60,4 @@ format: setup ## format the Python code
 	@.venv/bin/ruff check --quiet --fix .
 
 clean: ## remove the Python environment; results and the cache stay
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache *.egg-info
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache build *.egg-info

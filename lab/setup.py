@@ -8,6 +8,8 @@ standard library only. It does nothing, quickly, when everything is in place.
 from __future__ import annotations
 
 import os
+import platform
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -15,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import apt, cache
-from lab.base.errors import LabError, UsageError
+from lab.base.errors import ExitCode, LabError
 from lab.base.process import CommandError, paste, run, run_logged
 from lab.base.progress import Progress
-from lab.base.system import MIN_QEMU, PROJECT, qemu_version
+from lab.base.system import CHECKOUT, MIN_QEMU, PROJECT, qemu_version
 
 VENV = PROJECT / ".venv"
+LOCK = PROJECT / "requirements.lock"
 _MIN_PYTHON = (3, 11)
 
 
@@ -63,14 +66,15 @@ def main() -> int:
     try:
         require_python()
         system_packages(progress)
-        python_environment(progress)
+        if CHECKOUT:  # an installed lab is in a Python environment already
+            python_environment(progress)
     except LabError as exc:
         print(f"setup: {exc}", file=sys.stderr)
-        return UsageError.exit_code
+        return ExitCode.USAGE
     except KeyboardInterrupt:
         print("\nsetup: interrupted; run it again to go on", file=sys.stderr)
-        return 130
-    return 0
+        return ExitCode.INTERRUPTED
+    return ExitCode.DONE
 
 
 def require_python() -> None:
@@ -160,9 +164,10 @@ def _privilege() -> list[str] | None:
 
 
 def python_environment(progress: Progress) -> None:
-    """Make .venv with the lab and its dependencies; again when pyproject.toml changed."""
+    """Make .venv with the lab and what it needs; again when either file that says so changed."""
     stamp = VENV / "lab-stamp"
-    wanted = cache.file_hash(PROJECT / "pyproject.toml") + sys.version
+    wanted = cache.key(*(cache.file_hash(path) for path in (PROJECT / "pyproject.toml", LOCK)))
+    wanted += sys.version
     if stamp.exists() and stamp.read_text() == wanted:
         return
     log = cache.make_folder(cache.root() / "logs") / "pip.log"
@@ -172,7 +177,8 @@ def python_environment(progress: Progress) -> None:
             run_logged([sys.executable, "-m", "venv", str(VENV)], log=log)
             # Compiling all of it takes longer than what is ever imported does.
             install = [str(VENV / "bin/python"), "-m", "pip", "install", "--quiet", "--no-compile"]
-            run_logged([*install, "--editable", f"{PROJECT}[dev]"], log=log)
+            for words in pip_steps(progress):
+                run_logged([*install, *words], log=log)
         except CommandError as exc:
             raise LabError(
                 f"the Python environment cannot be made: {exc.what}",
@@ -180,6 +186,23 @@ def python_environment(progress: Progress) -> None:
                 hint="check the network and pip's configuration, then run this again",
             ) from exc
         stamp.write_text(wanted)
+
+
+def pip_steps(progress: Progress) -> list[list[str]]:
+    """What pip is to install, one call each: what the lock says, where it covers this Python."""
+    python, machine = f"{sys.version_info[0]}.{sys.version_info[1]}", platform.machine()
+    found = re.search(r"^# Covers: (\S+) (.*)$", LOCK.read_text(), re.MULTILINE)
+    if not found or machine != found[1] or python not in found[2].split():
+        progress.say(
+            f"  {LOCK.name} does not cover Python {python} on {machine}: "
+            "installing the newest versions that pyproject.toml allows"
+        )
+        return [["--editable", f"{PROJECT}[dev]"]]
+    # The second call builds with the setuptools of the lock, and fetches nothing.
+    return [
+        ["--require-hashes", "--only-binary", ":all:", "--requirement", str(LOCK)],
+        ["--no-deps", "--no-build-isolation", "--editable", str(PROJECT)],
+    ]
 
 
 def _dotted(version: tuple[int, ...]) -> str:

@@ -14,6 +14,11 @@ import guests as fakes
 import pytest
 
 from lab.base.progress import Progress
+from lab.inputs import profile
+from lab.measure.job import Testbed
+from lab.measure.session import Session
+
+GUESTS = Path(__file__).parent / "vm"
 
 # A shell that starts something in the background makes it ignore interrupts; the tests that
 # interrupt the lab would wait for ever.
@@ -23,6 +28,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 #   SYNTAX_ERROR  a compiler error          HANG  half an object file, then nothing more
 #   DISK_FULL     a linker without space
 _MAKEFILE = r"""
+VERSION = 0
+PATCHLEVEL = 1
 O ?= .
 
 .PHONY: allnoconfig bzImage
@@ -50,12 +57,26 @@ _KCONFIG = "config SMP\n\tbool\n\nconfig NEEDS_MISSING\n\tbool\n\tdepends on MIS
 _BFQ = "".join(f"int bfq_{number};\n" for number in range(1, 41))
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest itself deselects by marker
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every test in the folder vm the marker vm: they boot real guests."""
+    for item in items:
+        if GUESTS in item.path.parents:
+            item.add_marker(pytest.mark.vm)
+
+
+@pytest.fixture(scope="session")
+def testbed() -> Testbed:
+    """The kernel of the quick profile, built or out of the cache, and proved engines."""
+    return Session(profile.get("quick")).testbed
+
+
 @pytest.fixture(autouse=True)
 def _own_folders(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keep tests away from the user's cache and results; guests are costly and share them."""
-    if request.node.get_closest_marker("vm"):
+    """Keep tests away from the user's cache and results; guests and kernels share them."""
+    if request.node.get_closest_marker("vm") or request.node.get_closest_marker("kernels"):
         return
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))

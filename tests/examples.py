@@ -1,18 +1,97 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Records of runs to try reports and formats on."""
+"""Experiments, series and records of runs to try verdicts, reports and formats on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from lab.inputs.terms import Better, Engine
+from lab.base.progress import Progress
+from lab.build.guest_root import GuestRoot
+from lab.build.kernel import Kernel
+from lab.inputs import profile, workload
+from lab.inputs import series as model
+from lab.inputs.series import Expectation
+from lab.inputs.terms import Engine, Level, Verdict
+from lab.inputs.workload import Value
+from lab.judge.experiment import Experiment, Side
+from lab.measure import metrics
+from lab.measure.boot_store import BootStore
+from lab.measure.cell import Cell, resolved
 from lab.measure.host import EngineReport, Facts, Report
-from lab.report import run_record
+from lab.measure.job import Testbed
+from lab.measure.session import Session
+from lab.report import run_record, tables
 
 HOST = Report(
     Facts(2, "A CPU", 24.0, 65.0, "Debian 12", "6.1", "gcc 12", "10.0.2", (10, 0, 2), True, "q"),
     (EngineReport(Engine.KVM, False, "refused"),),
 )
+
+KERNEL = Kernel("kernel", "6.12.117", "tree", ("base",), "gcc; ld")
+
+
+def session(store: BootStore | None = None, profile_name: str = "quick") -> Session:
+    """A session whose engines are proved, on the host HOST."""
+    testbed = Testbed(KERNEL, GuestRoot("guest"), HOST)
+    own = Progress(out=io.StringIO())
+    return Session(profile.get(profile_name), store or BootStore(), own, 1000.0, testbed)
+
+
+def measured_cell(
+    *,
+    topology: str = "nullb",
+    scheduler: str = "bfq",
+    work: str = "randread_burst",
+    engine: Engine = Engine.TCG,
+    cpus: int = 0,
+    **parameters: Value,
+) -> Cell:
+    """A cell as it is executed, with these parameters only."""
+    return resolved(
+        topology_name=topology,
+        scheduler=scheduler,
+        workload=work,
+        parameters=parameters,
+        engine=engine,
+        cpus=cpus,
+    )
+
+
+def experiment(
+    expectation: Expectation,
+    *,
+    series: str = "own",
+    claim: str = "claim",
+    level: Level = Level.WALL,
+    cell: Cell | None = None,
+    **fields: Any,
+) -> Experiment:
+    """An experiment of before and after, or of after alone where a value is expected."""
+    engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
+    own = replace(cell or measured_cell(), engine=engine)
+    arms = ("before", "after") if expectation.change else ("after",)
+    return Experiment(
+        series=series,
+        claim=claim,
+        expectation=expectation,
+        topology=own.topology,
+        level=level,
+        engine=engine,
+        sides=tuple(Side(arm, own, arm == "after") for arm in arms),
+        **fields,
+    )
+
+
+def judged_series(claims: Mapping[str, model.Claim], name: str = "own") -> model.Series:
+    """A series of that name with these claims."""
+    found = model.Series(title="t", origin="o", claims=dict(claims))
+    found._folder = Path("/series", name)
+    return found
+
 
 BEFORE = (20_000.0, 22_000.0, 19_000.0, 21_000.0, 20_500.0, 21_500.0)
 AFTER = (28_000.0, 30_000.0, 27_500.0, 29_000.0, 28_500.0, 30_500.0)
@@ -30,16 +109,16 @@ def cell(
         "parameters": {"numjobs": 10},
         "swept": (),
         "engine": "tcg",
-        "cpus": 0,
-        "hw_queues": 0,
+        "cpus": 2,
+        "hw_queues": 1,
         "kernel_parameters": (),
         "counters": (),
         "metric": "iops",
         "unit": "IOPS",
-        "better": Better.HIGHER,
         "facts": {"release": "6.12.1", "hw_queues": "1", "queue/scheduler": "[bfq] none"},
         **changes,
     }
+    fields.setdefault("better", metrics.get(str(fields["metric"])).better)
     boots = tuple(
         run_record.Boot(
             id=f"boot-{arm}-{changes.get('topology', 'nullb')}-{number}",
@@ -66,7 +145,6 @@ def finding(
         "engine": "tcg",
         "metric": "iops",
         "unit": "IOPS",
-        "better": Better.HIGHER,
         "conditions": {},
         "published": "+40 %",
         "expected": ">= +20%",
@@ -83,16 +161,17 @@ def finding(
         "detectable": 0.05,
         **changes,
     }
+    fields.setdefault("better", metrics.get(str(fields["metric"])).better)
     return run_record.Finding.model_validate(fields)
 
 
 def claim(
-    *findings: run_record.Finding, name: str = "faster", verdict: str = "HOLDS"
+    *findings: run_record.Finding, name: str = "faster", verdict: str = Verdict.HOLDS
 ) -> run_record.Claim:
     """A claim with these findings."""
     return run_record.Claim(
         name=name,
-        verdict=verdict,
+        verdict=Verdict(verdict),
         published="40 % faster",
         topology="nullb",
         scheduler="bfq",
@@ -101,16 +180,27 @@ def claim(
     )
 
 
-def series(*claims: run_record.Claim, error: str = "", verdict: str = "HOLDS") -> run_record.Series:
+def series(
+    *claims: run_record.Claim, error: str = "", verdict: str = Verdict.HOLDS
+) -> run_record.Series:
     """A series with these claims."""
     return run_record.Series(
         name="own",
         title="make it fast",
         origin='commit 1234567 ("make it fast")',
         tree="debian:6.12",
-        verdict=verdict,
+        verdict=Verdict(verdict),
         error=error,
         claims=claims,
+    )
+
+
+def described(name: str) -> run_record.Workload:
+    """What a record says of a workload."""
+    own = workload.get(name)
+    meaning = metrics.get(own.metric)
+    return run_record.Workload(
+        title=own.title, metric=own.metric, unit=meaning.unit, better=meaning.better
     )
 
 
@@ -136,10 +226,11 @@ def run(
             kernel="6.1",
             qemu="QEMU 10.0.2",
             compiler="gcc 12",
-            engines=(run_record.Engine(name="tcg", works=True, reason=""),),
+            engines=(run_record.ProvedEngine(name=Engine.TCG, works=True, reason=""),),
         ),
         "series": judged,
         "cells": tuple(cells),
+        "workloads": {name: described(name) for name in {own.workload for own in cells}},
         **changes,
     }
     return run_record.Run.model_validate(fields)
@@ -171,7 +262,6 @@ def swept_run() -> run_record.Run:
                 "cpus": 8,
                 "metric": "amean_ms",
                 "unit": "ms",
-                "better": Better.LOWER,
             }
             cells.append(cell(arm, (value,), **changes))
         known: dict[str, object] = {
@@ -179,7 +269,6 @@ def swept_run() -> run_record.Run:
             "engine": "icount",
             "metric": "amean_ms",
             "unit": "ms",
-            "better": Better.LOWER,
             "conditions": {"clients": clients, "cpus": 8},
             "expected": "<= 0%",
             "interval": None,
@@ -219,3 +308,15 @@ def matrix_run(cells: int, boots: int = 3) -> run_record.Run:
         for number in range(cells)
     ]
     return run(cells=found, title="a matrix", command="lab matrix")
+
+
+def tables_run() -> run_record.Run:
+    """A command that judges nothing: two tables, one of notes only."""
+    table = run_record.Table(
+        title="What is | where",
+        columns=tables.columns("function", "before", "after"),
+        rows=(("submit_bio", "1.00", "2.00"), ("a|b <c>", "10.00", "20.00")),
+        totals=(("kernel", "11.00", "22.00"),),
+        notes=("two of two", "first line\n  second line " + "word " * 30),
+    )
+    return run(tables=(table, run_record.Table(title="A conclusion", notes=("it is so",))))

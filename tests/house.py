@@ -26,7 +26,7 @@ def path_of(name: str) -> Path:
 
 def room_of(name: str) -> str:
     """The room of a module; ``setup`` stands before all rooms but ``base``."""
-    return name.partition(".")[0]
+    return "cli" if name == "__main__" else name.partition(".")[0]
 
 
 def imports(path: Path) -> Iterator[str]:

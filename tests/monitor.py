@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,7 +21,6 @@ class Qemu:
     ) -> None:
         self.path, self.log, self.running = path, log, True
         self._infos = infos or {}
-        self.ran_s, self._since = 0.0, 0.0
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
         self._listener.listen()
@@ -41,18 +39,11 @@ class Qemu:
             command = order["execute"]
             answer: object = {}
             if command == "human-monitor-command":
-                experiment = order["arguments"]["command-line"].removeprefix("info ")
-                answer = self._infos[experiment].replace("\n", "\r\n")
-                self.log.append((self.path.name, experiment))
+                topic = order["arguments"]["command-line"].removeprefix("info ")
+                answer = self._infos[topic].replace("\n", "\r\n")
+                self.log.append((self.path.name, topic))
             if command in ("stop", "cont"):
-                self._switch(command)
+                self.running = command == "cont"
                 self.log.append((self.path.name, command))
                 say({"event": command.upper(), "timestamp": {}})
             say({"return": answer})
-
-    def _switch(self, command: str) -> None:
-        now = time.monotonic()
-        if command == "stop" and self._since:
-            self.ran_s += now - self._since
-        self.running = command == "cont"
-        self._since = now if self.running else 0.0

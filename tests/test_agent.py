@@ -8,20 +8,24 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import guests
 import pytest
 
 from lab.base import toml
-from lab.build.guest_root import AGENT
+from lab.build.guest_root import AGENT, GuestRoot
+from lab.build.kernel import Kernel
 from lab.guest import channel
 from lab.guest.channel import Record
 from lab.inputs import topology, workload
 from lab.inputs.terms import Engine
-from lab.measure import dbench, sampling
-from lab.measure.cell import Cell
+from lab.measure import dbench
+from lab.measure.cell import Task, resolved
 from lab.measure.dbench import LoadFile
+from lab.measure.job import Testbed, resolve
 from lab.measure.matrix import SCHEDULERS
 
 SCRIPT = AGENT.read_text()
+TESTBED = Testbed(Kernel("k", "6.12", "t", (), "gcc"), GuestRoot("guest"), guests.report())
 STEPS = set(re.findall(r"^step_(\w+)\(\)", SCRIPT, re.MULTILINE))
 needs_busybox = pytest.mark.skipif(not shutil.which("busybox"), reason="busybox is not installed")
 
@@ -29,14 +33,20 @@ needs_busybox = pytest.mark.skipif(not shutil.which("busybox"), reason="busybox 
 def orders_steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """All steps that any cell of the project's files can come to."""
     monkeypatch.setattr(dbench, "load_file", lambda: LoadFile("", "", {}))
-    found: set[str] = set()
+    built, found = guests.kernel("kernel"), set[str]()
     for machine in toml.names(topology.FOLDER):
         for work in toml.names(workload.FOLDER):
             own = workload.get(work).parameters
-            parameters = tuple((k, v[0] if isinstance(v, tuple) else v) for k, v in own.items())
+            parameters = {k: v[0] if isinstance(v, tuple) else v for k, v in own.items()}
             for engine in Engine:
-                cell = Cell(machine, SCHEDULERS[0], work, parameters, engine)
-                found |= set(sampling.orders(cell).steps)
+                cell = resolved(
+                    topology_name=machine,
+                    scheduler=SCHEDULERS[0],
+                    workload=work,
+                    parameters=parameters,
+                    engine=engine,
+                )
+                found |= set(resolve(Task(cell=cell, kernel=built), TESTBED).orders.steps)
     return found
 
 

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import io
 import os
+import platform
 import re
 import shlex
 import stat
+import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -190,8 +194,60 @@ def test_the_least_python_is_the_same_everywhere() -> None:
     assert f'requires-python = ">={least}"' in project
 
 
+def test_the_lock_covers_the_least_python_and_names_no_index() -> None:
+    text = setup.LOCK.read_text()
+    assert f" {setup._MIN_PYTHON[0]}.{setup._MIN_PYTHON[1]} " in text.splitlines()[2]
+    assert "://" not in text
+    # Of a size that a reviewer's mail client takes.
+    assert len(text) < 200_000
+
+
+def test_the_lock_has_all_that_is_declared_with_hashes() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    locked = re.findall(
+        r"^([\w.-]+)==.*\\\n    --hash=sha256:", setup.LOCK.read_text(), re.MULTILINE
+    )
+    assert {re.split("[<>=]", line)[0] for line in declared} <= set(locked)
+    assert len(locked) == len(re.findall(r"^\w", setup.LOCK.read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("version", "machine", "covered"),
+    [((3, 11), "x86_64", True), ((3, 99), "x86_64", False), ((3, 11), "riscv64", False)],
+)
+def test_what_the_lock_covers_is_installed_by_it_and_nothing_else(
+    version: tuple[int, int],
+    machine: str,
+    covered: bool,
+    quiet: Progress,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "version_info", version)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    steps = setup.pip_steps(quiet)
+    assert isinstance(quiet.out, io.StringIO)
+    said = quiet.out.getvalue()
+    if covered:
+        assert ["--require-hashes" in step for step in steps] == [True, False]
+        assert "--no-deps" in steps[1]
+        assert said == ""
+    else:
+        assert steps == [["--editable", f"{PROJECT}[dev]"]]
+        assert "does not cover Python" in said
+
+
+def test_an_installed_lab_makes_no_python_environment(
+    machine: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake("missing-program", "true")
+    monkeypatch.setattr(setup, "CHECKOUT", None)
+    monkeypatch.setattr(setup, "python_environment", lambda progress: pytest.fail("it did"))
+    assert setup.main() == 0
+
+
 def test_setup_that_cannot_go_on_ends_with_the_users_exit_code(
     machine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert setup.main() == 2
-    assert "hint:  run: sudo apt-get update" in capsys.readouterr().err
+    assert "mend:  run: sudo apt-get update" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from typing import Literal
 
 import pytest
 
+from lab.base import apt
 from lab.base.errors import BuildError, LabError, UsageError
 from lab.base.process import CommandError, run
 from lab.base.progress import Progress
@@ -224,6 +225,39 @@ def test_a_source_that_is_not_there_is_named(fake_tree: Path, quiet: Progress, s
     with pytest.raises(LabError) as caught:
         resolve(spec.format(tree=fake_tree), quiet)
     assert str(fake_tree) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("series", "system", "others"),
+    [
+        ("5.10", "bookworm", [["bullseye", "bullseye-security"]]),
+        ("6.1", "bookworm", []),
+        ("6.12", "bookworm", [["trixie", "trixie-security"]]),
+        ("7.3", "bookworm", [["trixie-backports"]]),
+        ("7.3", "trixie", []),
+        ("6.1", "trixie", [["bookworm", "bookworm-security"]]),
+    ],
+)
+def test_a_series_is_looked_for_at_home_and_then_where_debian_keeps_it(
+    monkeypatch: pytest.MonkeyPatch,
+    quiet: Progress,
+    series: str,
+    system: str,
+    others: list[list[str]],
+) -> None:
+    asked: list[list[str]] = []
+
+    def private(suites: list[str]) -> apt.PrivateApt:
+        asked.append(suites)
+        raise LabError("no network")
+
+    monkeypatch.setattr(apt, "system_codename", lambda: system)
+    monkeypatch.setattr(apt, "private", private)
+    with pytest.raises(BuildError, match=f"debian:{series} cannot be had: no network") as caught:
+        resolve(f"debian:{series}", quiet)
+    own = [system, f"{system}-security", f"{system}-backports"]
+    assert asked == [own, *others]
+    assert all(suite in caught.value.where for suites in asked for suite in suites)
 
 
 # --- patches

@@ -1,21 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every error a user can meet: what happened, where, and how to mend it."""
+"""Every error a user can meet: what happened, where, and how to fix it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """How the lab ends, for scripts and CI; ``lab --help`` promises it."""
+
+    DONE = 0
+    REFUTED = 1
+    USAGE = 2
+    FAILED = 3
+    INCONCLUSIVE = 4
+    SKIP = 125  # what `git bisect run` takes for "cannot be judged"
+    INTERRUPTED = 130
 
 
 class LabError(Exception):
-    """Something failed that the lab cannot mend by itself; ends a command with exit code 3.
+    """Something failed that the lab cannot repair by itself; ends a command with exit code 3.
 
     what:  one sentence saying what happened.
     where: the file, key, line or command concerned.
     hint:  what the user can do about it.
     """
 
-    exit_code = 3
+    exit_code = ExitCode.FAILED
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(what)
@@ -40,7 +53,7 @@ class LabError(Exception):
 class UsageError(LabError):
     """A wrong option, name or configuration file; exit code 2."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class BuildError(LabError):

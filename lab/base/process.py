@@ -8,6 +8,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from lab.base.errors import LabError
 # dies, even by SIGKILL: setpriv has the kernel send it SIGTERM then. stdin goes
 # by descriptor 3 because a shell gives background commands /dev/null.
 _SUPERVISOR = 'exec 3<&0; trap "kill -KILL 0" TERM; "$@" <&3 3<&- & wait $!'
+# Set to anything but 0, this variable has every command printed; `lab --verbose` sets it.
+VERBOSE = "LAB_VERBOSE"
 _TAIL_LINES = 15
 _KILL_GRACE_S = 5.0
 
@@ -43,10 +46,20 @@ class Result:
     output: str
 
 
-def paste(argv: Sequence[str], cwd: Path | None = None) -> str:
-    """The command as a user can paste it into a shell."""
-    line = shlex.join(argv)
+def paste(
+    argv: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> str:
+    """The command as a user can paste it into a shell; env is what is added to the environment."""
+    added = [f"{name}={value}" for name, value in (env or {}).items()]
+    line = shlex.join(["env", *added, *argv] if added else argv)
     return f"(cd {shlex.quote(str(cwd))} && {line})" if cwd else line
+
+
+def _tell(argv: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None) -> None:
+    """Print a command that is about to start, for who wants to see them all (LAB_VERBOSE)."""
+    if os.environ.get(VERBOSE, "0") not in ("", "0"):
+        clear = "\r\033[K" if sys.stderr.isatty() else ""  # of the live line of a step
+        print(f"{clear}+ {paste(argv, cwd, env)}", file=sys.stderr, flush=True)
 
 
 def tail(text: str, lines: int = _TAIL_LINES) -> str:
@@ -80,6 +93,7 @@ def run(
     Raises CommandError when check is set and the status is not zero, LabError when the program
     is missing or runs longer than timeout_s.
     """
+    _tell(argv, cwd, env)
     try:
         done = subprocess.run(
             argv,
@@ -121,6 +135,7 @@ class Process:
         self.cwd = cwd
         self.log = log
         self.started = time.monotonic()
+        _tell(argv, cwd, env)
         supervised = ["setpriv", "--pdeathsig", "TERM", "--", "sh", "-c", _SUPERVISOR, "sh", *argv]
         with log.open("ab") as out:
             try:
@@ -211,6 +226,7 @@ def piped(
 
     Raises CommandError when the command fails.
     """
+    _tell(argv, cwd, env)
     try:
         child = subprocess.Popen(
             argv,
@@ -251,7 +267,7 @@ def _missing(argv: Sequence[str], exc: FileNotFoundError) -> LabError:
     return LabError(
         f"cannot start {program}: not found",
         where=paste(argv),
-        hint="`make setup` installs what the lab needs",
+        hint="`make setup`, or `python3 -m lab.setup`, installs what the lab needs",
     )
 
 

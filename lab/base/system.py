@@ -1,18 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the project lies, and what of this system its set-up and its engines ask."""
+"""Where the lab's files lie, and what of this system its set-up and its engines ask."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
 
 from lab.base.process import run
 
-PROJECT = Path(__file__).resolve().parents[2]
-# QEMU 7.2 hangs when a second vCPU starts under icount: it did not share the budget fairly.
+PACKAGE = Path(__file__).resolve().parents[1]
+PROJECT = PACKAGE.parent
+# None where the lab is installed: then there is no Makefile, no git and no folder for results.
+CHECKOUT = PROJECT if (PROJECT / "pyproject.toml").is_file() else None
+# Under icount an older QEMU gives one vCPU all instructions until the next timer, and hangs when a
+# second one starts (seen with 7.2, not with 10.0.2). Commit 83ecdb18eb65
+# ("accel/tcg/tcg-accel-ops-rr: ensure fairness with icount") (in v8.1.0) divides them.
 MIN_QEMU = (8, 1)
 QEMU = "qemu-system-x86_64"
+
+
+def data(name: str) -> Path:
+    """One of the folders that people write: configs, workloads or kernel-patches.
+
+    They stand at the top of a checkout; a wheel has them inside of the package, where no folder is
+    called by a name with a hyphen (pyproject.toml maps them).
+    """
+    return CHECKOUT / name if CHECKOUT else PACKAGE / "_data" / name.replace("-", "_")
+
+
+def results() -> Path:
+    """Where results go when nobody says: into the checkout, else the user's folder for state."""
+    if CHECKOUT:
+        return CHECKOUT / "results"
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    return Path(base).absolute() / "blocklab"
 
 
 def qemu_version() -> tuple[int, ...]:

@@ -25,6 +25,19 @@ def number(value: float | None) -> str:
     return f"{value:.2f}" if abs(value) >= 1 or not value else f"{value:.3g}"
 
 
+def percent(change: float, *, exact: bool) -> str:
+    """A change, a fraction, as a signed percentage: the one way in which the lab writes it.
+
+    It has one digit after the point. An exact change of less than 10 % has two, for thresholds are
+    a quarter of a per cent, and up to four as long as it would read as zero without being it. Zero
+    has a plus.
+    """
+    if not exact or abs(change) >= 0.1:
+        return f"{100 * change:+z,.1f} %"
+    digits = next((n for n in (2, 3, 4) if round(100 * abs(change), n)), 2)
+    return f"{100 * change:+z.{digits}f} %"
+
+
 class PlainTable:
     """A rich table of plain cells, printed below a title that is as wide as it likes."""
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The shared libraries of the guest's programs, without those that are never called there.
+"""The shared libraries of the guest's programs, with stubs for those that are never called there.
 
 A distribution's fio is linked with the libraries of every storage service that it can talk to:
-Ceph, Gluster, RDMA and what these need, 70 MiB in all. The guest would unpack them at every boot
-and relocate them at every start of fio, which took more instructions than what is measured.
+Ceph, Gluster, RDMA and what these need, 75 MiB in all. The guest would unpack them at every boot
+and relocate them at every start of fio, 48 M instructions each time (docs/measuring.md).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _CALLED = re.compile(r"(lib(c|m|z|aio|numa|dl|rt|pthread|uring)\.so|libaio|ld-li
 
 
 def loaded(program: Path) -> dict[str, Path]:
-    """Every library that a program or library loads, by the name that it is loaded by."""
+    """All libraries that a program or library loads: their files, by the names it asks for."""
     lines = run(["ldd", str(program)]).output.splitlines()
     paths = [Path(match[1]) for line in lines if (match := _LOADED.search(line))]
     return {path.name: path.resolve() for path in paths}
 
 
 def called(program: Path) -> dict[str, Path]:
-    """The same, but one empty library in the place of each that no I/O in a guest calls.
+    """The same, with one stub in place of all libraries that local I/O never calls.
 
-    All of them where that cannot be done: no compiler, or a program that uses more of a library
-    than its functions.
+    Without stubs where there is no compiler, or where the program uses data of such a library and
+    does not start with its functions alone.
     """
     every = loaded(program)
     needed = _NEEDED.findall(run(["readelf", "-dW", str(program)]).output)
@@ -52,9 +52,9 @@ def called(program: Path) -> dict[str, Path]:
 
 
 def _stub(program: Path, kept: dict[str, Path]) -> Path:
-    """A library that has all functions of a program that no kept library has.
+    """A library with every function that a program needs and no kept library has.
 
-    Calling one of them ends the program.
+    Calling one of them ends the program by an illegal instruction.
     """
     there = {name for path in kept.values() for name, _ in _symbols(path, "--defined-only")}
     missing = [one for one in _symbols(program, "--undefined-only") if one[0] not in there]

@@ -12,10 +12,12 @@ from lab.base import cache
 from lab.base.errors import LabError
 from lab.base.process import run
 from lab.base.progress import Progress
-from lab.base.system import PROJECT
+from lab.base.system import PACKAGE
 from lab.build.guest_libraries import LOADER, called, loaded
 
-AGENT = PROJECT / "lab/guest/agent"
+AGENT = PACKAGE / "guest/agent"
+# Raise it when a root is made differently of the same files: it is part of the id.
+_LAYOUT = 2
 _PROGRAMS = ("fio", "dbench", "mkfs.xfs", "dmsetup")
 # Mount points and folders that virtme-ng or the agent expects.
 _FOLDERS = (
@@ -64,7 +66,7 @@ def build(progress: Progress) -> GuestRoot:
     for name, path in programs.items():
         libraries |= called(path) if name == "fio" else loaded(path)
     inputs = [AGENT, busybox, *programs.values(), *libraries.values()]
-    identity = cache.key("guest", 2, [(str(path), cache.file_hash(path)) for path in inputs])
+    identity = cache.key("guest", _LAYOUT, [(str(path), cache.file_hash(path)) for path in inputs])
     guest = GuestRoot(identity)
     if not guest.folder.exists():
         with progress.step("making the guest's root"), cache.building(guest.folder) as folder:
@@ -87,7 +89,8 @@ def _find(program: str) -> Path:
     found = shutil.which(program, path=places)
     if not found:
         raise LabError(
-            f"{program} is not installed", hint="`make setup` installs what the lab needs"
+            f"{program} is not installed",
+            hint="`make setup`, or `python3 -m lab.setup`, installs what the lab needs",
         )
     return Path(found)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The lab's TCG plugin: compiled at first use for the QEMU at hand, and its output read."""
+"""The lab's TCG plugin, compiled at first use for the QEMU at hand."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 from lab.base import cache
 from lab.base.errors import LabError
 from lab.base.process import CommandError, run
-from lab.base.system import PROJECT
+from lab.base.system import PACKAGE
 
-SOURCE = PROJECT / "lab/build/insns.c"
+SOURCE = PACKAGE / "build/insns.c"
 # The agent calls it to end a phase; nothing else in a guest does.
 MARKER = "__x64_sys_sethostname"
-# Interface versions from QEMU 7.2 (1) on; QEMU says no to one that it does not know.
+# A plugin names one version of the interface, and QEMU refuses one that it does not support: 7.2
+# wants 1, 10.0 has 4. No header with the number is installed, so they are tried; 9 leaves room.
 _INTERFACES = range(1, 10)
 _FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 

@@ -85,7 +85,7 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
 
     Raises BuildError with the end of the compiler's output, and names the log.
     """
-    options = kconfig.merge(fragments)
+    options = kconfig.merge(fragments, _version(tree))
     toolchain = _toolchain()
     identity = cache.key("kernel", 1, tree.hash, kconfig.text(options), toolchain)
     if known := find(identity):
@@ -93,15 +93,25 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
     with _workbench(tree, progress) as workbench:
         if known := find(identity):
             return known
-        objects = workbench / "src" / f"obj-{cache.key(sorted(fragments))}"
-        log = cache.make_folder(cache.root() / "logs") / f"build-{identity}.log"
-        log.write_text("")
+        objects, log = _objects(workbench, fragments), _log(f"build-{identity}")
         _configure(workbench, objects, options, tree, log, progress)
         _compile(workbench, objects, log, progress)
         release = (objects / "include/config/kernel.release").read_text().strip()
         kernel = Kernel(identity, release, tree.hash, tuple(fragments), toolchain)
         _keep(kernel, objects)
     return kernel
+
+
+def configure(tree: Tree, fragments: Sequence[str], progress: Progress) -> str:
+    """The .config of a tree with a configuration, every option checked, and nothing built.
+
+    Raises BuildError like build.
+    """
+    options = kconfig.merge(fragments, _version(tree))
+    with _workbench(tree, progress) as workbench:
+        objects = _objects(workbench, fragments)
+        _configure(workbench, objects, options, tree, _log(f"configure-{tree.hash}"), progress)
+        return (objects / ".config").read_text()
 
 
 def find(identity: str) -> Kernel | None:
@@ -111,6 +121,14 @@ def find(identity: str) -> Kernel | None:
         return None
     facts = json.loads(meta.read_text())
     return Kernel(**{**facts, "fragments": tuple(facts["fragments"])})
+
+
+def _version(tree: Tree) -> kconfig.Version:
+    """The version in the tree's own Makefile: patches may change it, and a source may lack it."""
+    try:
+        return kconfig.version(git("show", f"{tree.hash}:Makefile"))
+    except CommandError as exc:
+        raise BuildError(f"{tree.source.spec} has no Makefile", where=f"tree {tree.hash}") from exc
 
 
 @contextmanager
@@ -125,6 +143,18 @@ def _workbench(tree: Tree, progress: Progress) -> Iterator[Path]:
         with progress.step("checking out the source"), cache.disk_space_matters(workbench):
             _check_out(tree, workbench, source)
         yield workbench
+
+
+def _objects(workbench: Path, fragments: Sequence[str]) -> Path:
+    """The object folder of a configuration."""
+    return workbench / "src" / f"obj-{cache.key(sorted(fragments))}"
+
+
+def _log(name: str) -> Path:
+    """An empty log."""
+    log = cache.make_folder(cache.root() / "logs") / f"{name}.log"
+    log.write_text("")
+    return log
 
 
 def _check_out(tree: Tree, workbench: Path, source: Path) -> None:

@@ -19,8 +19,14 @@ from lab.base.errors import BuildError, LabError, UsageError
 from lab.base.process import CommandError, piped, run
 from lab.base.progress import Progress
 
-# Where Debian keeps a kernel series when the running release does not have it.
-_HOME_SUITE = {"5.10": "bullseye", "6.1": "bookworm", "6.12": "trixie"}
+# Where Debian keeps a kernel series when the running release does not have it. All others pass
+# through the backports of the newest release, which hold one or two series at a time.
+_HOME_SUITES = {
+    "5.10": ("bullseye", "bullseye-security"),
+    "6.1": ("bookworm", "bookworm-security"),
+    "6.12": ("trixie", "trixie-security"),
+}
+_PASSING_THROUGH = ("trixie-backports",)
 _IMPORT_GIB = 3.0
 
 
@@ -82,11 +88,10 @@ def _debian(spec: str, series: str, progress: Progress) -> Source:
         return known
     cache.require_space(cache.root(), _IMPORT_GIB, f"the source of Linux {series}")
     codename = apt.system_codename() or "none"
-    home = _HOME_SUITE.get(series, codename)
-    suites = [f"{codename}{part}" for part in ("", "-security", "-backports")]
-    attempts = [suites]
-    if home != codename:
-        attempts.append([home, f"{home}-security"])
+    attempts = [[f"{codename}{part}" for part in ("", "-security", "-backports")]]
+    home = _HOME_SUITES.get(series, _PASSING_THROUGH)
+    if not set(home) <= set(attempts[0]):
+        attempts.append([*home])
     package = f"linux-source-{series}"
     for attempt in attempts:
         try:

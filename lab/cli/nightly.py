@@ -3,29 +3,26 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from lab.base import cache
-from lab.base.errors import LabError, UsageError
+from lab.base.errors import ExitCode, UsageError
 from lab.base.progress import Progress
-from lab.base.text import PlainTable
-from lab.cli import show
-from lab.commands import gate, gc
-from lab.commands.gate import Result, Tools
+from lab.commands import gate, gate_config, gc
+from lab.commands.gate import BranchResult, Gating
 from lab.commands.gate_history import GateHistory
 from lab.inputs import profile
 from lab.inputs.terms import Verdict
-from lab.measure import session
 from lab.measure.boot_store import BootStore
-from lab.report import ci, exports, run_builder, run_record
+from lab.measure.session import Session
+from lab.report import finding, finish
+from lab.report.run_builder import RunBuilder
+from lab.report.run_record import Column, Table
 
-_RED = 1
-# GitHub takes a job's summary up to 1 MiB.
-_SUMMARY_BYTES = 1_000_000
+_COLOURS = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR", Verdict.INCONCLUSIVE: "open"}
 
 
 @click.command("gate")
@@ -36,69 +33,60 @@ def gate_command(config: Path, accept: str | None, reason: str) -> int:
     """Judge branches against their baselines: red for a regression, else green.
 
     CONFIG is a TOML file (`lab schema gate`; docs/gate.md). Exact cells: more kernel instructions
-    per I/O than the threshold allows are red, at once. Cells of host time are red only when rounds
+    per I/O than the threshold allows are red, at once. Cells of wall clock are red only when rounds
     that were booted afterwards confirm it. Exit codes: 0 green, 1 red, 2 wrong configuration, 3
-    the lab failed for a branch.
+    the lab or a baseline failed for a branch, 4 a branch could not be decided.
 
     Examples: lab gate nightly.toml;
     lab gate nightly.toml --accept block-next --reason "the new accounting is worth it"
     """
-    progress, store, started = Progress(), BootStore(), time.time()
-    own, history = gate.read(config), GateHistory(store.folder)
+    own = gate_config.read(config)
+    session = Session(profile.get(own.profile))
+    history = GateHistory(session.store)
     if accept:
         if not reason.strip():
             raise UsageError("a baseline is changed for a reason", hint="give --reason TEXT")
-        state = gate.accept(own, accept, reason, history, progress)
+        state = gate.accept(own, accept, reason, history, session.progress)
         click.echo(f"{accept}: {state} is the baseline now")
-        return 0
-    chosen = profile.get(own.profile)
-    testbed = session.prepare(chosen.tree, (), chosen.kernel, progress)
-    made = run_builder.RunBuilder(store, chosen, testbed.host, f"Gate {config.name}")
-    results = gate.judge(Tools(own, chosen, store, history, made, testbed, progress))
-    run = made.run(started, tuple(one.series for one in results))
-    summary = _text(results)
-    folder = run_record.save(run, store.folder, summary)
-    cache.write_atomically(folder / "junit.xml", ci.junit(run))
-    cache.write_atomically(folder / "summary.md", _short(exports.markdown(run), folder))
-    page = show.write_html(run, store)
+        return ExitCode.DONE
+    session.prove()
+    builder = RunBuilder(session, f"Gate {config.name}")
+    results = gate.judge(Gating(own, session, history, builder))
+    run = builder.run(tuple(one.series for one in results), tables=(table(results),))
+    done = finish.finish(run, session.store, for_ci=True)
     gate.remember(results, run.id, history)
-    click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}\nReport: {page}")
+    click.echo(done.ending(session.progress.summary()))
+    return exit_code(results)
+
+
+def exit_code(results: Sequence[BranchResult]) -> ExitCode:
+    """The exit code of a gate: red before all else, for a regression must not be missed."""
     verdicts = {one.series.verdict for one in results}
     if Verdict.REFUTED in verdicts:
-        return _RED
-    return LabError.exit_code if Verdict.ERROR in verdicts else 0
+        return ExitCode.REFUTED
+    if Verdict.ERROR in verdicts:
+        return ExitCode.FAILED
+    return ExitCode.INCONCLUSIVE if Verdict.INCONCLUSIVE in verdicts else ExitCode.DONE
 
 
-def _text(results: Sequence[Result]) -> str:
+def table(results: Sequence[BranchResult]) -> Table:
     """One line a branch, then what is red in it."""
-    table = PlainTable("Gate")
-    for title in ("branch", "state", "verdict", "cells"):
-        table.column(title)
-    lines = []
+    rows, notes = [], []
     for one in results:
-        colour = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR"}.get(
-            Verdict(one.series.verdict), "green"
-        )
         changed = sum(bool(change) for change in one.changes.values())
         cells = f"{len(one.changes)}, {changed} differ" if one.changes else "-"
-        table.row(one.name, one.state.rpartition("@")[2] or "-", colour, cells)
+        state = one.state.rpartition("@")[2] or "-"
+        rows.append((one.name, state, _COLOURS.get(one.series.verdict, "green"), cells))
         if one.series.error:
-            lines.append(f"{one.name}: {one.series.error}")
+            notes.append(f"{one.name}: {one.series.error}")
         for claim in one.series.claims:
             (found,) = claim.findings
-            if found.verdict != Verdict.HOLDS or found.change:
-                shown = exports.change(found) or "-"
-                lines.append(f"  {one.name} {claim.name}: {shown} ({found.reason})")
-    return "\n".join([table.text(), *lines]) + "\n"
-
-
-def _short(text: str, folder: Path) -> str:
-    """Markdown that fits into a CI summary; the rest is in the page."""
-    content = text.encode()
-    if len(content) <= _SUMMARY_BYTES:
-        return text
-    kept = content[:_SUMMARY_BYTES].decode(errors="ignore").rpartition("\n")[0]
-    return f"{kept}\n\nThis is not all: {folder / 'report.html'}\n"
+            if found.verdict is not Verdict.HOLDS or found.change:
+                shown = finding.parts(found).change or "-"
+                notes.append(f"  {one.name} {claim.name}: {shown} ({found.reason})")
+    titles = ("branch", "state", "verdict", "cells")
+    columns = tuple(Column(title=title) for title in titles)
+    return Table(title="Gate", columns=columns, rows=tuple(rows), notes=tuple(notes))
 
 
 @click.command("gc")
@@ -114,13 +102,13 @@ def gc_command(days: float, dry_run: bool) -> None:
     """Delete what neither a baseline nor a report needs, and nothing used lately.
 
     These are boots that no report names, what a killed lab left of a run, and of the cache kernels,
-    guest roots and source trees with their objects. All of the cache can be made again.
+    guest roots, source trees with their objects, patches and what else can be made again.
 
     Example: lab gc --days 7 --dry-run
     """
     store, progress = BootStore(), Progress()
     with cache.lock(store.folder / "lock", progress, "using these results"):
-        found = gc.garbage(store, GateHistory(store.folder), days)
+        found = gc.garbage(store, GateHistory(store), days)
         if not dry_run:
             gc.delete(found, store)
     for kind in dict.fromkeys(one.kind for one in found):

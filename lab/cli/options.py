@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Options that several commands share."""
+"""Options that several commands share. One that all measuring commands have goes into measuring."""
 
 from __future__ import annotations
 
@@ -10,10 +10,20 @@ from typing import Any
 
 import click
 
+from lab.base.errors import UsageError
+from lab.inputs import profile
+from lab.inputs.workload import Value
 from lab.measure.matrix import Selection
+from lab.measure.session import Session
+
+Command = Callable[..., Any]
 
 tree = click.option(
-    "--tree", "spec", metavar="SOURCE", help="debian:VERSION, git:PATH@REV or tar:PATH."
+    "--tree",
+    "spec",
+    default="",
+    metavar="SOURCE",
+    help="debian:VERSION, git:PATH@REV or tar:PATH; default: the profile's.",
 )
 patches = click.option(
     "--patch",
@@ -29,29 +39,73 @@ fragments = click.option(
     metavar="FRAGMENT",
     help="A file of configs/kernel, without its suffix; may be given several times.",
 )
-profile = click.option(
-    "--profile",
-    "profile_name",
-    default="quick",
-    show_default=True,
-    help="A file of configs/profile.",
-)
 
 
-def selection(command: Callable[..., Any]) -> Callable[..., Any]:
+def measuring(command: Command) -> Command:
+    """The options of every command that measures; it gets them as ``session``."""
+
+    @click.option(
+        "--profile",
+        "profile_name",
+        default="quick",
+        show_default=True,
+        help="A file of configs/profile.",
+    )
+    @functools.wraps(command)
+    def with_session(*args: Any, profile_name: str, **kwargs: Any) -> Any:
+        return command(*args, session=Session(profile.get(profile_name)), **kwargs)
+
+    return with_session
+
+
+def selection(command: Command) -> Command:
     """The options that pick cells of a profile; the command gets them as ``selection``."""
 
     @click.option("--topology", "topologies", multiple=True, help="Only this one; several times.")
     @click.option("--scheduler", "schedulers", multiple=True, help="Only this one; several times.")
     @click.option("--workload", "workloads", multiple=True, help="Only this one; several times.")
+    @click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="NAME=VALUE[,VALUE...]",
+        callback=lambda _context, _option, texts: tuple(map(_setting, texts)),
+        help="Change a workload parameter; several values make several cells.",
+    )
+    @click.option(
+        "--cpus",
+        default=0,
+        type=click.IntRange(0, 64),
+        help="vCPUs; default: the topology's, icount 1.",
+    )
     @functools.wraps(command)
     def with_selection(
         *args: Any,
         topologies: tuple[str, ...],
         schedulers: tuple[str, ...],
         workloads: tuple[str, ...],
+        settings: tuple[tuple[str, tuple[Value, ...]], ...],
+        cpus: int,
         **kwargs: Any,
     ) -> Any:
-        return command(*args, selection=Selection(topologies, schedulers, workloads), **kwargs)
+        picked = Selection(topologies, schedulers, workloads, settings, cpus)
+        return command(*args, selection=picked, **kwargs)
 
     return with_selection
+
+
+def _setting(text: str) -> tuple[str, tuple[Value, ...]]:
+    """NAME=VALUE[,VALUE...] as name and values, numbers where they look like numbers."""
+    name, equals, values = text.partition("=")
+    if not equals or not name or not values:
+        raise UsageError(f"not a setting: {text!r}", hint="write --set NAME=VALUE")
+    return name, tuple(_value(value) for value in values.split(","))
+
+
+def _value(text: str) -> Value:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

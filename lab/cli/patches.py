@@ -4,35 +4,32 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 import click
 
 from lab.base import cache
-from lab.base.errors import UsageError
-from lab.base.progress import Progress, duration
+from lab.base.errors import ExitCode, UsageError
 from lab.build import patch_mail
-from lab.cli import options, show
+from lab.cli import options
 from lab.cli.run import judged
-from lab.commands import bisect_measure, bisect_search, cost_diff, gate, try_patches
+from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables, try_patches
 from lab.commands.bisect_measure import CommitMeasure, Tree
 from lab.commands.bisect_search import Found
+from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME
 from lab.commands.try_patches import Subject
-from lab.inputs import profile
-from lab.measure.boot_store import BootStore
+from lab.inputs import series
 from lab.measure.matrix import Selection
-from lab.report import run_builder, run_record
-
-_REFUTED = 1
-_SKIP = 125  # what `git bisect run` takes for "cannot be judged"
+from lab.measure.session import Session
+from lab.report import finish
+from lab.report.run_builder import RunBuilder
 
 
 @click.command("try")
 @click.argument("source")
 @options.tree
 @options.fragments
-@options.profile
+@options.measuring
 @options.selection
 @click.option(
     "--claims",
@@ -41,10 +38,10 @@ _SKIP = 125  # what `git bisect run` takes for "cannot be judged"
 )
 @click.option("--each", is_flag=True, help="Measure after every patch, not only after the last.")
 def try_(
+    session: Session,
     source: str,
-    spec: str | None,
+    spec: str,
     fragments: tuple[str, ...],
-    profile_name: str,
     selection: Selection,
     claims: Path | None,
     each: bool,
@@ -61,25 +58,23 @@ def try_(
 
     Examples: b4 am -o - MESSAGE-ID | lab try -; lab try git:~/linux@master..mine --each
     """
-    progress, started, chosen = Progress(), time.time(), profile.get(profile_name)
     patches = patch_mail.collect(source)
     for number, patch in enumerate(patches, start=1):
-        progress.say(f"{number:>3}  {patch.name}")
+        session.progress.say(f"{number:>3}  {patch.name}")
     if claims:
-        folder = _series(patches, claims)
-        return judged((str(folder),), chosen, progress, spec=spec or "")
-    subject = Subject(spec or chosen.tree, patches, fragments or chosen.kernel)
-    wanted, store = cost_diff.cells(chosen, selection), BootStore()
-    testbed, steps = try_patches.run(subject, wanted, chosen, store, progress, each=each)
-    summary = "\n".join(f"{one.title}\n\n{cost_diff.text(one.found)}" for one in steps)
-    summary += "".join(f"\nREFUTED: {one.broken}\n" for one in steps if one.broken)
+        own = series.get(str(_series(patches, claims)))
+        own = own.model_copy(update={"tree": spec}) if spec else own
+        return judged([own], session, f"Verdicts on {own.name}")
+    profile = session.profile
+    subject = Subject(spec or profile.tree, patches, fragments or profile.kernel)
+    wanted = cost_diff.cells(profile, selection)
+    steps = try_patches.run(subject, wanted, session, each=each)
     outcomes = [side for one in steps for c in one.found for side in (c.before, c.after)]
-    title = f"What {source} changes"
-    made = run_builder.RunBuilder(store, chosen, testbed.host, title).measured(outcomes, started)
-    run_record.save(made, store.folder, summary)
-    click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}")
-    click.echo(f"Report: {show.write_html(made, store)}")
-    return _REFUTED if any(one.broken for one in steps) else 0
+    run = RunBuilder(session, f"What {source} changes").measured(
+        outcomes, result_tables.of_steps(steps)
+    )
+    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    return ExitCode.REFUTED if any(one.broken for one in steps) else ExitCode.DONE
 
 
 @click.command("bisect")
@@ -95,7 +90,7 @@ def try_(
     metavar="SERIES/CLAIM[/METRIC]",
     help="Measure what this claim is about, such as sq_batch_dispatch/deadline_lock.",
 )
-@click.option("--timed", is_flag=True, help="By host time, even where the exact engine could.")
+@click.option("--timed", is_flag=True, help="By wall clock, even where the exact engine could.")
 @click.option(
     "--repo",
     default=Path(),
@@ -106,7 +101,7 @@ def try_(
     "--threshold",
     type=click.FloatRange(0),
     help="Per cent by which the ends must differ. "
-    f"[default: {gate.USUAL_THRESHOLD} for a cost, {gate.USUAL_TIME} for counters and host time]",
+    f"[default: {USUAL_THRESHOLD} for a cost, {USUAL_TIME} for counters and wall clock]",
 )
 @click.option(
     "--here",
@@ -114,8 +109,9 @@ def try_(
     help="Judge only the commit that is checked out: 0 good, 1 bad, 125 cannot be judged.",
 )
 @options.fragments
-@options.profile
+@options.measuring
 def bisect_command(
+    session: Session,
     good: str,
     bad: str,
     cell: str | None,
@@ -125,9 +121,8 @@ def bisect_command(
     threshold: float | None,
     here: bool,
     fragments: tuple[str, ...],
-    profile_name: str,
 ) -> int:
-    """Find the commit that made an I/O dearer, or changed what a claim measures.
+    """Find the commit that made an I/O cost more, or changed what a claim measures.
 
     The exact engine decides with one boot a step where it can: for fio on disks that live in the
     guest, and for what is counted. Else commits are booted in pairs with the good end until it is
@@ -140,51 +135,52 @@ def bisect_command(
     """
     if bool(cell) == bool(claim):
         raise UsageError("what is to be measured?", hint="give either --cell or --claim")
-    chosen, progress, started = profile.get(profile_name), Progress(), time.monotonic()
     line = bisect_search.commits(repo, good, bad)
-    tree = Tree(repo, chosen, fragments or chosen.kernel, BootStore(), progress)
+    tree = Tree(repo, fragments or session.profile.kernel, session)
     limit = None if threshold is None else threshold / 100
     make = bisect_measure.of_cell if cell else bisect_measure.of_claim
-    own = make(cell or claim or "", tree, limit, bisect_measure.decisions(line), timed=timed)
-    own.compare(line[0], line[-1])
-
-    def value(commit: str) -> float | None:
-        progress.say(bisect_search.subject(repo, commit))
-        found = own.value(commit)
-        if found is not None:
-            progress.say(f"    {own.shown(found)}")
-        return found
-
+    measure = make(cell or claim or "", tree, limit, bisect_measure.decisions(line), timed=timed)
+    measure.compare(line[0], line[-1])
     if here:
-        low, high, present = (value(commit) for commit in (line[0], line[-1], "HEAD"))
-        if low is None or high is None or present is None:
-            return _SKIP
-        return int(bisect_search.is_bad(low, high, present))
-    found = bisect_search.search(line, value)
-    click.echo(f"\n{_steps_text(found, line, own)}")
-    click.echo(
-        f"{len(found.steps)} commits looked at of {len(line)}, {len(tree.built)} kernels, "
-        f"{duration(time.monotonic() - started)}"
-    )
-    for suspect in found.suspects:
-        click.echo(bisect_search.subject(repo, suspect))
+        return _here(line, tree, measure)
+    found = bisect_search.search(line, lambda commit: _value(commit, tree, measure))
+    _finish(found, line, tree, measure)
+    return ExitCode.DONE
+
+
+def _here(line: list[str], tree: Tree, measure: CommitMeasure) -> int:
+    """What `git bisect run` wants to know of the commit that is checked out."""
+    low, high, present = (_value(commit, tree, measure) for commit in (line[0], line[-1], "HEAD"))
+    if low is None or high is None or present is None:
+        return ExitCode.SKIP
+    return int(bisect_search.is_bad(low, high, present))
+
+
+def _value(commit: str, tree: Tree, measure: CommitMeasure) -> float | None:
+    """The value of a commit; what it is and what came out is said."""
+    progress = tree.session.progress
+    progress.say(bisect_search.subject(tree.repository, commit))
+    found = measure.value(commit)
+    if found is not None:
+        progress.say(f"    {measure.shown(found)}")
+    return found
+
+
+def _finish(found: Found, line: list[str], tree: Tree, measure: CommitMeasure) -> None:
+    """Record and print what a bisection found."""
+    subjects = [bisect_search.subject(tree.repository, commit) for commit in found.suspects]
+    shown = [result_tables.of_bisection(found, line, measure, subjects)]
+    outcomes = []
     if len(found.suspects) == 1:
-        click.echo(f"\n{own.conclusion(found.last_good, found.suspects[0])}")
-    return 0
-
-
-def _steps_text(found: Found, line: list[str], own: CommitMeasure) -> str:
-    lines = []
-    for number, step in enumerate(found.steps, start=1):
-        shown = "skipped" if step.value is None else own.shown(step.value)
-        if step.value is not None:
-            shown += (
-                ", bad" if bisect_search.is_bad(found.good, found.bad, step.value) else ", good"
-            )
-        lines.append(
-            f"{number:>3}  commit {line.index(step.commit):>4}  {step.commit[:12]}  {shown}"
-        )
-    return "\n".join(lines) + "\n"
+        changes = measure.changes(found.last_good, found.suspects[0])
+        shown += result_tables.of_changes(changes)
+        outcomes = [side for one in changes for side in (one.before, one.after)]
+        if not changes:
+            shown.append(result_tables.note(measure.conclusion(found.last_good, found.suspects[0])))
+    session = tree.session
+    title = f"Bisection of {line[0][:12]}..{line[-1][:12]}, {len(tree.built)} kernels"
+    run = RunBuilder(session, title).measured(outcomes, tuple(shown))
+    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
 
 
 def _series(patches: tuple[Path, ...], claims: Path) -> Path:

@@ -3,27 +3,32 @@
 
 Every series.toml gives an item ``SERIES.well_formed`` and one for each claim. A claim passes when
 it holds and fails when it is refuted or inconclusive; it is an error when the lab failed. All
-selected claims are judged together, as ``lab run`` does, and out of the same store.
+selected claims are judged together, as ``lab run`` does, out of the same store, and like it they
+leave a record and a page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import shlex
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab.base.errors import LabError
-from lab.base.progress import Progress
 from lab.inputs import profile, series
 from lab.inputs.terms import Verdict
 from lab.judge import experiment, judge
-from lab.judge.verdict import Judged, of_claim
-from lab.measure.boot_store import BootStore
-from lab.report import terminal
+from lab.judge.verdict import Judged
+from lab.measure.session import Session
+from lab.report import finish, terminal
+from lab.report.finish import Finished
+from lab.report.run_builder import RunBuilder
+from lab.report.run_record import Claim, Run
 
-_JUDGED = pytest.StashKey[dict[str, Judged]]()
+_RUN = pytest.StashKey[Run]()
+_FINISHED = pytest.StashKey[Finished]()
 _VERDICT = "verdict"
 
 
@@ -65,8 +70,7 @@ class WellFormed(pytest.Item):
 
     def runtest(self) -> None:
         """Read and check it."""
-        name = self.path.parent.name
-        experiment.check(name, series.get(name))
+        experiment.check(series.get(self.path.parent.name))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: Any) -> str:
         """The lab's own message."""
@@ -92,25 +96,29 @@ class ClaimItem(pytest.Item):
 
     def setup(self) -> None:
         """Measure, all selected claims at once; the lab's own failures are raised here."""
-        judged = _judged(self.session)[self.claim[0]]
-        if judged.error:
-            raise LabError(judged.error)
-        errors = [f for f in judged.claims()[self.claim[1]] if f.verdict is Verdict.ERROR]
+        found = self._found()
+        errors = [one for one in found.findings if one.verdict is Verdict.ERROR]
         if errors:
             raise LabError(errors[0].reason)
 
     def runtest(self) -> None:
         """Pass when the claim holds; skip when the profile leaves all of it out."""
-        judged = _judged(self.session)[self.claim[0]]
-        found = judged.claims()[self.claim[1]]
-        verdict = of_claim(found)
-        self.user_properties.append((_VERDICT, str(verdict)))
-        text = "\n".join(terminal.claim(judged, self.claim[1], found))
+        found = self._found()
+        self.user_properties.append((_VERDICT, str(found.verdict)))
+        text = "\n".join(terminal.claim(found))
         self.add_report_section("call", "claim", text)
-        if verdict is Verdict.LEFT_OUT:
-            pytest.skip(found[0].reason)
-        if verdict is not Verdict.HOLDS:
+        if found.verdict is Verdict.LEFT_OUT:
+            pytest.skip(found.findings[0].reason)
+        if found.verdict is not Verdict.HOLDS:
             raise NotShownError(text)
+
+    def _found(self) -> Claim:
+        """The claim in the record. Raises LabError when its series could not be judged."""
+        name, title = self.claim
+        (own,) = (one for one in _run(self.session).series if one.name == name)
+        if own.error:
+            raise LabError(own.error)
+        return next(claim for claim in own.claims if claim.name == title)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any) -> Any:
         """Published, expected and measured instead of a traceback."""
@@ -123,25 +131,31 @@ class ClaimItem(pytest.Item):
         return self.path, None, f"claim {self.name}"
 
 
-def _judged(session: pytest.Session) -> dict[str, Judged]:
-    """What was found of the selected claims' series; measured when first asked for."""
+def _run(session: pytest.Session) -> Run:
+    """The record of the selected claims; they are measured when it is first asked for."""
     config = session.config
-    if _JUDGED not in config.stash:
+    if _RUN not in config.stash:
         if hasattr(config, "workerinput"):
             raise LabError("claims cannot be judged side by side", hint="run pytest without -n")
         wanted = [item.claim for item in session.items if isinstance(item, ClaimItem)]
-        names = list(dict.fromkeys(name for name, _ in wanted))
         capture = config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled():
-            progress = Progress()
-            progress.say("")
-            chosen = profile.get(config.getoption("lab_profile"))
-            try:
-                found = judge.judge(names, chosen, BootStore(), progress, claims=wanted).series
-            except LabError as exc:  # of all claims, not to be met again by each of them
-                found = tuple(Judged(name, series.get(name), (), str(exc)) for name in names)
-        config.stash[_JUDGED] = {judged.name: judged for judged in found}
-    return config.stash[_JUDGED]
+            lab = Session(profile.get(config.getoption("lab_profile")))
+            lab.progress.say("")
+            config.stash[_RUN] = run = _measured(wanted, lab, config)
+            config.stash[_FINISHED] = finish.finish(run, lab.store)
+    return config.stash[_RUN]
+
+
+def _measured(wanted: Sequence[tuple[str, str]], lab: Session, config: pytest.Config) -> Run:
+    own = [series.get(name) for name in dict.fromkeys(name for name, _ in wanted)]
+    try:
+        found = judge.judge(own, lab, claims=wanted)
+    except LabError as exc:  # of all claims, not to be met again by each of them
+        found = tuple(Judged(one, (), str(exc)) for one in own)
+    title = f"Verdicts on {', '.join(one.name for one in own)}"
+    command = shlex.join(["pytest", *map(str, config.invocation_params.args)])
+    return RunBuilder(lab, title, command).judged(found)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -170,7 +184,6 @@ def pytest_report_teststatus(
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Published, expected and measured of all that was judged."""
-    if judged := config.stash.get(_JUDGED, None):
-        chosen = profile.get(config.getoption("lab_profile"))
+    if finished := config.stash.get(_FINISHED, None):
         terminalreporter.section("claims")
-        terminalreporter.write_line(terminal.text(list(judged.values()), chosen))
+        terminalreporter.write_line(f"{finished.text}\n{finished.places}")

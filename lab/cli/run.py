@@ -1,40 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The commands that judge patch series."""
+"""The commands that judge patch series, and the controls that judge the judge."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import click
 
-from lab.base.errors import LabError, UsageError, nearest
-from lab.base.progress import Progress
-from lab.cli import options, show
-from lab.commands import aa_control, check_series
-from lab.inputs import profile, series
-from lab.inputs.profile import Profile
+from lab.base.errors import ExitCode, LabError, UsageError, nearest
+from lab.cli import options
+from lab.commands import aa_control, check_series, result_tables
+from lab.commands import dry_run as plan
+from lab.inputs import series
+from lab.inputs.series import Series
 from lab.inputs.terms import Verdict
 from lab.judge import judge
-from lab.judge.verdict import Judged
-from lab.measure import session
-from lab.measure.boot_store import BootStore
-from lab.report import run_builder, run_record, terminal
+from lab.measure.session import Session
+from lab.report import finish
+from lab.report.run_builder import RunBuilder
+from lab.report.run_record import Run
 
 
 @click.command("run")
 @click.argument("names", metavar="[SERIES]...", nargs=-1)
-@options.profile
+@options.measuring
 @click.option("--claim", "claims", multiple=True, help="Only this claim; several times.")
 @click.option(
     "--control",
-    "instead",
     default="",
     type=click.Choice(["", *judge.CONTROLS]),
-    help="Judge what must not hold: the arms turned round, or without the patches.",
+    help="Judge what must not hold: the arms reversed, or without the patches.",
 )
+@click.option("--dry-run", is_flag=True, help="Say what would be built and booted, and do nothing.")
 def run_command(
-    names: tuple[str, ...], profile_name: str, claims: tuple[str, ...], instead: str
+    session: Session, names: tuple[str, ...], claims: tuple[str, ...], control: str, dry_run: bool
 ) -> int:
     """Judge whether what patch series claim holds.
 
@@ -44,82 +43,86 @@ def run_command(
 
     Example: lab run bfq_burst_merge --profile standard
     """
-    return judged(names, profile.get(profile_name), Progress(), claims=claims, control=instead)
+    wanted = [series.get(name) for name in names or series.known()]
+    pairs = _chosen(wanted, claims)
+    wanted = [own for own in wanted if any(own.name == name for name, _ in pairs)]
+    wanted = [judge.CONTROLS[control](own) for own in wanted] if control else wanted
+    if dry_run:
+        click.echo(plan.text(wanted, session.profile, claims=pairs))
+        return ExitCode.DONE
+    title = f"Verdicts on {', '.join(own.name for own in wanted)}"
+    title = title if names else "Verdicts on all series"
+    return judged(wanted, session, title, claims=pairs, control=control)
 
 
 def judged(
-    names: Sequence[str],
-    chosen: Profile,
-    progress: Progress,
+    wanted: Sequence[Series],
+    session: Session,
+    title: str,
     *,
-    claims: Sequence[str] = (),
+    claims: Sequence[tuple[str, str]] = (),
     control: str = "",
-    spec: str = "",
-) -> int:
-    """Judge series (all without a name), print and record what was found, return the exit code."""
-    store, started = BootStore(), time.time()
-    wanted = names or tuple(series.known())
-    all_claims = [(name, title) for name in wanted for title in series.get(name).claims]
-    titles = {title for _, title in all_claims}
+) -> ExitCode:
+    """Judge series, print and record what was found, and return the exit code."""
+    found = judge.judge(wanted, session, claims=claims)
+    run = RunBuilder(session, title).judged(found, control)
+    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    return _exit_code(run)
+
+
+def _chosen(wanted: Sequence[Series], claims: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of series and claim: all claims of the series, or those of the given titles."""
+    found = [(own.name, title) for own in wanted for title in own.claims]
+    titles = {title for _, title in found}
     for title in claims:
         if title not in titles:
             raise UsageError(f"no claim is called {title!r}", hint=nearest(title, titles))
-    chosen_claims = [pair for pair in all_claims if not claims or pair[1] in claims]
-    asked = [name for name in wanted if any(name == own for own, _ in chosen_claims)]
-    found = judge.judge(
-        asked, chosen, store, progress, claims=chosen_claims, control=control, spec=spec
-    )
-    summary = terminal.text(found.series, chosen)
-    click.echo(f"\n{summary}\nTime of each phase\n{progress.summary()}")
-    if found.host:
-        own = ", ".join(one.title for one in found.series)
-        title = f"Verdicts on {own}" if names else "Verdicts on all series"
-        made = run_builder.RunBuilder(store, chosen, found.host, title)
-        run = made.judged(found.series, started, control)
-        run_record.save(run, store.folder, summary)
-        click.echo(f"Report: {show.write_html(run, store)}")
-    click.echo(f"Raw files: {store.folder / 'boots'}")
-    return _exit_code(found.series)
+    return [pair for pair in found if not claims or pair[1] in claims]
+
+
+def _exit_code(run: Run) -> ExitCode:
+    """The exit code for what was found, the worst first."""
+    verdicts = {one.verdict for one in run.series}
+    codes = {
+        Verdict.ERROR: ExitCode.FAILED,
+        Verdict.REFUTED: ExitCode.REFUTED,
+        Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+    }
+    return next((code for verdict, code in codes.items() if verdict in verdicts), ExitCode.DONE)
 
 
 @click.command("check-series")
 @click.argument("names", metavar="[SERIES]...", nargs=-1)
-@options.profile
-def check_series_command(names: tuple[str, ...], profile_name: str) -> None:
+@options.measuring
+def check_series_command(session: Session, names: tuple[str, ...]) -> None:
     """Check every patch of series: checkpatch --strict, a build and a boot after each of them.
 
     Example: lab check-series bfq_burst_merge
     """
-    progress, store, chosen = Progress(), BootStore(), profile.get(profile_name)
-    found = [
-        c for n in names or series.known() for c in check_series.check(n, chosen, store, progress)
-    ]
-    click.echo(f"\n{check_series.summary(found)}")
+    wanted = [series.get(name) for name in names or series.known()]
+    found = [commit for own in wanted for commit in check_series.check(own, session)]
+    title = f"Every patch of {', '.join(own.name for own in wanted)}"
+    outcomes = [outcome for commit in found for outcome in commit.outcomes]
+    run = RunBuilder(session, title).measured(outcomes, (result_tables.of_commits(found),))
+    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
     if bad := [commit for commit in found if commit.error]:
         raise LabError(f"{len(bad)} of {len(found)} patches are not as they should be")
 
 
-def _exit_code(found: Sequence[Judged]) -> int:
-    """The exit code for what was found, the worst first."""
-    verdicts = {one.verdict() for one in found}
-    codes = {Verdict.ERROR: LabError.exit_code, Verdict.REFUTED: 1, Verdict.INCONCLUSIVE: 4}
-    return next((code for verdict, code in codes.items() if verdict in verdicts), 0)
-
-
 @click.command("control")
-@options.profile
+@options.measuring
 @click.option("--cells", "count", default=7, show_default=True, help="How many cells.")
 @click.option("--arms", default=4, show_default=True, type=click.IntRange(2), help="Names a cell.")
-def control_command(profile_name: str, count: int, arms: int) -> None:
+def control_command(session: Session, count: int, arms: int) -> None:
     """Compare a kernel with itself: how often is a change called where there is none.
 
-    Each cell is booted under several names in turn, and every name compared with every other.
+    Each cell is booted under several names in rounds, and every name compared with every other.
 
     Example: lab control --cells 4 --arms 5
     """
-    progress, store, chosen = Progress(), BootStore(), profile.get(profile_name)
-    testbed = session.prepare(chosen.tree, (), chosen.kernel, progress)
-    engine = testbed.host.best_wall_clock()
-    compared = aa_control.wall_clock(testbed, chosen, engine, count, arms, store, progress)
-    repeated = aa_control.exact(testbed, chosen, count, store, progress)
-    click.echo(aa_control.report(compared, repeated, chosen.alpha))
+    engine = session.testbed.host.best_wall_clock()
+    compared = aa_control.wall_clock(session, engine, count, arms)
+    repeated = aa_control.exact(session, count)
+    table = result_tables.of_control(compared, repeated, session.profile.alpha)
+    run = RunBuilder(session, "A kernel against itself").run(tables=(table,))
+    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))

@@ -12,20 +12,12 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from lab.base import cache, toml
 from lab.base.errors import UsageError
-from lab.commands import gate
+from lab.commands import gate_config
 from lab.inputs import counters, kconfig, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
-from lab.report import ci, compare, exports, html, run_record
-from lab.report.run_record import Run
+from lab.report import compare, finish, run_record, terminal
+from lab.report.formats import FORMATS
 
-FORMATS: dict[str, Callable[[Run], str]] = {
-    "commit": exports.commit,
-    "markdown": exports.markdown,
-    "csv": exports.csv_text,
-    "json": exports.json_text,
-    "junit": ci.junit,
-    "kcidb": ci.kcidb,
-}
 _SCHEMAS: dict[str, Callable[[], str]] = {
     "run": run_record.schema,
     "series": lambda: _schema(series.Series),
@@ -33,7 +25,7 @@ _SCHEMAS: dict[str, Callable[[], str]] = {
     "workload": lambda: _schema(workload.Workload),
     "counter": lambda: _schema(counters.Counter),
     "profile": lambda: _schema(profile.Profile),
-    "gate": lambda: _schema(gate.Gate),
+    "gate": lambda: _schema(gate_config.Gate),
 }
 
 
@@ -76,7 +68,8 @@ def show(run: str) -> None:
 
     Example: lab show last~1 | less
     """
-    click.echo((run_record.find(BootStore().folder, run) / "summary.txt").read_text(), nl=False)
+    found = run_record.load(run_record.find(BootStore().folder, run))
+    click.echo(terminal.text(found), nl=False)
 
 
 @click.command("report")
@@ -105,21 +98,13 @@ def report_command(run: str, name: str, output: Path | None) -> None:
     folder = run_record.find(store.folder, run)
     found = run_record.load(folder)
     if name == "html":
-        click.echo(write_html(found, store, output))
+        click.echo(finish.write_page(found, store, output))
         return
     text = FORMATS[name](found)
     if output:
         cache.write_atomically(output, text)
     else:
         click.echo(text, nl=False)
-
-
-def write_html(found: Run, store: BootStore, output: Path | None = None) -> Path:
-    """Write the page of a run, into its folder unless told otherwise, and return where it is."""
-    target = (output or store.folder / "runs" / found.id / "report.html").absolute()
-    page = html.html(found, store.folder.absolute(), target, store.history)
-    cache.write_atomically(target, page)
-    return target
 
 
 @click.command("compare")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.base.stats import Interval, Paired, paired
@@ -107,28 +107,3 @@ def measured(values: Mapping[str, float]) -> dict[str, float]:
     """
     other = (PREFIX, "measured_share")
     return {name: value for name, value in values.items() if not name.startswith(other)}
-
-
-def report(compared: Sequence[Comparison], repeated: Sequence[Repetition], alpha: float) -> str:
-    """One line a cell, then how often a change was called where there is none."""
-    lines = []
-    for cell in dict.fromkeys(comparison.cell for comparison in compared):
-        own = [comparison for comparison in compared if comparison.cell == cell]
-        calls = sum(comparison.called(alpha) for comparison in own)
-        widest = max(abs(comparison.pairs.change) for comparison in own)
-        spread = max(comparison.pairs.spread for comparison in own)
-        lines.append(
-            f"  {cell!s:<44} {calls} of {len(own)} called; largest mean difference "
-            f"{100 * widest:.1f} %, pair SD {100 * spread:.1f} %"
-        )
-    calls = sum(comparison.called(alpha) for comparison in compared)
-    rate = f"{100 * calls / len(compared):.1f} %" if compared else "-"
-    lines.append(
-        f"wall clock: {calls} of {len(compared)} comparisons called a change ({rate}, nominal "
-        f"{100 * alpha:g} %)"
-    )
-    answered = [one for one in repeated if not one.failure]
-    differ = sum(not one.equal for one in answered)
-    lines.append(f"exact engine: {differ} of {len(answered)} cells differ when repeated")
-    lines += [f"  {one.cell!s:<44} failed: {one.failure}" for one in repeated if one.failure]
-    return "\n".join(lines)

@@ -75,7 +75,11 @@ class CommitMeasure(ABC):
     def conclusion(self, good: str, bad: str) -> str:
         """What the first bad commit changed, as far as this measure can tell."""
         values = (self.value(good), self.value(bad))
-        return " -> ".join("nothing" if v is None else self.shown(v) for v in values) + "\n"
+        return " -> ".join("nothing" if v is None else self.shown(v) for v in values)
+
+    def changes(self, good: str, bad: str) -> list[cost_diff.CellChange]:
+        """By which functions the first bad commit changed the cell, where that can be told."""
+        return []
 
     def _built(self, commit: str, *more: str) -> Kernel | None:
         """The kernel of a commit; None when it does not build."""
@@ -138,9 +142,9 @@ class ByFunction(CommitMeasure):
             return None
         return math.fsum(known.kernel.get(name, 0.0) for name in self._functions)
 
-    def conclusion(self, good: str, bad: str) -> str:
+    def changes(self, good: str, bad: str) -> list[cost_diff.CellChange]:
         """The change of the cell, and the functions that it is in."""
-        return cost_diff.text(self._measured((self._tree.kernel(good), self._tree.kernel(bad))))
+        return self._measured((self._tree.kernel(good), self._tree.kernel(bad)))
 
     def _measured(self, pair: tuple[Kernel, Kernel]) -> list[cost_diff.CellChange]:
         return cost_diff.measure(self._tree.session, pair, [self._planned])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from lab.inputs.series import Claim, Series
 from lab.inputs.terms import Engine
 from lab.judge import experiment
 from lab.measure.cell import Cell, Task, resolved
+from lab.measure.runner import Outcome
 from lab.measure.session import Session
 
 _SCRIPTS = ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")
@@ -39,6 +40,7 @@ class Commit:
     style: str
     booted: str
     error: str = ""
+    outcomes: tuple[Outcome, ...] = ()
 
 
 def check(own: Series, session: Session) -> list[Commit]:
@@ -54,6 +56,7 @@ def check(own: Series, session: Session) -> list[Commit]:
         for number, patch in enumerate(patches, start=1):
             session.progress.say(f"{own.name}: {patch.parent.name}/{patch.name}")
             style, clean = _style(script, patch)
+            outcomes: list[Outcome] = []
             try:
                 kernel = session.kernel(own.tree, patches[:number], own.kernel)
                 cells = _cells(own, session.profile)
@@ -63,7 +66,7 @@ def check(own: Series, session: Session) -> list[Commit]:
                 error = "; ".join(errors) or ("" if clean else "checkpatch complains")
             except LabError as exc:
                 booted, error = "not built", exc.what
-            found.append(Commit(patch, style, booted, error))
+            found.append(Commit(patch, style, booted, error, tuple(outcomes)))
     return found
 
 
@@ -106,14 +109,3 @@ def _style(script: Path, patch: Path) -> tuple[str, bool]:
     if not total:
         return "checkpatch said nothing", False
     return total[0].removeprefix("total: "), not any(int(n or 0) for n in total.groups())
-
-
-def summary(found: Sequence[Commit]) -> str:
-    """One line a patch."""
-    lines = []
-    for commit in found:
-        lines.append(f"{commit.patch.parent.name}/{commit.patch.name}")
-        lines.append(f"    {commit.style}; {commit.booted}")
-        if commit.error:
-            lines.append(f"    FAILED: {commit.error}")
-    return "\n".join(lines)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.base.errors import LabError, UsageError
-from lab.base.text import PlainTable, number
 from lab.build.kernel import Kernel
 from lab.inputs import topology, workload
 from lab.inputs.profile import Profile
@@ -21,9 +20,6 @@ from lab.measure.cost import Change
 from lab.measure.matrix import Selection
 from lab.measure.runner import Outcome, Runner
 from lab.measure.session import Session
-
-# Instructions per I/O; what is less would be shown as nothing.
-_SHOWN = 0.005
 
 
 @dataclass(frozen=True)
@@ -146,50 +142,6 @@ def require_sound_base(found: Sequence[CellChange]) -> None:
             raise LabError(
                 f"{outcome.task} failed: {outcome.error.what}", where=outcome.error.where
             )
-
-
-def text(found: Sequence[CellChange], rows: int = 12) -> str:
-    """The cells that differ as a table, then the functions of the one that differs most."""
-    differing = [one for one in found if one.change != 0.0]
-    same = len(found) - len(differing)
-    parts = []
-    if differing:
-        table = PlainTable(
-            "Kernel instructions per I/O; change: of the functions that seeds tell apart"
-        )
-        table.column("cell")
-        for title in ("before", "after", "change"):
-            table.column(title, right=True)
-        for one in differing:
-            change = "failed" if one.change is None else f"{100 * one.change:+.3f} %"
-            table.row(str(one.planned), *(number(value) for value in one.values), change)
-        parts.append(table.text())
-    parts.append(f"{same} of {len(found)} cells are equal to the last digit.\n")
-    largest = next((one for one in differing if one.functions), None)
-    if largest:
-        parts.append(_functions_text(largest, rows))
-    parts += [
-        f"{one.planned}: the {side} kernel failed: {outcome.error.brief}\n"
-        for one in found
-        for side, outcome in (("first", one.before), ("second", one.after))
-        if outcome.error
-    ]
-    return "\n".join(parts)
-
-
-def _functions_text(one: CellChange, rows: int) -> str:
-    table = PlainTable(f"Where it is: {one.planned}, kernel instructions per I/O by function")
-    table.column("function")
-    for title in ("before", "after", "difference"):
-        table.column(title, right=True)
-    listed = [f for f in one.functions if abs(f.difference) >= _SHOWN][:rows]
-    for change in listed:
-        shown = (f"{change.before:,.2f}", f"{change.after:,.2f}", f"{change.difference:+,.2f}")
-        table.row(change.function, *shown)
-    if rest := one.functions[len(listed) :]:
-        total = sum(change.difference for change in rest)
-        table.row(f"{len(rest)} more", "", "", f"{total:+,.2f}")
-    return table.text()
 
 
 def _functions(before: Outcome, after: Outcome, store: BootStore) -> tuple[Change, ...]:

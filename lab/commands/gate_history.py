@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+
+from lab.measure.boot_store import BootStore
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS gate_runs (
@@ -44,9 +44,9 @@ class GateRun:
 class GateHistory:
     """Tables of the gate in the store's database; a row appears whole or not at all."""
 
-    def __init__(self, results: Path) -> None:
-        self._database = results / "lab.sqlite"
-        with self._connection() as connection:
+    def __init__(self, store: BootStore) -> None:
+        self._store = store
+        with self._store.connection() as connection:
             connection.executescript(_SCHEMA)
 
     def add(
@@ -56,7 +56,7 @@ class GateHistory:
 
         changes are those of the exact cells against the baseline, None where a cell failed.
         """
-        with self._connection() as connection:
+        with self._store.connection() as connection:
             gate_run = self._insert(connection, branch, source, run, not reason, reason)
             connection.executemany(
                 "INSERT INTO gate_run_changes VALUES (?, ?, ?)",
@@ -65,12 +65,12 @@ class GateHistory:
 
     def accept(self, branch: str, source: str, reason: str) -> None:
         """Make a state of a branch its baseline by hand."""
-        with self._connection() as connection:
+        with self._store.connection() as connection:
             self._insert(connection, branch, source, "", True, reason)
 
     def last_good(self, branch: str) -> str | None:
         """The newest good state of a branch; None before the first."""
-        with self._connection() as connection:
+        with self._store.connection() as connection:
             row = connection.execute(
                 "SELECT source FROM gate_runs WHERE branch = ? AND good ORDER BY id DESC LIMIT 1",
                 (branch,),
@@ -79,7 +79,7 @@ class GateHistory:
 
     def baseline_runs(self) -> set[str]:
         """The runs in which the states were judged that are baselines now."""
-        with self._connection() as connection:
+        with self._store.connection() as connection:
             rows = connection.execute(
                 "SELECT run FROM gate_runs WHERE run != '' AND (branch, source) IN"
                 " (SELECT branch, source FROM gate_runs WHERE id IN"
@@ -89,7 +89,7 @@ class GateHistory:
 
     def good_changes(self, branch: str, cell: str) -> list[float]:
         """By how much a cell changed from baseline to good state, where the two differ at all."""
-        with self._connection() as connection:
+        with self._store.connection() as connection:
             rows = connection.execute(
                 "SELECT change FROM gate_run_changes JOIN gate_runs ON gate_runs.id = gate_run"
                 " WHERE good AND branch = ? AND cell = ? AND change != 0 ORDER BY gate_run",
@@ -99,7 +99,7 @@ class GateHistory:
 
     def gate_runs(self, branch: str) -> list[GateRun]:
         """All judgements of a branch, oldest first."""
-        with self._connection() as connection:
+        with self._store.connection() as connection:
             rows = connection.execute(
                 "SELECT branch, source, run, judged, good, reason FROM gate_runs WHERE branch = ?"
                 " ORDER BY id",
@@ -125,8 +125,3 @@ class GateHistory:
             (branch, source, run, time.time(), good, reason),
         )
         return cursor.lastrowid or 0
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._database, timeout=60)) as connection, connection:
-            yield connection

@@ -22,22 +22,25 @@ from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
 
 # Under multi-threaded TCG QEMU itself can fail: it ends on an assertion or loses an interrupt
-# (docs/measuring.md). That says nothing of the kernel, so such a guest is booted again.
+# (docs/measuring.md). That says nothing of the kernel, so such a guest is booted again. It was seen
+# in about one of a hundred boots: three times in a row is no accident.
 QEMU_FAILURES = ("died", "lost")
 ATTEMPTS = 3
 # The phase in which a guest is measured, and so the one in which the host must not disturb it.
 MEASURED = "workload"
+# All three are chosen. Polling limits how exactly phases are timed, a few seconds each at least;
+# the host's noise is read so often that little of the measured phase is missed at its end; and a
+# guest that has sent its last record has nothing to do but exit.
 _POLL_S = 0.05
 _LISTEN_S = 0.5
 _EXIT_S = 30.0
-
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Orders:
-    """What the agent is told: the plan's steps, files they need, and seconds for each phase.
+    """What the agent has to do: the plan's steps, files they need, and seconds for each phase.
 
     deadlines_s must hold ``boot`` and every phase that a step ``phase NAME`` enters.
     """
@@ -129,7 +132,7 @@ def run(
     """Boot a machine, let it carry out orders, and return what it sent.
 
     observe is called with the current phase many times a second; what it raises ends the guest.
-    With a slot the guest is measured by turns with others, and its deadline is of its own time.
+    With a slot the guest is measured in time slices, and its deadline counts only its own slices.
 
     Raises GuestError: ``panic`` when the kernel died, ``hang`` when it is stuck or a phase passed
     its deadline, ``failed`` when a step failed, ``died`` when QEMU ended by itself, ``lost`` when
@@ -187,7 +190,7 @@ def steadily(call: Callable[[], T]) -> T:
 
 
 def _noise(guest: Process, slot: Slot | None) -> host_noise.Reading | None:
-    """The host's noise; None once one of the company is gone: its time is no longer counted."""
+    """The host's noise; None once a guest of the round has ended: its CPU time can't be read."""
     if slot is None:
         return host_noise.reading(guest.members())
     company = slot.company()
@@ -227,7 +230,7 @@ def _follow(
     observe: Callable[[str], None],
     slot: Slot | None,
 ) -> None:
-    """Read records until the guest is done, gone, late or found to lack an interrupt."""
+    """Read records until the guest is done, has ended, is late or has lost an interrupt."""
     reader, examined = Reader(), machine.engine.sealed
     with machine.results.open("rb") as stream:
         while not watch.done:
@@ -235,7 +238,7 @@ def _follow(
             for record in reader.feed(stream.read()):
                 watch.take(record)
             late = _late(watch, orders, slot)
-            # Once before it is measured, when the monitor is not yet its slot's.
+            # Once, and before the slot connects: QEMU's monitor serves one client at a time.
             if not examined and alive and not watch.done and (late or watch.phase == MEASURED):
                 examined, watch.lost = True, lost_interrupt.lost_interrupt(machine.monitor)
             if slot:

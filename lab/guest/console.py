@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 
 _STAMP = re.compile(r"^\[\s*\d+\.\d+\](?:\[[^\]]*\])?\s?")
-# In the order of how much they explain: an oops before the panic that it causes.
+# In the order of how much they explain: an oops before the panic that it causes. The texts are
+# those of v6.12: kernel/watchdog.c, kernel/hung_task.c, kernel/rcu/tree_stall.h, kernel/panic.c.
 _DEATHS = (
     re.compile(r"\bBUG: .+"),
     re.compile(r"kernel BUG at .+"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Signs that the host disturbed a guest while it was measured. Values are never looked at.
+"""Signs that the host disturbed a guest while it was measured. Its results are never looked at.
 
 Four signals, each as a share of the measured window in percent: how long the vCPU threads were
 ready to run but did not (field 2 of /proc/PID/schedstat), how long a hypervisor above kept this
@@ -21,22 +21,23 @@ from lab.inputs.terms import Metric
 PREFIX = "host_"
 METRICS = {f"{PREFIX}{name}": Metric("%") for name in ("run_delay", "steal", "pressure", "others")}
 
-# Above these shares, in percent, a boot is not used. A guest with nearly as many vCPUs as the host
+# Above these shares, in percent, a boot is not used. They are chosen: a disturbance as large as the
+# changes that a comparison is to see must not pass. A guest with nearly as many vCPUs as the host
 # has CPUs crowds itself: seen on an idle host with two, run delay 7 to 12 % and pressure 12 to
-# 17 %, in which nobody else had a part. There only what others did counts.
+# 17 %, in which no other process had a part. There only what others did counts.
 LIMITS = {"run_delay": 0.5, "steal": 0.5, "pressure": 1.0, "others": 5.0}
 _OWN_DOING = ("run_delay", "pressure")
-# Guests that take turns meet every disturbance alike. Seen in 23 such rounds: the ratios of the 12
-# with 2.5 to 16 % of steal were spread no wider than the others' (docs/verdicts.md).
+# Guests that run in time slices all lose the same to a disturbance. Seen in 23 such rounds: the
+# ratios of the 12 with 2.5 to 16 % of steal varied no more than the others' (docs/verdicts.md).
 _SHARED_STEAL = 10.0
-_SPARE_CPUS = 2  # for QEMU's main loop and the lab
+_SPARE_CPUS = 2  # one for QEMU's main loop, one for the lab
 _VCPU = "CPU "  # QEMU names its vCPU threads "CPU 0/TCG", "CPU 1/KVM", ...
 _PRESSURE = Path("/proc/pressure/cpu")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The signals' running totals in seconds at one moment; what the host does not tell is absent.
+    """The signals' running totals in seconds at one moment; a signal the host lacks is absent.
 
     run_delay is by vCPU thread.
     """
@@ -47,10 +48,10 @@ class Reading:
 
 
 def reading(processes: Iterable[int], company: Iterable[int] = ()) -> Reading | None:
-    """Read the totals now; processes are those among which the guest's QEMU is.
+    """Read the totals now, for the guest whose QEMU is one of processes.
 
-    company are the processes of guests that are measured together with it, and so are no others.
-    None when the guest's QEMU is not there, or not any more.
+    company are the processes of all guests of its round: what they use does not count as used by
+    others. None when the guest's QEMU has not started or has ended.
     """
     delays = _run_delays(processes)
     totals = {**_steal(), **_pressure(), **_others({*processes, *company})}
@@ -70,7 +71,7 @@ def signals(before: Reading, after: Reading) -> dict[str, float]:
     threads = after.run_delay.keys() & before.run_delay.keys()
     if threads:
         found["run_delay"] = max(after.run_delay[t] - before.run_delay[t] for t in threads)
-    # The totals are kept with different clocks, so a difference of two may fall below nothing.
+    # The totals are kept by different clocks, so a difference of two may be negative.
     return {f"{PREFIX}{n}": max(0.0, 100 * taken / window) for n, taken in sorted(found.items())}
 
 
@@ -79,7 +80,7 @@ def disturbance(
 ) -> str:
     """What disturbed a boot whose values these are, for a message; empty when nothing did.
 
-    shared says that the guest took turns with those it is compared with.
+    shared says that the guest ran in time slices with those it is compared with.
     """
     crowded = vcpus + _SPARE_CPUS > host_cpus
     limits = {**LIMITS, "steal": _SHARED_STEAL} if shared else LIMITS
@@ -106,7 +107,7 @@ def _run_delays(processes: Iterable[int]) -> dict[int, float]:
 
 
 def _cpu_times() -> list[float]:
-    """The host's CPU times by kind in seconds, averaged over its CPUs; empty when not told."""
+    """The host's CPU times by kind in seconds, averaged over its CPUs; empty when unknown."""
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     except OSError:

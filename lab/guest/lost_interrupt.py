@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests that QEMU broke: it lost the end of an interrupt, so a vCPU gets none of that kind again.
+"""Detect guests that QEMU broke: their kernel ended an interrupt, and QEMU did not notice.
 
-Seen under multi-threaded TCG on a busy host, with QEMU 10.0.2 and stock kernels: the local APIC of
-a vCPU keeps the timer's vector in service for ever, so the vCPU's clock stands still, and whatever
-waits for it hangs (docs/measuring.md). Linux ends every interrupt before it returns from it
-and halts in none: a vCPU that sleeps with a vector in service is QEMU's work, whatever its kernel.
+Seen under multi-threaded TCG on a busy host, with QEMU 10.0.2 and stock kernels: the timer's vector
+stays in service in a vCPU's local APIC for ever. So that vCPU gets no more timer interrupts, its
+clock stands still, and whatever waits for it hangs (docs/measuring.md).
+
+This cannot be the kernel's fault. Linux ends an interrupt before it handles it (apic_eoi() in
+sysvec_apic_timer_interrupt(), arch/x86/kernel/apic/apic.c) and never halts inside of one, so a vCPU
+that is halted with a vector in service did end it.
 """
 
 from __future__ import annotations
@@ -19,16 +22,16 @@ _IN_SERVICE = re.compile(r"^ISR\s+(\d+)", re.MULTILINE)
 
 
 def lost_interrupt(path: Path) -> str:
-    """The vCPU, and the vector, of which QEMU lost the end; nothing when all is well.
+    """Which vCPU sleeps with which interrupt vector in service; empty when none does.
 
-    path is the socket of QEMU's monitor. The guest stands still while it is examined.
+    path is the socket of QEMU's monitor. The guest is stopped while it is examined.
     """
     monitor = Monitor(path)
     try:
         monitor.stop()
-        asleep = [vcpu for vcpu, state in _vcpus(monitor.ask("registers -a")) if "HLT=1" in state]
+        asleep = [vcpu for vcpu, state in _vcpus(monitor.info("registers -a")) if "HLT=1" in state]
         for vcpu in asleep:
-            if vector := _IN_SERVICE.search(monitor.ask(f"lapic {vcpu}")):
+            if vector := _IN_SERVICE.search(monitor.info(f"lapic {vcpu}")):
                 return f"vCPU {vcpu} sleeps with interrupt vector {vector[1]} in service"
         return ""
     finally:

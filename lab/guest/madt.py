@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """An ACPI table that lists more processors than QEMU has.
 
-128 submit queues need 128 possible CPUs. Booting that many vCPUs is slow, and since about v6.9
-x86 ignores hot-pluggable CPUs unless it detects a hypervisor, which TCG does not look like. A
-second MADT that lists all of them as enabled, chosen by ``acpi_apic_instance=2``, gives the
-kernel its possible CPUs, and ``maxcpus=`` keeps it from starting those that do not exist.
-Layout: ACPI specification 6.5, section 5.2.12.
+128 submit queues need 128 possible CPUs, and booting that many vCPUs is slow. QEMU can announce
+CPUs that may be plugged later (``-smp 2,maxcpus=128``), listed in its MADT but not enabled. A
+kernel that detects no hypervisor, and under TCG it detects none, counts these no more: since commit
+f0551af02130 ("x86/topology: Ignore non-present APIC IDs in a present package") (in v6.9)
+topo_register_apic() rejects them, and with commit adbf61cc47cb ("x86/acpi/boot: Correct
+acpi_is_processor_usable() check again") (after v6.18, and in v6.12.117) acpi_is_processor_usable()
+does.
+
+So QEMU gets a second MADT that lists all of them as enabled, which ``acpi_apic_instance=2`` makes
+the kernel read, and ``maxcpus=`` keeps it from starting those that do not exist. Layout: ACPI
+specification 6.5, section 5.2.12.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ _PARAMETERS = (
     "oops=panic",
     "hung_task_panic=1",
     "softlockup_panic=1",
-    # A lockup is reported after twice this many seconds: a host that stalls must not look like one.
+    # A soft lockup is reported after twice this many seconds (get_softlockup_thresh() in
+    # kernel/watchdog.c): a host that stalls must not look like one. 30 is chosen.
     "watchdog_thresh=30",
 )
 # One guest instruction is one nanosecond; time is the guest's own, so nothing needs calibration.
@@ -32,7 +33,9 @@ _ICOUNT = ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
 _ICOUNT_CLOCK = ("-rtc", "base=2024-01-01,clock=vm")
 _CPU = "qemu64,+x2apic"
 # A sealed guest needs entropy from somewhere, and collecting it from timing costs 0.2 G
-# instructions; RDRAND follows QEMU's -seed, so it is the same in every run.
+# instructions (docs/measuring.md). RDRAND follows QEMU's -seed, so it is the same in every run:
+# QEMU commits 8d8404f1564 ("util: Add qemu_guest_getrandom and associated routines") and
+# 369fd5ca6681 ("target/i386: Implement CPUID_EXT_RDRAND") (in v4.1.0).
 _SEALED_CPU = f"{_CPU},+rdrand"
 
 
@@ -96,7 +99,8 @@ def kernel_parameters(machine: Machine) -> list[str]:
     if topology.possible_cpus > topology.cpus:
         parameters += ["acpi_apic_instance=2", f"maxcpus={topology.cpus}"]
     if machine.engine is not Engine.KVM:
-        # QEMU's TSC is steady under TCG, whatever the kernel's watchdog makes of host stalls.
+        # QEMU's TSC is steady under TCG, whatever the kernel's clocksource watchdog makes of host
+        # stalls; tsc=reliable keeps it away (tsc_setup() in arch/x86/kernel/tsc.c).
         parameters += ["tsc=reliable", "clocksource=tsc"]
     return parameters + list(machine.parameters)
 
@@ -113,7 +117,8 @@ def devices(machine: Machine) -> list[str]:
     topology = machine.topology
     arguments = ["-fw_cfg", f"name=opt/lab/cell,file={_escaped(machine.folder / 'cell.tar')}"]
     serial = "virtio-serial-pci,id=lab-serial"
-    # Without ioeventfd the notification is handled by the vCPU that makes it, at once.
+    # With ioeventfd, virtio-pci's default, QEMU's main loop handles a notification when it gets to
+    # it; without, the vCPU that makes it handles it at once.
     serial += ",ioeventfd=off" if machine.engine.sealed else ""
     arguments += ["-device", serial, "-chardev", f"file,id=lab,path={_escaped(machine.results)}"]
     arguments += ["-device", "virtserialport,bus=lab-serial.0,chardev=lab,name=lab.results"]

@@ -10,11 +10,12 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+# Chosen: QEMU answers in a millisecond, but on a host that stalls its main loop waits, too.
 _TIMEOUT_S = 20.0
 
 
 class Monitor:
-    """The monitor of a running guest. A guest that is gone is obeyed by nobody and is no error."""
+    """The monitor of a running guest. Commands to a guest that has exited are ignored."""
 
     def __init__(self, path: Path) -> None:
         """Connect to the socket at path, however long the path is."""
@@ -27,16 +28,16 @@ class Monitor:
             self._command("qmp_capabilities")
 
     def stop(self) -> None:
-        """Stop the guest and its clock; returns when it stands."""
+        """Stop the guest and its clock; returns when it has stopped."""
         self._command("stop")
 
     def resume(self) -> None:
         """Let the guest run on."""
         self._command("cont")
 
-    def ask(self, experiment: str) -> str:
-        """What QEMU prints of the guest for one of its ``info`` commands; nothing if it is gone."""
-        answer = self._command("human-monitor-command", {"command-line": f"info {experiment}"})
+    def info(self, topic: str) -> str:
+        """What QEMU prints for ``info topic``; nothing if it is gone."""
+        answer = self._command("human-monitor-command", {"command-line": f"info {topic}"})
         return answer if isinstance(answer, str) else ""
 
     def close(self) -> None:
@@ -46,7 +47,7 @@ class Monitor:
         self._socket.close()
 
     def _connect(self, path: Path) -> None:
-        # The address of a socket holds 108 bytes, the path of its folder may be longer.
+        # The address of a socket holds 108 bytes (unix(7)); the path of its folder may be longer.
         folder = os.open(path.parent, os.O_PATH)
         try:
             self._socket.connect(f"/proc/self/fd/{folder}/{path.name}")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests that are measured together run by turns, a slice at a time, so that all meet one host.
+"""The guests of a round are measured in time slices, one at a time, so that all meet the same host.
 
 The CPUs of a shared host lose half their speed whenever a neighbour uses the other thread of their
 core: for a second or for ten, and nothing on this side of the hypervisor shows it. Guests measured
-one after the other meet different hosts. Guests that take turns of a tenth of a second share the
-good moments and the bad ones, and as QEMU stops a guest's clock with the guest, none can notice.
-docs/measuring.md has the figures.
+one after the other meet different hosts. Guests that run in slices of a tenth of a second share the
+good moments and the bad ones. None can notice, as QEMU stops a guest's clock with the guest
+(do_vm_stop() and cpu_disable_ticks() in its system/cpus.c). docs/measuring.md has the figures.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from types import TracebackType
 from lab.base.process import Process
 from lab.guest.qmp import Monitor
 
-# Far shorter than a host keeps its speed, far longer than stopping and resuming take (1 ms).
+# Chosen between two measured times: a host keeps its speed for one to ten seconds, and stopping and
+# resuming a guest takes 1 ms.
 SLICE_S = 0.1
 
 
 class TimeSlices:
-    """The turns of a number of guests, one slot each; they are taken while the block runs."""
+    """Time slices for a number of guests, one slot each, while the block runs."""
 
     def __init__(self, guests: int) -> None:
         self.slots = tuple(Slot(self) for _ in range(guests))
@@ -50,13 +51,13 @@ class TimeSlices:
         self._thread.join()
 
     def enter(self, slot: Slot) -> None:
-        """Give the stopped guest of a slot its turns as soon as all others are there too."""
+        """Give the stopped guest of a slot its slices as soon as all others are there too."""
         with self._changed:
             self._present.append(slot)
             self._changed.notify()
 
     def leave(self, slot: Slot) -> None:
-        """Let the guest of a slot run without turns; the others wait for it no more."""
+        """Let the guest of a slot run on freely; the others no longer wait for it."""
         with self._changed:
             self._awaited -= 1
             if slot in self._present:
@@ -72,7 +73,7 @@ class TimeSlices:
             forward = not forward
 
     def _all_present(self) -> Sequence[Slot]:
-        """All guests that take turns, once they are there; none when the turns are over."""
+        """All guests that run in slices, once all are there; none when the block is left."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._closed or (self._present and len(self._present) >= self._awaited)
@@ -91,9 +92,9 @@ class TimeSlices:
 
 
 class Slot:
-    """A guest's place among those that take turns.
+    """A guest's place among those of a round.
 
-    As a context manager it is given up when the block is left, however that is: the others do not
+    As a context manager it is given up when the block is left, by an error too: the others do not
     wait for a guest that never comes.
     """
 
@@ -121,7 +122,7 @@ class Slot:
             self._monitor.close()
 
     def follow(self, guest: Process, monitor: Path, *, measured: bool) -> None:
-        """Take turns from when the guest begins to be measured until it no longer is.
+        """Run the guest in slices from when it begins to be measured until it no longer is.
 
         monitor is the socket of its QEMU.
         """
@@ -136,14 +137,14 @@ class Slot:
 
     @property
     def ran_s(self) -> float | None:
-        """How long the guest has run since it takes turns, in seconds; None while it does not."""
+        """For how many seconds the guest has run in slices; None while it does not."""
         if not self._taken or self._left:
             return None
         since = self._since
         return self._ran_s + (time.monotonic() - since if since is not None else 0.0)
 
     def company(self) -> set[int] | None:
-        """The processes of all guests that take turns together; None once one of them is gone."""
+        """The processes of all guests of the round; None once one of them has ended."""
         guests = [slot._guest for slot in self._slices.slots if slot._guest]
         found = {process for guest in guests for process in guest.members()}
         left = any(slot._taken and slot._left for slot in self._slices.slots)

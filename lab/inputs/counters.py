@@ -17,11 +17,11 @@ from pydantic import Field, model_validator
 
 from lab.base import cache
 from lab.base.errors import GuestError, UsageError
-from lab.base.system import PROJECT
+from lab.base.system import data
 from lab.base.toml import Model, load, named, names
 from lab.inputs.terms import Better
 
-FOLDER = PROJECT / "configs/counter"
+FOLDER = data("configs") / "counter"
 # The denominator of most counters; every boot with counters has it.
 REQUESTS = "requests"
 
@@ -42,9 +42,7 @@ class Counter(Model):
 
     title: str
     unit: str
-    better: Better = Field(
-        default=Better.LOWER, strict=False, description="in which direction it improves"
-    )
+    better: Better = Field(default=Better.LOWER, strict=False, description="in which direction it improves")
     event: str = Field(default="", description="a tracepoint, or p:FUNCTION ARG=... or r:FUNCTION")
     key: str = Field(default="common_pid", description="the field that the histogram is over")
     filter: str = Field(default="", description="of the trigger; {dev} is the disk's number")

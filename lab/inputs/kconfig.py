@@ -1,36 +1,75 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kconfig fragments: merged, and every option held to account after the merge."""
+"""Kconfig fragments: merged, and every option held to account after the merge.
+
+A fragment is written in the syntax of a .config file. A line that not every kernel can take ends
+with the versions that it is for, the second one excluded:
+
+    CONFIG_INET=y  # before 6.4
+    CONFIG_PREEMPT_LAZY=y  # since 7.0
+    CONFIG_EXAMPLE=y  # since 5.12 before 6.4
+
+For any other kernel the line is not there. Nothing is tried and nothing is left out silently: what
+a fragment says for a version, every kernel of this version must have. The version is the one in
+the tree's Makefile, and the commits of a merge window still bear the release before it there.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base.errors import BuildError, UsageError, nearest
-from lab.base.system import PROJECT
+from lab.base.system import data
 
-FRAGMENTS = PROJECT / "configs/kernel"
-_SET = re.compile(r"^(CONFIG_\w+)=(.+)$")
+FRAGMENTS = data("configs") / "kernel"
+Version = tuple[int, int]
+
+_SET = re.compile(r"""^(CONFIG_\w+)=("(?:[^"\\]|\\.)*"|[^\s"]+)$""")
 _UNSET = re.compile(r"^# (CONFIG_\w+) is not set$")
+_VERSION = re.compile(r"^(VERSION|PATCHLEVEL) *= *(\d+)$", re.MULTILINE)
+_FIRST, _NEVER = (0, 0), (sys.maxsize, 0)
+_RANGE = re.compile(r"\s+#(?: since (?P<since>\d+\.\d+))?(?: before (?P<before>\d+\.\d+))?$")
 
 
 @dataclass(frozen=True)
 class Option:
-    """One line of a fragment: CONFIG_ name, wanted value (``n`` for not set), and where it is."""
+    """One line of a fragment: CONFIG_ name, wanted value (``n`` for not set), and where it is.
+
+    It is for the versions from since on, and for those before the version before.
+    """
 
     name: str
     value: str
     where: str
+    since: Version = _FIRST
+    before: Version = _NEVER
+
+    def is_for(self, kernel: Version) -> bool:
+        """Whether a kernel of this version is to have the option."""
+        return self.since <= kernel < self.before
 
     def line(self) -> str:
         """The option in the syntax of a .config file."""
         return f"# {self.name} is not set" if self.value == "n" else f"{self.name}={self.value}"
 
 
-def merge(names: Sequence[str], folder: Path = FRAGMENTS) -> dict[str, Option]:
-    """The options of the named fragments, a later fragment overriding an earlier one.
+def version(makefile: str) -> Version:
+    """The version that a kernel's Makefile gives, such as (6, 12); BuildError when it has none."""
+    found = dict(_VERSION.findall(makefile))
+    if len(found) < 2:
+        raise BuildError(
+            "the kernel source does not tell its version",
+            where="VERSION and PATCHLEVEL in its Makefile",
+            hint="give the whole source of a kernel",
+        )
+    return int(found["VERSION"]), int(found["PATCHLEVEL"])
+
+
+def merge(names: Sequence[str], kernel: Version, folder: Path = FRAGMENTS) -> dict[str, Option]:
+    """The options of the named fragments for a kernel, a later fragment overriding an earlier one.
 
     Raises UsageError for an unknown fragment or a line that is no option.
     """
@@ -45,7 +84,8 @@ def merge(names: Sequence[str], folder: Path = FRAGMENTS) -> dict[str, Option]:
                 hint=nearest(name, known),
             )
         for number, line in enumerate(path.read_text().splitlines(), start=1):
-            if option := _option(line, f"{path}:{number}"):
+            option = _option(line, f"{path}:{number}")
+            if option and option.is_for(kernel):
                 merged[option.name] = option
     return merged
 
@@ -75,21 +115,40 @@ def check_survivors(options: dict[str, Option], config: str, declared: set[str])
     raise BuildError(
         f"{len(lost)} kernel option(s) did not survive the configuration",
         where="\n         ".join(reasons),
-        hint="add the option it depends on to the fragment, or drop it",
+        hint="add the option it depends on to the fragment, drop it, or write behind it for which "
+        "versions it is, such as '# before 7.0'",
     )
 
 
 def _option(line: str, where: str) -> Option | None:
     line = line.strip()
-    if found := _SET.match(line):
-        return Option(found[1], found[2], where)
-    if found := _UNSET.match(line):
-        return Option(found[1], "n", where)
-    if line and not line.startswith("#"):
+    text, since, before = _for_versions(line)
+    if found := _SET.match(text):
+        return Option(found[1], found[2], where, since, before)
+    if found := _UNSET.match(text):
+        return Option(found[1], "n", where, since, before)
+    if line and (not line.startswith("#") or " is not set" in line):
         raise UsageError(
-            f"not a kernel option: {line!r}", where=where, hint="write CONFIG_NAME=value"
+            f"not a kernel option: {line!r}",
+            where=where,
+            hint="write CONFIG_NAME=value; '# since 6.4', '# before 7.0' or both may follow",
         )
     return None
+
+
+def _for_versions(line: str) -> tuple[str, Version, Version]:
+    """A line without the versions at its end, and these: the first, and the first too late."""
+    found = _RANGE.search(line)
+    if not found or not any(found.groups()):
+        return line, _FIRST, _NEVER
+    return line[: found.start()], _parsed(found["since"], _FIRST), _parsed(found["before"], _NEVER)
+
+
+def _parsed(text: str | None, default: Version) -> Version:
+    if text is None:
+        return default
+    major, minor = text.split(".")
+    return int(major), int(minor)
 
 
 def _why(option: Option, final: dict[str, str], declared: set[str]) -> str:

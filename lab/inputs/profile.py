@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from lab.base.system import PROJECT
+from lab.base.system import data
 from lab.base.toml import Model, load, named
 from lab.inputs.workload import Value
 
-FOLDER = PROJECT / "configs/profile"
+FOLDER = data("configs") / "profile"
 
 
 class Block(Model):

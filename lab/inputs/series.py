@@ -26,16 +26,17 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from lab.base.errors import UsageError, nearest
 from lab.base.stats import Interval
-from lab.base.system import PROJECT
+from lab.base.system import data
 from lab.base.toml import Model, load
+from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 
-FOLDER = PROJECT / "kernel-patches"
+FOLDER = data("kernel-patches")
 _NUMBER = r"([+-]?\d+(?:\.\d+)?)\s*(%?)"
 _ONE_SIDED = re.compile(rf"\s*(>=|<=|==)\s*{_NUMBER}\s*")
 _RANGE = re.compile(rf"\s*{_NUMBER}\s*\.\.\s*{_NUMBER}\s*")
 
-EngineName = Literal["icount", "tcg", "kvm"]
+EngineName = Annotated[Engine, Field(strict=False)]
 PatchLevel = Literal["base", "series"]
 
 
@@ -271,7 +272,9 @@ class Series(Model):
 
     def patches(self, level: PatchLevel) -> tuple[Path, ...]:
         """The patch files of a level in order: base alone, or base and then series."""
-        return _patches(self.folder, level)
+        parts = ("base",) if level == "base" else ("base", "series")
+        found = (sorted((self.folder / part).glob("*.patch")) for part in parts)
+        return tuple(path for paths in found for path in paths)
 
     @property
     def all_arms(self) -> Mapping[str, Arm]:
@@ -334,13 +337,3 @@ def file(name: str) -> Path:
 def known() -> list[str]:
     """The names of all series, sorted."""
     return sorted(path.parent.name for path in FOLDER.glob("*/series.toml"))
-
-
-def patches(name: str, level: str) -> tuple[Path, ...]:
-    """The patch files of a level of the series called name; see Series.patches."""
-    return _patches(file(name).parent, level)
-
-
-def _patches(folder: Path, level: str) -> tuple[Path, ...]:
-    parts = ("base",) if level == "base" else ("base", "series")
-    return tuple(path for part in parts for path in sorted((folder / part).glob("*.patch")))

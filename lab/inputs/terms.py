@@ -42,6 +42,11 @@ class Verdict(StrEnum):
     LEFT_OUT = "left out"
     ERROR = "ERROR"
 
+    @property
+    def decided(self) -> bool:
+        """Whether it is a yes or a no."""
+        return self in (Verdict.HOLDS, Verdict.REFUTED)
+
 
 class Better(StrEnum):
     """In which direction a metric improves."""

@@ -10,10 +10,10 @@ from typing import Literal
 from pydantic import Field
 
 from lab.base.errors import GuestError, UsageError
-from lab.base.system import PROJECT
+from lab.base.system import data
 from lab.base.toml import Model, load, named, names
 
-FOLDER = PROJECT / "configs/guest"
+FOLDER = data("configs") / "guest"
 
 
 class Disk(Model):

@@ -13,10 +13,10 @@ import jinja2
 from pydantic import Field
 
 from lab.base.errors import UsageError, nearest
-from lab.base.system import PROJECT
+from lab.base.system import data
 from lab.base.toml import Model, load, named, names
 
-FOLDER = PROJECT / "workloads"
+FOLDER = data("workloads")
 Value = int | float | str
 
 

@@ -160,7 +160,7 @@ def _arms(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
 def _level(claim: Claim, expectation: Expectation) -> Level:
     if expectation.metric in counters.known():
         return Level.MECHANISM
-    exact = expectation.metric in cost.METRICS or expectation.engine == ("icount",)
+    exact = expectation.metric in cost.METRICS or expectation.engine == (Engine.ICOUNT,)
     return Level.COST if exact else Level.WALL
 
 
@@ -175,7 +175,7 @@ class _Choice:
 def _engine(expectation: Expectation, level: Level, report: Report) -> _Choice:
     """The engine to use: the first of those wanted that works."""
     usual = (Engine.KVM, Engine.TCG) if level is Level.WALL else (Engine.ICOUNT,)
-    wanted = [Engine(name) for name in expectation.engine or usual]
+    wanted = expectation.engine or usual
     for engine in wanted:
         if report.works(engine):
             return _Choice(engine)

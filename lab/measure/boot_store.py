@@ -17,7 +17,7 @@ from typing import Any
 
 from lab.base import cache
 from lab.base.errors import UsageError
-from lab.base.system import PROJECT
+from lab.base.system import results
 from lab.measure import metrics
 from lab.measure.cell import Task
 from lab.measure.cost import Cost, from_text
@@ -79,23 +79,14 @@ class Provenance:
 
 
 class BootStore:
-    """The results folder. Safe to use from several processes; a row appears whole or not at all."""
+    """The results folder, made when it is first used; several processes may use it at once."""
 
     def __init__(self, folder: Path | None = None) -> None:
         own = os.environ.get("LAB_RESULTS")
-        self.folder = cache.make_folder(folder or (Path(own) if own else PROJECT / "results"))
+        self.folder = folder or (Path(own) if own else results())
         self._database = self.folder / "lab.sqlite"
         self._files = RawFiles(self.folder)
-        with self._connection() as connection:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if tables and version != SCHEMA_VERSION:
-                raise UsageError(
-                    f"these results have the schema version {version}, not {SCHEMA_VERSION}",
-                    where=str(self._database),
-                    hint="move the folder away, or set LAB_RESULTS to another one",
-                )
-            connection.executescript(_SCHEMA + f"PRAGMA user_version = {SCHEMA_VERSION};")
+        self._checked = False
 
     def boot_folder(self, identity: str) -> Path:
         """Where the raw files of a boot lie."""
@@ -112,7 +103,7 @@ class BootStore:
 
     def finished(self, key: str) -> list[StoredBoot]:
         """The successful boots of a measurement, oldest first."""
-        with self._connection() as connection:
+        with self.connection() as connection:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM boots WHERE key = ? AND outcome = 'ok' ORDER BY started",
                 (key,),
@@ -126,7 +117,7 @@ class BootStore:
     def boots(self, identities: Sequence[str]) -> dict[str, StoredBoot]:
         """Boots by id; those that are not on record are left out."""
         found = {}
-        with self._connection() as connection:
+        with self.connection() as connection:
             for identity in identities:
                 row = connection.execute(
                     f"SELECT {_COLUMNS} FROM boots WHERE id = ?", (identity,)
@@ -140,7 +131,7 @@ class BootStore:
 
         Each is the time (seconds since 1970), the kernel's id and the value.
         """
-        with self._connection() as connection:
+        with self.connection() as connection:
             rows = connection.execute(
                 "SELECT started, kernel, value FROM boots JOIN samples ON boot = id"
                 " WHERE metric = ? AND outcome = 'ok'"
@@ -151,7 +142,7 @@ class BootStore:
 
     def reject(self, round_id: str, why: str) -> None:
         """Take a round out of the results: the host disturbed it. Its boots stay on record."""
-        with self._connection() as connection:
+        with self.connection() as connection:
             connection.execute(
                 "UPDATE boots SET outcome = 'disturbed', reason = ?"
                 " WHERE round = ? AND outcome = 'ok'",
@@ -160,7 +151,7 @@ class BootStore:
 
     def rejected(self, keys: Sequence[str]) -> int:
         """How many rounds of the arms with these keys were rejected."""
-        with self._connection() as connection:
+        with self.connection() as connection:
             marks = ", ".join("?" * len(keys))
             (count,) = connection.execute(
                 "SELECT count(DISTINCT round) FROM boots"
@@ -171,7 +162,7 @@ class BootStore:
 
     def usual_seconds(self) -> float | None:
         """The mean duration of the last successful boots; None before the first."""
-        with self._connection() as connection:
+        with self.connection() as connection:
             (mean,) = connection.execute(
                 "SELECT avg(seconds) FROM (SELECT seconds FROM boots WHERE outcome = 'ok'"
                 " ORDER BY started DESC LIMIT 40)"
@@ -196,7 +187,7 @@ class BootStore:
             *(origin.qemu, origin.host, started, time.time() - started, outcome, reason),
             *(json.dumps(facts), origin.round),
         )
-        with cache.disk_space_matters(self.folder), self._connection() as connection:
+        with cache.disk_space_matters(self.folder), self.connection() as connection:
             self._files.keep(self.boot_folder(identity))
             marks = ", ".join("?" * len(columns))
             connection.execute(f"INSERT INTO boots VALUES ({marks})", columns)
@@ -212,19 +203,19 @@ class BootStore:
 
     def started_before(self, horizon: float) -> list[str]:
         """The ids of all boots that started before a time in seconds since 1970, however ended."""
-        with self._connection() as connection:
+        with self.connection() as connection:
             rows = connection.execute("SELECT id FROM boots WHERE started < ?", (horizon,))
             return [str(row[0]) for row in rows]
 
     def kernels_since(self, horizon: float) -> set[str]:
         """The ids of the kernels that were booted since a time in seconds since 1970."""
-        with self._connection() as connection:
+        with self.connection() as connection:
             rows = connection.execute("SELECT kernel FROM boots WHERE started >= ?", (horizon,))
             return {str(row[0]) for row in rows}
 
     def forget(self, boots: Sequence[str]) -> None:
         """Delete what is written down of boots, and their samples."""
-        with self._connection() as connection:
+        with self.connection() as connection:
             for boot in boots:
                 connection.execute("DELETE FROM samples WHERE boot = ?", (boot,))
                 connection.execute("DELETE FROM boots WHERE id = ?", (boot,))
@@ -232,15 +223,32 @@ class BootStore:
     def forget_unfinished(self) -> None:
         """Delete the folders of boots that were cut off and so never written down."""
         folders = {path.name: path for path in (self.folder / "boots").glob("*")}
-        with self._connection() as connection:
+        with self.connection() as connection:
             known = {row[0] for row in connection.execute("SELECT id FROM boots")}
         for name in folders.keys() - known:
             shutil.rmtree(folders[name], ignore_errors=True)
 
     @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """The database, for the block; what it does appears whole or not at all."""
+        cache.make_folder(self.folder)
         with closing(sqlite3.connect(self._database, timeout=60)) as connection, connection:
+            if not self._checked:
+                self._check(connection)
             yield connection
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Make the tables where there are none; UsageError for those of another version."""
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and version != SCHEMA_VERSION:
+            raise UsageError(
+                f"these results have the schema version {version}, not {SCHEMA_VERSION}",
+                where=str(self._database),
+                hint="move the folder away, or set LAB_RESULTS to another one",
+            )
+        connection.executescript(_SCHEMA + f"PRAGMA user_version = {SCHEMA_VERSION};")
+        self._checked = True
 
 
 _COLUMNS = "id, kernel, round, started, seconds, facts"

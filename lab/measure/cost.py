@@ -69,7 +69,7 @@ def apart(before: Sequence[Cost], after: Sequence[Cost]) -> list[Change]:
     """Every function that the seeds before and after tell apart, by their means.
 
     They do when the two sides are farther from each other than seeds of either are among
-    themselves. The largest difference comes first. Draws differ in few functions, those whose work
+    themselves. The largest difference comes first. Seeds differ in few functions, those whose work
     is chance (the search for a free tag, what memory is unmapped when); all others cost the same
     in every seed. So this leaves out noise that in the totals hides changes of 0.5 %.
     """

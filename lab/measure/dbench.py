@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """dbench as the field measures it: the time of one client for one pass of a short load file.
 
-The load file is a part of dbench's own client.txt: its first 600 lines build a tree, the next
-3573 work on it. Debian's dbench 4.0 can run a load file only against the clock, so the tree is
-built by the agent, untimed, and the time of a pass follows from how often an operation whose
-number in a pass is known was done.
+The load file is the part of dbench's own client.txt that mmtests runs: its first 600 lines build a
+tree, the next 3573 work on it. Debian's dbench 4.0 can run a load file only against the clock, so
+the tree is built by the agent, untimed, and the time of a pass follows from how often an operation
+whose number in a pass is known was done.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _COUNT = re.compile(
 )
 _THROUGHPUT = re.compile(r"^Throughput ([\d.]+) MB/sec.*?max_latency=([\d.]+) ms", re.MULTILINE)
 # Operations are spread unevenly over a pass, so the time of one does not follow from a small part.
+# Half of one is chosen.
 _LEAST = 0.5
 
 METRICS = {

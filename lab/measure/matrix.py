@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.base.errors import UsageError, nearest
-from lab.base.system import PROJECT
+from lab.base.system import data
 from lab.inputs import topology, workload
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine
@@ -73,7 +73,7 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Planne
             _chosen(block.schedulers, selection.schedulers),
         )
         for work, machine, scheduler in wanted:
-            require_possible(work, machine, str(PROJECT / "configs/profile"))
+            require_possible(work, machine, str(data("configs") / "profile"))
             metrics.require_headline(work)
             swept, sets = _parameter_sets(work, profile, selection)
             for values in sets:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The host's memory, shared out to guests: what does not fit waits, what never fits is refused."""
+"""The host's memory, divided among guests: what does not fit waits, what never fits is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from threading import Condition
 
 from lab.base.errors import GuestError
 
-# What the host itself needs, and what QEMU needs beside a guest's memory, in MiB.
+# In MiB, chosen and not measured: what the host's system and the lab keep for themselves, and what
+# QEMU takes beside a guest's memory for translated code, devices and firmware.
 _HOST = 1024
 _QEMU = 256
 

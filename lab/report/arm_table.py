@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lab.base.stats import Interval, paired
+from lab.inputs.terms import Better
 from lab.judge.verdict import SEEDS, seed_noise
+from lab.measure import metrics
 from lab.report.run_record import Cell, Claim, Finding, Run, Series
 
-_HIGHER = ("iops", "bw_mib", "throughput_mb", "ios", "mean_batch", "stable_merges")
 _SIGNED = re.compile(r"([+-]\d+(?:\.\d+)?) ?%")
 _NOTHING = Interval(0.0, 0.0)
 
@@ -48,14 +49,10 @@ class ArmTable:
     cpus: int
     metric: str
     unit: str
+    better: Better
     arms: list[str] = field(default_factory=list)
     swept: str = ""
     rows: dict[str, dict[str, Entry]] = field(default_factory=dict)
-
-    @property
-    def higher_is_better(self) -> bool:
-        """In which direction the metric improves."""
-        return higher_is_better(self.metric)
 
     def improvement(self, entry: Entry) -> float | None:
         """The change of an entry as an improvement: positive is better, as a fraction."""
@@ -63,14 +60,7 @@ class ArmTable:
 
     def signed(self, change: float | None) -> float | None:
         """A change with the sign of an improvement."""
-        if change is None:
-            return None
-        return change if self.higher_is_better else -change
-
-
-def higher_is_better(metric: str) -> bool:
-    """Whether more of a metric is better; costs, times and what is counted are better low."""
-    return metric in _HIGHER
+        return None if change is None else metrics.improvement(change, self.better)
 
 
 def of_series(run: Run, series: Series) -> list[ArmTable]:
@@ -86,7 +76,7 @@ def of_series(run: Run, series: Series) -> list[ArmTable]:
             key,
             ArmTable(
                 *(claim.topology, claim.scheduler, claim.workload, finding.engine, first.cpus),
-                *(finding.metric, finding.unit),
+                *(finding.metric, finding.unit, finding.better),
             ),
         )
         _add(own, run, finding)
@@ -111,7 +101,7 @@ def real(cells: tuple[Cell, Cell], metric: str, alpha: float) -> bool:
     before, after = (cell.values(metric) for cell in cells)
     if not before or not after or min(*before, *after) <= 0:
         return False
-    if cells[0].engine == "icount":
+    if cells[0].engine.sealed:
         few = min(len(before), len(after)) < SEEDS
         margin = seed_noise(cells[0].workload, metric) if few else 0.0
         return min(after) > max(before) * (1 + margin) or max(after) < min(before) * (1 - margin)

@@ -8,12 +8,20 @@ import re
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 
+from lab.inputs.terms import Verdict
+from lab.report import finding
 from lab.report.run_record import Claim, Finding, Run, Series
 
 # Characters that XML 1.0 has no way to write.
 _NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _KCIDB_VERSION = {"major": 5, "minor": 3}
-_KCIDB_STATUS = {"HOLDS": "PASS", "REFUTED": "FAIL", "ERROR": "ERROR", "left out": "SKIP"}
+# INCONCLUSIVE has no status: KCIDB takes that for a test that is not finished.
+_KCIDB_STATUS = {
+    Verdict.HOLDS: "PASS",
+    Verdict.REFUTED: "FAIL",
+    Verdict.ERROR: "ERROR",
+    Verdict.LEFT_OUT: "SKIP",
+}
 _ORIGIN = "blocklab"
 
 
@@ -74,13 +82,13 @@ def _case(suite: ET.Element, run: Run, series: Series, claim: Claim) -> None:
     case = ET.SubElement(suite, "testcase", classname=series.name, name=claim.name)
     case.set("time", f"{seconds:.3f}")
     told = "\n".join(map(_told, claim.findings))
-    decisive = [found for found in claim.findings if found.verdict == claim.verdict]
-    message = decisive[0].metric + ": " + decisive[0].reason if decisive else claim.verdict
-    if claim.verdict == "REFUTED":
+    decisive = finding.deciding(claim)
+    message = f"{decisive.metric}: {decisive.reason}" if decisive else str(claim.verdict)
+    if claim.verdict is Verdict.REFUTED:
         _child(case, "failure", message, told)
-    elif claim.verdict == "ERROR":
+    elif claim.verdict is Verdict.ERROR:
         _child(case, "error", message, told)
-    elif claim.verdict != "HOLDS":
+    elif claim.verdict is not Verdict.HOLDS:
         ET.SubElement(case, "skipped", message=_clean(f"{claim.verdict}: {message}"))
     ET.SubElement(case, "system-out").text = _clean(f"published: {claim.published}\n{told}")
 
@@ -110,18 +118,15 @@ def _kcidb_test(run: Run, series: Series, claim: Claim, build: str) -> dict[str,
         "duration": _seconds(run, claim),
         "misc": {"verdict": claim.verdict, "findings": [_told(f) for f in claim.findings]},
     }
-    # INCONCLUSIVE has no status: KCIDB takes that for a test that is not finished.
     if claim.verdict in _KCIDB_STATUS:
         test["status"] = _KCIDB_STATUS[claim.verdict]
     return test
 
 
 def _told(found: Finding) -> str:
-    measured = " -> ".join(f"{value:.6g}" for value in found.measured)
-    change = f" ({100 * found.change:+.2f} %)" if found.change is not None else ""
-    arms = " -> ".join(found.arms)
-    shown = f"measured {measured} {found.unit}{change}" if measured else found.reason
-    return f"{found.verdict} {found.metric}: expected {arms} {found.expected}; {shown}"
+    told = finding.parts(found)
+    seen = "; ".join(filter(None, (told.measured and f"measured {told.measured}", told.reason)))
+    return f"{told.verdict} {told.evidence}: {told.subject}; expected {told.expected}; {seen}"
 
 
 def _seconds(run: Run, claim: Claim) -> float:

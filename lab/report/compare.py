@@ -6,7 +6,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from lab.base.text import PlainTable, number
+from lab.base.text import PlainTable, number, percent
+from lab.report import finding
 from lab.report.run_record import Cell, Finding, Run
 
 # What one run of an engine differs by from the next is not for this table to judge.
@@ -52,7 +53,7 @@ def _values(one: Run, other: Run) -> str:
         if sealed and was == is_now:
             equal += 1
             continue
-        change = f"{100 * (is_now / was - 1):+.2f} %" if was else "-"
+        change = percent(is_now / was - 1, exact=sealed) if was else "-"
         table.row(name, number(was), number(is_now), change)
     exact = sum(sealed for _, sealed in (before[name] for name in shared))
     summary = f"{equal} of {exact} exact values are equal to the last digit.\n" if exact else ""
@@ -66,22 +67,27 @@ def _claims(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _measured(run: Run) -> Iterator[tuple[str, tuple[float, bool]]]:
-    """Name, mean and whether it is exact of every value of a run."""
+    """Name, mean and whether it is exact of every value of a run.
+
+    What was left out, lacks its engine or failed has fewer means than arms, and which is whose
+    nobody knows.
+    """
     for series in run.series:
         for claim in series.claims:
-            for finding in claim.findings:
-                for arm, mean in zip(finding.arms, finding.measured, strict=True):
-                    sealed = finding.engine == "icount"
-                    yield _name(f"{series.name}.{claim.name}", finding, arm), (mean, sealed)
+            for found in claim.findings:
+                if len(found.measured) != len(found.arms):
+                    continue
+                for arm, mean in zip(found.arms, found.measured, strict=True):
+                    name = _name(f"{series.name}.{claim.name}", found, arm)
+                    yield name, (mean, found.engine.sealed)
     if not run.series:
         for cell in run.cells:
             if values := cell.values():
-                yield _cell_name(cell), (statistics.fmean(values), cell.engine == "icount")
+                yield _cell_name(cell), (statistics.fmean(values), cell.engine.sealed)
 
 
-def _name(claim: str, finding: Finding, arm: str) -> str:
-    conditions = "".join(f" {name}={value}" for name, value in finding.conditions.items())
-    return f"{claim} {arm} {finding.metric} {finding.engine}{conditions}"
+def _name(claim: str, found: Finding, arm: str) -> str:
+    return f"{claim} {arm} {finding.parts(found).subject}, {found.engine}"
 
 
 def _cell_name(cell: Cell) -> str:

@@ -9,13 +9,19 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from lab.base.text import number
+from lab.inputs.terms import Verdict
 from lab.judge.verdict import SEEDS
-from lab.report import arm_table
+from lab.report import arm_table, finding, tables
 from lab.report.arm_table import ArmTable, Entry
 from lab.report.run_record import Claim, Finding, Run, Series
 
 _COMMIT_WIDTH = 74
-_ARROW = " -> "
+_SIGNS = {
+    Verdict.HOLDS: "✅",
+    Verdict.REFUTED: "❌",
+    Verdict.INCONCLUSIVE: "❔",
+    Verdict.ERROR: "💥",
+}
 _COLUMNS = (
     *("run", "topology", "scheduler", "workload", "parameters", "engine", "cpus", "hw_queues"),
     *("arm", "kernel", "boot", "round", "started", "metric", "value"),
@@ -39,29 +45,39 @@ def commit(run: Run) -> str:
 
 def markdown(run: Run) -> str:
     """Verdicts and measurements as GitHub-flavoured Markdown."""
-    lines = [f"# {_text(run.title)}", ""]
+    lines = [f"# {tables.cell(run.title)}", ""]
     if run.control:
         lines += [f"**Control `{run.control}`: nothing of this should hold.**", ""]
+    for table in run.tables:
+        lines += [*tables.markdown(table), ""]
     if run.series:
         lines += ["| series | claim | verdict |", "|---|---|---|"]
         for series in run.series:
             for claim in series.claims:
                 lines.append(f"| `{series.name}` | `{claim.name}` | {_mark(claim.verdict)} |")
             if series.error:
-                lines.append(f"| `{series.name}` | {_text(series.error)} | {_mark('ERROR')} |")
+                lines.append(
+                    f"| `{series.name}` | {tables.cell(series.error)} | {_mark(series.verdict)} |"
+                )
     for series in run.series:
         for claim in series.claims:
             lines += ["", *_claim(series, claim)]
-    if not run.series:
+    if run.cells and not run.series:
         lines += _cells(run)
     host = run.host
-    lines += ["", f"Measured on {_text(host.cpu_model)}, {host.cpus} CPUs, {_text(host.qemu)}; "]
-    lines[-1] += f"`{run.command}`, lab {run.lab}, run `{run.id}`."
+    machine = f"{tables.cell(host.cpu_model)}, {host.cpus} CPUs, {tables.cell(host.qemu)}"
+    made_by = f"`{run.command}`, lab {run.lab}, run `{run.id}`"
+    lines += [*([""] if lines[-1] else []), f"Measured on {machine}; {made_by}."]
     return "\n".join(lines) + "\n"
 
 
 def csv_text(run: Run) -> str:
-    """Every number of every boot: a row for each boot and metric, with all that tells it apart."""
+    """Every number of every boot: a row for each boot and metric, with all that tells it apart.
+
+    The tables of a run without boots are given as they are, an empty line between two.
+    """
+    if run.tables and not run.cells:
+        return "\n".join(tables.csv_text(table) for table in run.tables if table.columns)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -82,10 +98,9 @@ def json_text(run: Run) -> str:
 
 
 def _commit_table(own: ArmTable) -> Iterator[str]:
-    direction = "higher" if own.higher_is_better else "lower"
     vcpus = f", {own.cpus} vCPUs" if own.cpus > 1 else ""
     title = f"{own.workload} on {own.topology}, {own.scheduler} ({own.engine}{vcpus}): "
-    title += f"{own.metric} in {own.unit}, {direction} is better"
+    title += f"{own.metric} in {own.unit}, {own.better} is better"
     yield from textwrap.wrap(title, _COMMIT_WIDTH)
     yield ""
     rows = [[own.swept, own.arms[0], *own.arms[1:]]]
@@ -138,46 +153,27 @@ def _footnotes(run: Run) -> list[str]:
 def _claim(series: Series, claim: Claim) -> Iterator[str]:
     yield f"## {_mark(claim.verdict)} {series.name}: {claim.name}"
     yield ""
-    yield f"Published: {_text(claim.published)}. "
+    yield f"Published: {tables.cell(claim.published)}. "
     yield f"{claim.topology}, {claim.scheduler}, {claim.workload}."
     yield ""
     yield "| verdict | evidence | metric | published | expected | measured | change |"
     yield "|---|---|---|---|---|---:|---:|"
-    for finding in claim.findings:
-        yield _markdown_row(finding)
+    for found in claim.findings:
+        yield _markdown_row(found)
 
 
-def _markdown_row(finding: Finding) -> str:
-    conditions = "".join(f", {name}={value}" for name, value in finding.conditions.items())
-    measured = _ARROW.join(number(value) for value in finding.measured)
-    seen = [f"{measured} {finding.unit}"] if measured else []
-    if finding.verdict != "HOLDS" or not measured:
-        seen.append(_text(finding.reason))
+def _markdown_row(found: Finding) -> str:
+    told = finding.parts(found)
     cells = (
-        _mark(finding.verdict),
-        f"{finding.level} ({finding.engine})",
-        f"`{finding.metric}`{conditions}",
-        _text(finding.published) or "-",
-        f"{_ARROW.join(finding.arms)} {finding.expected}",
-        "; ".join(seen),
-        change(finding),
+        _mark(told.verdict),
+        told.evidence,
+        told.subject.replace(found.metric, f"`{found.metric}`", 1),
+        told.published or "-",
+        told.expected,
+        "; ".join(filter(None, (told.values, told.reason))),
+        told.change,
     )
-    return f"| {' | '.join(cells)} |"
-
-
-def change(finding: Finding) -> str:
-    """The change of a finding in per cent, with its interval for host time.
-
-    Small exact changes have a digit more: the gate's threshold is a quarter of a per cent.
-    """
-    if finding.change is None:
-        return ""
-    digits = 1 if finding.timed or abs(finding.change) >= 0.1 else 2
-    text = f"{100 * finding.change:+z.{digits}f} %"
-    if finding.timed and finding.interval and None not in finding.interval:
-        low, high = finding.interval
-        text += f" [{100 * (low or 0):+.1f}, {100 * (high or 0):+.1f}]"
-    return text
+    return f"| {' | '.join(map(tables.cell, cells))} |"
 
 
 def _cells(run: Run) -> Iterator[str]:
@@ -185,17 +181,11 @@ def _cells(run: Run) -> Iterator[str]:
     yield "|---|---|---|---|---:|---:|---|"
     for cell in run.cells:
         values = cell.values()
-        mean = number(sum(values) / len(values)) if values else _text(cell.error)
+        mean = number(sum(values) / len(values)) if values else tables.cell(cell.error)
         work = f"{cell.workload} {cell.sweep}".strip()
         shown = (cell.topology, cell.scheduler, work, cell.engine, str(len(values)), mean)
         yield f"| {' | '.join(shown)} | {cell.unit if values else ''} |"
 
 
-def _mark(verdict: str) -> str:
-    signs = {"HOLDS": "✅", "REFUTED": "❌", "INCONCLUSIVE": "❔", "ERROR": "💥"}
-    return f"{signs.get(verdict, '')} {verdict}".strip()
-
-
-def _text(text: str) -> str:
-    """Text that cannot break a Markdown table."""
-    return " ".join(text.replace("|", "\\|").split())
+def _mark(verdict: Verdict) -> str:
+    return f"{_SIGNS.get(verdict, '')} {verdict}".strip()

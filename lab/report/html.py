@@ -18,8 +18,9 @@ from lab.base.stats import Interval, paired
 from lab.base.text import number
 from lab.guest import host_noise
 from lab.inputs import series
+from lab.inputs.terms import Verdict
 from lab.judge import verdict
-from lab.report import arm_table, exports, svg
+from lab.report import arm_table, finding, svg
 from lab.report.arm_table import ArmTable
 from lab.report.run_record import Cell, Claim, CostDifference, Finding, Run, Series
 
@@ -75,9 +76,8 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
     return page.render(
         run=run,
         raw=raw,
-        arms=_arms,
+        parts=_parts,
         decisive=_decisive,
-        change=exports.change,
         finding_plots=lambda found: _finding_plots(run, found),
         grid_plots=lambda own: _grid_plots(run, own),
         latency=lambda claim: _latency(run, claim),
@@ -92,25 +92,18 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
     )
 
 
-def _arms(found: Finding) -> str:
-    return " → ".join(found.arms)
+def _parts(found: Finding) -> finding.Parts:
+    return finding.parts(found, " → ")
 
 
 def _decisive(claim: Claim) -> str:
-    """What decided a claim, in a line: the finding with its verdict, wall clock before cost."""
-    levels = ("wall clock", "cost", "mechanism")
-    own = [found for found in claim.findings if found.verdict == claim.verdict]
-    own.sort(key=lambda f: (f.measured == (), f.change is None, levels.index(f.level)))
-    if not own:
+    """What decided a claim, in a line."""
+    found = finding.deciding(claim)
+    if found is None:
         return ""
-    found = own[0]
-    values = " → ".join(number(value) for value in found.measured)
-    shown = f"{found.metric} {values} {found.unit}".strip()
-    changed = exports.change(found)
-    told = f"{shown}, {changed}" if changed else shown
-    if claim.verdict == "HOLDS":
-        return told
-    return f"{told}: {found.reason}" if found.measured else f"{found.metric}: {found.reason}"
+    told = _parts(found)
+    shown = ", ".join(filter(None, (f"{found.metric} {told.values}".strip(), told.change)))
+    return f"{shown}: {told.reason}" if told.reason else shown
 
 
 def _points(cell: Cell, top: float) -> Markup:
@@ -224,12 +217,11 @@ def _matrix(run: Run) -> Iterator[MatrixTable]:
         for cell in cells:
             label = f"{cell.topology} {cell.sweep}".strip()
             rows.setdefault(label, {})[cell.scheduler] = cell
-        better = "higher" if arm_table.higher_is_better(metric) else "lower"
         yield MatrixTable(
             workload=work,
             metric=metric,
             unit=next((cell.unit for cell in cells if cell.boots), cells[0].unit),
-            direction=f"{better} is better",
+            direction=f"{cells[0].better} is better",
             schedulers=schedulers,
             rows=tuple(
                 (label, tuple(found.get(name) for name in schedulers))
@@ -253,7 +245,7 @@ def _hardware(run: Run) -> dict[str, Mapping[str, str]]:
 def _noise(run: Run) -> list[tuple[str, int, float, float]]:
     """Signals of contention: name, boots, median and largest in per cent."""
     found = []
-    for name in host_noise.UNITS:
+    for name in host_noise.METRICS:
         values = sorted(v for cell in run.cells for v in cell.values(name))
         if values:
             title = name.removeprefix(host_noise.PREFIX).replace("_", " ")
@@ -261,10 +253,10 @@ def _noise(run: Run) -> list[tuple[str, int, float, float]]:
     return found
 
 
-def _counts(run: Run) -> dict[str, int]:
+def _counts(run: Run) -> dict[Verdict, int]:
     claims = [claim for own in run.series for claim in own.claims]
     names = dict.fromkeys(claim.verdict for claim in claims)
-    return {name: sum(claim.verdict == name for claim in claims) for name in sorted(names)}
+    return {name: sum(claim.verdict is name for claim in claims) for name in sorted(names)}
 
 
 def _commands(run: Run) -> list[str]:

@@ -1,93 +1,119 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Results as tables for a terminal, a log and a file: plain text within 80 columns."""
+"""A record's cells as tables for a terminal and a log: plain text within 80 columns."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 
 from lab.base.text import PlainTable, number
-from lab.inputs import workload
 from lab.measure import cost
 from lab.measure.cost import Cost
-from lab.measure.runner import EXACT, Outcome, headline
+from lab.report import tables
+from lab.report.run_record import Cell, Run, Table
 
-_WIDTH = 80
 _NOTHING = "-"
+# What the exact engine gives beside a workload's own metric.
+_EXACT = {
+    cost.KERNEL: "kernel instructions per I/O, lower is better",
+    "guest_ns_per_io": "guest nanoseconds per I/O, idle time included, lower is better",
+}
 
 
-def matrix(outcomes: Sequence[Outcome]) -> str:
+def text(run: Run) -> str:
+    """What a matrix prints: its title, what its profile leaves out, all values, the hardware."""
+    left_out = f"Left out: {run.leaves_out}\n" if run.leaves_out else ""
+    return f"{run.title}\n{left_out}{matrix(run)}\n{hardware(run)}"
+
+
+def matrix(run: Run) -> str:
     """One table a workload and metric: a row for each topology (and swept parameter), a column a
     scheduler.
     """
-    tables = []
-    for name in dict.fromkeys(outcome.cell.workload for outcome in outcomes):
-        own = [outcome for outcome in outcomes if outcome.cell.workload == name]
-        values = next((boot.values for outcome in own for boot in outcome.boots), {})
-        metrics = dict.fromkeys((headline(own[0].cell, values), workload.get(name).metric))
-        tables += [_workload_table(own, metric) for metric in metrics]
-    return "\n".join(tables)
+    found = []
+    for name in dict.fromkeys(cell.workload for cell in run.cells):
+        own = [cell for cell in run.cells if cell.workload == name]
+        work = run.workloads.get(name)
+        measured = next((cell.metric for cell in own if cell.boots), own[0].metric)
+        metrics = dict.fromkeys((measured, work.metric if work else measured))
+        found += [_workload_table(run, own, metric) for metric in metrics]
+    return "\n".join(found)
 
 
-def hardware(outcomes: Sequence[Outcome]) -> str:
+def hardware(run: Run) -> str:
     """What the guests really were, as they reported it; empty when none did."""
     table = PlainTable("Hardware as the guests reported it")
     for name in ("topology", "hw queues", "CPUs online", "CPUs possible", "rotating", "kernel"):
         table.column(name, right=name not in ("topology", "kernel"))
     seen: dict[str, Mapping[str, str]] = {}
-    for outcome in outcomes:
-        if outcome.boots:
-            seen.setdefault(outcome.cell.topology, outcome.boots[0].facts)
+    for cell in run.cells:
+        if cell.boots:
+            seen.setdefault(cell.topology, cell.facts)
     for topology, facts in seen.items():
         names = ("hw_queues", "online_cpus", "possible_cpus", "queue/rotational", "release")
         table.row(topology, *(facts.get(name, _NOTHING) for name in names))
     return table.text() if seen else ""
 
 
-def failures(outcomes: Sequence[Outcome]) -> str:
+def failures(run: Run) -> str:
     """One line a cell that has no result."""
-    return "\n".join(f"  {o.cell}: {o.error.brief}" for o in outcomes if o.error)
+    return "\n".join(f"  {cell.name}: {cell.error}" for cell in run.cells if cell.error)
 
 
 def cost_difference(names: tuple[str, str], costs: tuple[Cost, Cost], rows: int) -> str:
-    """Instructions per I/O of two measurements: totals, then what changed by function."""
+    """Instructions per I/O of two measurements as text: totals, then what changed by function."""
+    return tables.text(cost_table(names, costs, rows))
+
+
+def cost_table(names: tuple[str, str], costs: tuple[Cost, Cost], rows: int) -> Table:
+    """Instructions per I/O of two measurements: what changed by function, then totals."""
     before, after = costs
     changed = cost.changes(before, after)
-    table = PlainTable(f"Kernel instructions per I/O by function: {names[0]} -> {names[1]}")
-    table.column("function")
-    for title in (*names, "difference"):
-        table.column(title, right=True)
     shown = [(c.function, c.before, c.after) for c in changed[:rows]]
     if rest := changed[rows:]:
         shown.append((f"{len(rest)} more", sum(c.before for c in rest), sum(c.after for c in rest)))
     same = len(before.kernel.keys() | after.kernel.keys()) - len(changed)
     unchanged = before.kernel_total - sum(c.before for c in changed)
     shown.append((f"{same} unchanged", unchanged, unchanged))
-    for function, one, other in shown:
-        table.row(function, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+,.2f}")
-    table.line()
-    for name, one, other in (
+    totals = (
         ("kernel", before.kernel_total, after.kernel_total),
         ("user space", before.user, after.user),
-    ):
-        table.row(name, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+,.2f}")
-    return table.text()
+    )
+    return Table(
+        title=f"Kernel instructions per I/O by function: {names[0]} -> {names[1]}",
+        columns=tables.columns("function", *names, "difference"),
+        rows=tuple(_difference(*one) for one in shown),
+        totals=tuple(_difference(*one) for one in totals),
+    )
 
 
-def _workload_table(outcomes: Sequence[Outcome], metric: str) -> str:
-    first = outcomes[0].cell
-    work = workload.get(first.workload)
-    boots = max(len(outcome.boots) for outcome in outcomes)
-    meaning = EXACT.get(metric, f"{work.unit}, {work.better} is better")
-    table = PlainTable(f"{work.title}\n{meaning}, {first.engine}, {boots} boot(s)")
-    schedulers = list(dict.fromkeys(outcome.cell.scheduler for outcome in outcomes))
+def _difference(name: str, one: float, other: float) -> tuple[str, ...]:
+    return name, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+z,.2f}"
+
+
+def _workload_table(run: Run, cells: Sequence[Cell], metric: str) -> str:
+    first = cells[0]
+    work = run.workloads.get(first.workload)
+    boots = max(len(cell.boots) for cell in cells)
+    own = f"{work.unit}, {work.better} is better" if work else first.unit
+    meaning = _EXACT.get(metric, own)
+    title = work.title if work else first.workload
+    table = PlainTable(f"{title}\n{meaning}, {first.engine}, {boots} boot(s)")
+    schedulers = list(dict.fromkeys(cell.scheduler for cell in cells))
     table.column("topology")
     for scheduler in schedulers:
         table.column(scheduler, right=True)
     rows: dict[str, dict[str, str]] = {}
-    for outcome in outcomes:
-        label = f"{outcome.cell.topology} {outcome.cell.sweep}".strip()
-        shown = "failed" if outcome.error else number(outcome.value(metric))
-        rows.setdefault(label, {})[outcome.cell.scheduler] = shown
+    for cell in cells:
+        label = f"{cell.topology} {cell.sweep}".strip()
+        rows.setdefault(label, {})[cell.scheduler] = _shown(cell, metric)
     for label, found in rows.items():
         table.row(label, *(found.get(scheduler, _NOTHING) for scheduler in schedulers))
     return table.text()
+
+
+def _shown(cell: Cell, metric: str) -> str:
+    if cell.error:
+        return "failed"
+    values = cell.values(metric)
+    return number(statistics.fmean(values) if values else None)

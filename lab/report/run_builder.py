@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+import os
+import platform
 import shlex
 import statistics
 import sys
@@ -17,14 +19,16 @@ from lab import __version__
 from lab.base.errors import LabError
 from lab.base.process import run as run_command
 from lab.base.stats import Interval
-from lab.base.system import PROJECT
-from lab.inputs.profile import Profile
+from lab.base.system import CHECKOUT
+from lab.inputs import workload
+from lab.judge.experiment import Experiment
 from lab.judge.verdict import Finding, Judged, of_claim
 from lab.measure import cost, metrics
-from lab.measure.boot_store import BootStore, StoredBoot
+from lab.measure.boot_store import StoredBoot
 from lab.measure.cell import Cell
-from lab.measure.host import Report
+from lab.measure.host import Report, facts
 from lab.measure.runner import Outcome
+from lab.measure.session import Session
 from lab.report import run_record
 
 # Of what an I/O costs by function the record keeps this many, those that changed most.
@@ -34,46 +38,55 @@ _FUNCTIONS = 40
 class RunBuilder:
     """Collects what one run measured; every cell has its place once, whoever asks for it."""
 
-    def __init__(self, store: BootStore, profile: Profile, report: Report, title: str) -> None:
-        self._store = store
-        self._profile = profile
-        self._report = report
+    def __init__(self, session: Session, title: str, command: str = "") -> None:
+        self._session = session
+        self._store = session.store
         self._title = title
+        self._command = command or shlex.join(["lab", *sys.argv[1:]])
         self._cells: list[run_record.Cell] = []
         self._places: dict[tuple[str, Cell, tuple[str, ...]], int] = {}
         self._costs: list[run_record.CostDifference] = []
+        self._workloads: dict[str, run_record.Workload] = {}
+        self._groups: dict[object, int] = {}
 
-    def judged(self, found: Sequence[Judged], started: float, control: str = "") -> run_record.Run:
+    def judged(self, found: Sequence[Judged], control: str = "") -> run_record.Run:
         """The record of series that were judged."""
-        series = tuple(self._series(one) for one in found)
-        return self.run(started, series=series, control=control)
+        return self.run(series=tuple(map(self._series, found)), control=control)
 
-    def measured(self, outcomes: Sequence[Outcome], started: float) -> run_record.Run:
-        """The record of a matrix that was measured without a claim."""
+    def measured(
+        self, outcomes: Sequence[Outcome], tables: tuple[run_record.Table, ...] = ()
+    ) -> run_record.Run:
+        """The record of cells that were measured without a claim."""
         for outcome in outcomes:
             error = outcome.error.brief if outcome.error else ""
             task, boots = outcome.task, tuple(boot.id for boot in outcome.boots)
             self._place(task.arm, task.cell, task.swept, boots, error)
-        return self.run(started)
+        return self.run(tables=tables)
 
     def run(
-        self, started: float, series: tuple[run_record.Series, ...] = (), control: str = ""
+        self,
+        series: tuple[run_record.Series, ...] = (),
+        control: str = "",
+        tables: tuple[run_record.Table, ...] = (),
     ) -> run_record.Run:
-        """The record of everything that got its place so far, and of these series."""
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
+        """The record of everything that got its place so far, and of these series and tables."""
+        session, profile = self._session, self._session.profile
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(session.started))
         return run_record.Run(
             id=f"{stamp}-{uuid.uuid4().hex[:4]}",
-            command=shlex.join(["lab", *sys.argv[1:]]),
+            command=self._command,
             title=self._title,
-            profile=self._profile.title,
-            leaves_out=self._profile.leaves_out,
+            profile=profile.title,
+            leaves_out=profile.leaves_out,
             control=control,
-            alpha=self._profile.alpha,
-            started=started,
+            alpha=profile.alpha,
+            started=session.started,
             finished=time.time(),
             lab=f"{__version__} {_revision()}".strip(),
-            host=_host(self._report),
+            host=_host(session.proved.host if session.proved else None),
             series=series,
+            tables=tables,
+            workloads=self._workloads,
             cells=tuple(self._cells),
             costs=tuple(self._costs),
         )
@@ -100,7 +113,7 @@ class RunBuilder:
             title=own.title,
             origin=own.origin,
             tree=own.tree,
-            verdict=one.verdict().value,
+            verdict=one.verdict(),
             error=one.error,
             claims=tuple(claims),
         )
@@ -119,8 +132,8 @@ class RunBuilder:
             self._cost(f"{asked.series}.{asked.claim}", (cells[0], cells[1]))
         metric = metrics.get(expectation.metric)
         return run_record.Finding(
-            level=asked.level.value,
-            engine=asked.engine.value,
+            level=asked.level,
+            engine=asked.engine,
             metric=expectation.metric,
             unit=metric.unit,
             better=metric.better,
@@ -128,7 +141,7 @@ class RunBuilder:
             published=expectation.published,
             expected=expectation.change or expectation.value,
             because=expectation.because,
-            verdict=found.verdict.value,
+            verdict=found.verdict,
             reason=found.reason,
             arms=asked.arms,
             cells=cells,
@@ -139,7 +152,12 @@ class RunBuilder:
             p=found.p,
             detectable=_finite(found.detectable),
             rejected=found.evidence.rejected,
+            group=self._group(asked) if asked.timed else None,
         )
+
+    def _group(self, asked: Experiment) -> int:
+        """The number of the rounds that answer an experiment."""
+        return self._groups.setdefault(asked.together, len(self._groups))
 
     def _place(
         self,
@@ -156,6 +174,11 @@ class RunBuilder:
         known = self._store.boots(boots)
         found = [known[identity] for identity in boots if identity in known]
         metric = metrics.headline(cell, found[-1].values if found else {})
+        work = workload.get(cell.workload)
+        meaning = metrics.get(work.metric)
+        self._workloads[cell.workload] = run_record.Workload(
+            title=work.title, metric=work.metric, unit=meaning.unit, better=meaning.better
+        )
         self._cells.append(
             run_record.Cell(
                 arm=arm,
@@ -164,7 +187,7 @@ class RunBuilder:
                 workload=cell.workload,
                 parameters=dict(cell.parameters),
                 swept=swept,
-                engine=cell.engine.value,
+                engine=cell.engine,
                 cpus=cell.cpus,
                 hw_queues=cell.hw_queues,
                 kernel_parameters=cell.kernel_parameters,
@@ -212,19 +235,33 @@ def _boot(found: StoredBoot) -> run_record.Boot:
     )
 
 
-def _host(report: Report) -> run_record.Host:
-    facts = report.facts
+def _host(report: Report | None) -> run_record.Host:
+    """The machine; without a report nothing was proved, for the run ended before that."""
+    try:
+        report = report or Report(facts())
+    except LabError as exc:
+        return run_record.Host(
+            cpus=os.cpu_count() or 1,
+            cpu_model=platform.machine(),
+            memory_gib=0.0,
+            system=platform.system(),
+            kernel=platform.release(),
+            qemu=exc.what,
+            compiler="",
+            engines=(),
+        )
+    own = report.facts
     return run_record.Host(
-        cpus=facts.cpus,
-        cpu_model=facts.cpu_model,
-        memory_gib=facts.memory_gib,
-        system=facts.system,
-        kernel=facts.host_kernel,
-        qemu=facts.qemu,
-        compiler=facts.compiler,
+        cpus=own.cpus,
+        cpu_model=own.cpu_model,
+        memory_gib=own.memory_gib,
+        system=own.system,
+        kernel=own.host_kernel,
+        qemu=own.qemu,
+        compiler=own.compiler,
         engines=tuple(
-            run_record.Engine(name=own.engine.value, works=own.works, reason=own.reason)
-            for own in report.engines
+            run_record.ProvedEngine(name=one.engine, works=one.works, reason=one.reason)
+            for one in report.engines
         ),
     )
 
@@ -237,8 +274,10 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _revision(folder: Path = PROJECT) -> str:
+def _revision(folder: Path | None = CHECKOUT) -> str:
     """The lab's own commit, where it is a git checkout."""
+    if folder is None:
+        return ""  # where it is installed git would find the repository of somebody else
     try:
         return run_command(["git", "describe", "--always", "--dirty"], cwd=folder).output.strip()
     except LabError:

@@ -5,18 +5,27 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from lab.base import cache
 from lab.base.errors import UsageError, nearest
 from lab.base.toml import Model
-from lab.inputs.terms import Better
+from lab.inputs import terms
+from lab.inputs.terms import Better, Level, Verdict
 from lab.inputs.workload import Value
 
+# Changes with every change of the fields below that an older lab could not read. Before 1.0 a lab
+# reads records of its own version only.
 SCHEMA_VERSION = 1
 _FILE = "run.json"
+
+# The lab's words: values of their types here, plain text in JSON and for who builds a record.
+AnEngine = Annotated[terms.Engine, Field(strict=False)]
+ALevel = Annotated[Level, Field(strict=False)]
+ABetter = Annotated[Better, Field(strict=False)]
+AVerdict = Annotated[Verdict, Field(strict=False)]
 
 
 class Boot(Model):
@@ -39,17 +48,22 @@ class Cell(Model):
     workload: str
     parameters: dict[str, Value]
     swept: tuple[str, ...] = Field(description="the parameters that differ between cells")
-    engine: str
+    engine: AnEngine
     cpus: int = Field(description="vCPUs")
     hw_queues: int = Field(description="hardware queues of the disk")
     kernel_parameters: tuple[str, ...] = Field(description="additional kernel parameters")
     counters: tuple[str, ...]
     metric: str = Field(description="the number that stands for the cell")
     unit: str
-    better: Better
+    better: ABetter
     facts: dict[str, str] = Field(description="what the guest really was")
     boots: tuple[Boot, ...]
     error: str = ""
+
+    @property
+    def name(self) -> str:
+        """Hardware, scheduler and work, such as ``raid64 bfq dbench_xfs clients=4``."""
+        return f"{self.topology} {self.scheduler} {self.workload} {self.sweep}".strip()
 
     @property
     def sweep(self) -> str:
@@ -69,16 +83,16 @@ class Finding(Model):
     infinite.
     """
 
-    level: str
-    engine: str
+    level: ALevel
+    engine: AnEngine
     metric: str
     unit: str
-    better: Better
+    better: ABetter
     conditions: dict[str, Value] = Field(description="workload parameters and vCPUs")
     published: str
     expected: str
     because: str
-    verdict: str
+    verdict: AVerdict
     reason: str
     arms: tuple[str, ...]
     cells: tuple[int, ...] = Field(description="places in the run's cells; of arms, in order")
@@ -89,18 +103,21 @@ class Finding(Model):
     p: float | None = None
     detectable: float | None = None
     rejected: int = Field(default=0, description="rounds that the host disturbed")
+    group: int | None = Field(
+        default=None, description="equal for findings that the same rounds answer"
+    )
 
     @property
     def timed(self) -> bool:
         """Whether the boots are rounds, measured by host time."""
-        return self.level == "wall clock"
+        return self.level is Level.WALL
 
 
 class Claim(Model):
     """A claim of a series and what was found of its expectations."""
 
     name: str
-    verdict: str
+    verdict: AVerdict
     published: str
     topology: str
     scheduler: str
@@ -115,9 +132,45 @@ class Series(Model):
     title: str
     origin: str
     tree: str
-    verdict: str
+    verdict: AVerdict
     error: str
     claims: tuple[Claim, ...]
+
+
+class Workload(Model):
+    """What a workload does, and what its own number means."""
+
+    title: str
+    metric: str
+    unit: str
+    better: ABetter
+
+
+class Column(Model):
+    """A column of a table; right for numbers."""
+
+    title: str
+    right: bool = False
+
+
+class Table(Model):
+    """What a command shows that judges no claims, as the text of its cells.
+
+    totals are rows below a line; notes are paragraphs below the table. Without columns it is its
+    title and its notes.
+    """
+
+    title: str
+    columns: tuple[Column, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    totals: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if any(len(row) != len(self.columns) for row in (*self.rows, *self.totals)):
+            raise ValueError(f"a row of {self.title!r} has not as many cells as there are columns")
+        return self
 
 
 class CostDifference(Model):
@@ -130,10 +183,10 @@ class CostDifference(Model):
     totals: tuple[float, float] = Field(description="all kernel instructions per I/O")
 
 
-class Engine(Model):
+class ProvedEngine(Model):
     """An engine and whether it was proved to work."""
 
-    name: str
+    name: AnEngine
     works: bool
     reason: str
 
@@ -148,13 +201,13 @@ class Host(Model):
     kernel: str
     qemu: str
     compiler: str
-    engines: tuple[Engine, ...]
+    engines: tuple[ProvedEngine, ...]
 
 
 class Run(Model):
     """Everything that one command measured and found."""
 
-    schema_version: Literal[1] = 1
+    schema_version: int = Field(default=SCHEMA_VERSION, ge=SCHEMA_VERSION, le=SCHEMA_VERSION)
     id: str
     command: str
     title: str
@@ -167,7 +220,11 @@ class Run(Model):
     lab: str = Field(description="version and revision of the lab")
     host: Host
     series: tuple[Series, ...] = ()
+    tables: tuple[Table, ...] = Field(
+        default=(), description="what the command shows in place of verdicts or a matrix"
+    )
     cells: tuple[Cell, ...] = ()
+    workloads: dict[str, Workload] = Field(default={}, description="by name, those of the cells")
     costs: tuple[CostDifference, ...] = ()
 
 
@@ -176,10 +233,9 @@ def schema() -> str:
     return json.dumps(Run.model_json_schema(), indent=2)
 
 
-def save(run: Run, results: Path, summary: str) -> Path:
-    """Write a run below the results folder, with its summary for a terminal; return its folder."""
+def save(run: Run, results: Path) -> Path:
+    """Write a run below the results folder and return its own folder."""
     folder = cache.make_folder(results / "runs" / run.id)
-    cache.write_atomically(folder / "summary.txt", summary)
     cache.write_atomically(folder / _FILE, run.model_dump_json(indent=1))
     return folder
 
@@ -196,7 +252,7 @@ def find(results: Path, name: str) -> Path:
     """
     ids = known(results)
     if not ids:
-        raise UsageError(f"no run is recorded in {results}", hint="`make lab-run` makes one")
+        raise UsageError(f"no run is recorded in {results}", hint="`lab run` makes one")
     latest, _, back = name.partition("~")
     if latest == "last" and (back or "0").isdigit() and int(back or 0) < len(ids):
         return results / "runs" / ids[-1 - int(back or 0)]

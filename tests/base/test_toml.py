@@ -88,6 +88,31 @@ def test_a_value_of_the_wrong_type_is_never_converted(
     assert caught.value.where == f"{tmp_path}/thing.toml:{line}: {key}"
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("parts = [\n{ size = 1 },\n{ size = 'x' },\n]\n", 4),
+        ("parts = [  # some\n\n  # none\n  { size = 1 },  # one\n  { size = 'x' }\n]\n", 6),
+        ("parts = [\n{ size = 1 }, { size = 'x' },\n]\n", 3),
+        ("parts = [\n{ size = 1 },\n{ size = 1 }, { size = 'x' }]\n", 2),
+        ("parts = [{ size = 1 }, { size = 'x' }]\n", 2),
+        ('parts = [\n{ size = 1, colour = """\n""" },\n{ size = "x" },\n]\n', 2),
+    ],
+)
+def test_an_item_of_an_array_is_found_on_its_line(read: Read, text: str, line: int) -> None:
+    """Where items begin or end in the middle of lines, the array's first line is named."""
+    wrong = 2 if "{ size = 1 },\n{ size = 1 }" in text else 1
+    with pytest.raises(UsageError) as caught:
+        read(f'title = "x"\n{text}')
+    assert caught.value.where.endswith(f"thing.toml:{line}: parts.{wrong}.size")
+
+
+def test_a_key_after_an_array_of_lines_is_found_on_its_line(read: Read) -> None:
+    with pytest.raises(UsageError, match="unknown key 'wieght'") as caught:
+        read('title = "x"\nparts = [\n{ size = 1 },\n]\nwieght = 3\n')
+    assert caught.value.where.endswith("thing.toml:5: wieght")
+
+
 def test_a_mistyped_key_that_is_required_is_told_as_mistyped(read: Read) -> None:
     with pytest.raises(UsageError, match="unknown key 'sizes'") as caught:
         read('title = "x"\n[part]\nsizes = 1\n')
@@ -145,7 +170,7 @@ LOADERS: dict[tuple[str, str], Callable[[str], object]] = {
     ("configs/counter", ".toml"): counters.get,
     ("configs/guest", ".toml"): topology.get,
     ("configs/profile", ".toml"): profile.get,
-    ("configs/kernel", ".config"): lambda name: kconfig.merge([name]),
+    ("configs/kernel", ".config"): lambda name: kconfig.merge([name], (6, 12)),
     ("workloads", ".toml"): workload.get,
     ("workloads", ".fio.j2"): lambda name: workload.fio_job(name, _scalars(workload.get(name))),
 }
@@ -175,7 +200,7 @@ def test_every_fio_workload_has_a_job_file(name: str) -> None:
 @pytest.mark.parametrize("name", names(profile.FOLDER))
 def test_a_profile_asks_only_for_what_there_is(name: str) -> None:
     chosen = profile.get(name)
-    assert kconfig.merge(chosen.kernel)
+    assert kconfig.merge(chosen.kernel, (6, 12))
     for block in chosen.matrix:
         for wanted in block.topologies:
             topology.get(wanted)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -14,11 +16,12 @@ import pytest
 from lab import __version__
 from lab.base import toml
 from lab.base.errors import BuildError
+from lab.base.process import run
 from lab.cli import main
 from lab.inputs import profile, topology, workload
 from lab.measure import session
 
-COMMANDS = sorted(main.lab.commands)
+COMMANDS = sorted(main.COMMANDS)
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +123,7 @@ def test_everything_that_can_be_named_is_listed(lab: Lab) -> None:
 def test_every_command_explains_itself_and_its_options(lab: Lab, command: str) -> None:
     status, out, _ = lab(command, "--help")
     assert status == 0
-    found = main.lab.commands[command]
+    found = main.command(command)
     assert found.help
     assert found.help.split("\n")[0] in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
@@ -137,8 +140,58 @@ def test_the_lab_explains_its_commands_and_exit_codes(lab: Lab) -> None:
     assert lab("-h")[:2] == (status, out)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_of_commands_says_what_they_say_themselves(name: str) -> None:
+    found = main.command(name)
+    assert found.name == name
+    assert not found.hidden
+    text = main.COMMANDS[name][1].rstrip(". ")
+    assert " ".join((found.help or "").split()).startswith(text)
+
+
+def test_every_command_is_in_the_table() -> None:
+    """A command that is written but not in the table could not be called."""
+    defined = {
+        value.name
+        for path in Path(main.__file__).parent.glob("*.py")
+        for value in vars(import_module(f"lab.cli.{path.stem}")).values()
+        if isinstance(value, click.Command) and value is not main.lab
+    }
+    assert defined == set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"), [(["--help"], ""), ([], "lab ru")], ids=["help", "completion"]
+)
+def test_help_and_completion_import_nothing_that_takes_long(words: list[str], typed: str) -> None:
+    program = (
+        "import sys\nfrom lab.cli.main import main\ntry:\n    main()\n"
+        "finally:\n    print(*{name.split('.')[0] for name in sys.modules})"
+    )
+    asked = {"_LAB_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        env={**os.environ, **asked} if typed else None,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *printed, modules = done.stdout.splitlines()
+    assert printed == ["plain,run"] if typed else "Usage: lab" in printed[0]
+    assert not {"scipy", "numpy", "pydantic", "jinja2", "rich"} & set(modules.split())
+
+
 def test_the_version_is_the_packages(lab: Lab) -> None:
     assert __version__ in lab("--version")[1]
+
+
+def test_verbose_shows_the_commands_that_are_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_VERBOSE", "")  # so that it is as before after this test
+    monkeypatch.setattr(session, "prepare_kernel", lambda *args: run(["false"]))
+    status, _, err = lab("build")
+    assert (status, "+ false" in err) == (3, False)
+    status, _, err = lab("-v", "build")
+    assert (status, err.splitlines()[0]) == (3, "+ false")
 
 
 def test_a_command_is_asked_for_when_there_is_none(lab: Lab) -> None:
@@ -176,7 +229,7 @@ def test_what_goes_wrong_later_has_the_promised_exit_code(
 )
 def test_the_installed_command_shows_no_traceback(args: list[str], status: int) -> None:
     command = Path(sys.executable).with_name("lab")
-    argv = [str(command)] if command.exists() else [sys.executable, "-m", "lab.cli.main"]
+    argv = [str(command)] if command.exists() else [sys.executable, "-m", "lab"]
     done = subprocess.run([*argv, *args], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == status
     assert "Traceback" not in done.stdout + done.stderr

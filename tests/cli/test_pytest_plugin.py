@@ -4,22 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import examples
 import pytest
 
 from lab.base.errors import LabError
-from lab.base.progress import Progress
 from lab.base.stats import Interval
 from lab.inputs import series
-from lab.inputs.profile import Profile
-from lab.inputs.terms import Engine, Level, Verdict
+from lab.inputs.series import Series
+from lab.inputs.terms import Verdict
 from lab.judge import judge
-from lab.judge.experiment import Experiment
 from lab.judge.verdict import Evidence, Finding, Judged
 from lab.measure.boot_store import BootStore
-from lab.measure.cell import Cell
+from lab.measure.session import Session
+from lab.report import run_record, terminal
 
 pytest_plugins = ["pytester"]
 
@@ -48,41 +48,38 @@ class Judge:
 
     def __call__(
         self,
-        names: Sequence[str],
-        profile: Profile,
-        store: BootStore,
-        progress: Progress,
+        wanted: Sequence[Series],
+        session: Session,
         *,
         claims: Collection[tuple[str, str]] = (),
-    ) -> judge.Judgement:
-        self.asked.append((list(names), profile.title, set(claims)))
-        progress.say("a line of the judge")
+    ) -> tuple[Judged, ...]:
+        names = [own.name for own in wanted]
+        self.asked.append((names, session.profile.title, set(claims)))
+        session.progress.say("a line of the judge")
         if self.broken:
             raise self.broken
-        found = (
-            self._series(name, {title for own, title in claims if own == name}) for name in names
+        return tuple(
+            self._series(own, {title for name, title in claims if name == own.name})
+            for own in wanted
         )
-        return judge.Judgement(tuple(found), None)
 
-    def _series(self, name: str, titles: set[str]) -> Judged:
-        own = series.get(name)
-        if name in self.errors:
-            return Judged(name, own, (), self.errors[name])
-        found = tuple(self._finding(name, title) for title in own.claims if title in titles)
-        return Judged(name, own, found)
+    def _series(self, own: Series, titles: set[str]) -> Judged:
+        if own.name in self.errors:
+            return Judged(own, (), self.errors[own.name])
+        found = tuple(self._finding(own, title) for title in own.claims if title in titles)
+        return Judged(own, found)
 
-    def _finding(self, name: str, title: str) -> Finding:
-        expectation = series.get(name).claims[title].expect[0]
-        cells = tuple(
-            Cell("nullb", "bfq", "randread_burst", (), Engine.TCG, arm=arm)
-            for arm in ("before", "after")
-        )
-        asked = Experiment(name, title, expectation, "nullb", Level.WALL, Engine.TCG, cells)
-        found = self.verdicts.get(title, Verdict.HOLDS)
-        if found is Verdict.ERROR:
-            return Finding(asked, Evidence(), found, "arm before failed: BUG")
+    def _finding(self, own: Series, title: str) -> Finding:
+        expectation = own.claims[title].expect[0]
+        asked = examples.experiment(expectation, series=own.name, claim=title)
+        verdict = self.verdicts.get(title, Verdict.HOLDS)
+        found = Finding(experiment=asked, evidence=Evidence(), verdict=verdict, reason="why")
+        if verdict is Verdict.ERROR:
+            return replace(found, reason="arm before failed: BUG")
         evidence = Evidence(((100.0,), (150.0,)))
-        return Finding(asked, evidence, found, "why", (100.0, 150.0), 0.5, Interval(0.4, 0.6), 0.01)
+        interval = Interval(0.4, 0.6)
+        found = replace(found, evidence=evidence, measured=(100.0, 150.0), change=0.5)
+        return replace(found, interval=interval, p=0.01)
 
 
 @pytest.fixture
@@ -172,6 +169,31 @@ def test_the_report_ends_with_all_that_was_judged(pytester: pytest.Pytester, fak
     report = text.partition("= claims =")[2]
     for part in ("own: INCONCLUSIVE", "one: HOLDS", "two: INCONCLUSIVE", "a title", "Verdicts"):
         assert part in report
+
+
+def test_a_run_leaves_a_record_and_a_page_and_names_them(
+    pytester: pytest.Pytester, fake: Judge
+) -> None:
+    fake.verdicts = {"two": Verdict.REFUTED}
+    _, text = run(pytester)
+    results = BootStore().folder
+    (name,) = run_record.known(results)
+    folder = results / "runs" / name
+    assert f"Report: {folder / 'report.html'}" in text
+    assert (folder / "report.html").exists()
+    made = run_record.load(folder)
+    assert made.command.startswith("pytest -p lab.cli.pytest_plugin")
+    (own,) = made.series
+    assert {claim.name: claim.verdict for claim in own.claims} == {
+        "one": Verdict.HOLDS,
+        "two": Verdict.REFUTED,
+    }
+    assert terminal.text(made).strip() in "\n".join(map(str.rstrip, text.splitlines()))
+
+
+def test_without_a_claim_no_run_is_recorded(pytester: pytest.Pytester, fake: Judge) -> None:
+    run(pytester, "-k", "well_formed")
+    assert run_record.known(BootStore().folder) == []
 
 
 def test_what_the_judge_says_is_seen_while_it_works(

@@ -11,7 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lab.cli import main, show
-from lab.report import run_record
+from lab.measure.boot_store import BootStore
+from lab.report import finish, run_record
+from lab.report.formats import FORMATS
 
 
 @pytest.fixture(autouse=True)
@@ -24,14 +26,15 @@ def lab(*words: str) -> Result:
     return CliRunner().invoke(main.lab, words, catch_exceptions=False, standalone_mode=False)
 
 
-def test_show_prints_the_summary_again(results: Path) -> None:
-    run_record.save(examples.paired_run(), results, "own: HOLDS\n")
-    assert lab("show").output == "own: HOLDS\n"
+def test_show_prints_what_the_command_printed(results: Path) -> None:
+    done = finish.finish(examples.paired_run(), BootStore())
+    assert lab("show").output == done.text
+    assert done.text.startswith("own: HOLDS\n")
 
 
-@pytest.mark.parametrize("name", sorted(show.FORMATS))
+@pytest.mark.parametrize("name", sorted(FORMATS))
 def test_report_prints_every_format(results: Path, name: str) -> None:
-    run_record.save(examples.swept_run(), results, "")
+    run_record.save(examples.swept_run(), results)
     printed = lab("report", "--format", name).output
     target = results / "out"
     lab("report", "last", "--format", name, "--output", str(target))
@@ -41,19 +44,19 @@ def test_report_prints_every_format(results: Path, name: str) -> None:
 
 def test_report_writes_a_page_into_the_run(results: Path) -> None:
     run = examples.paired_run()
-    folder = run_record.save(run, results, "")
+    folder = run_record.save(run, results)
     assert lab("report").output.strip() == str(folder / "report.html")
     assert "<!doctype html>" in (folder / "report.html").read_text()
 
 
 def test_compare_takes_the_last_run_by_itself(results: Path) -> None:
-    run_record.save(examples.paired_run(), results, "")
+    run_record.save(examples.paired_run(), results)
     assert "all 1 verdicts are the same" in lab("compare", "last").output
 
 
 def test_list_shows_runs(results: Path) -> None:
     assert "Runs" not in lab("list").output
-    run_record.save(examples.paired_run(), results, "")
+    run_record.save(examples.paired_run(), results)
     assert "20260101-120000-abcd       Verdicts on own" in lab("list").output
 
 
@@ -68,15 +71,15 @@ def test_completion_is_a_script(shell: str) -> None:
 
 
 def test_completion_knows_the_runs(results: Path) -> None:
-    run_record.save(examples.paired_run(), results, "")
+    run_record.save(examples.paired_run(), results)
     params = {param.name: param for param in show.show.params}
     found = params["run"].shell_complete(show.show.make_context("show", []), "2026")
     assert [item.value for item in found] == ["20260101-120000-abcd"]
 
 
-@pytest.mark.parametrize("name", sorted(main.lab.commands))
+@pytest.mark.parametrize("name", sorted(main.COMMANDS))
 def test_every_command_explains_itself_with_an_example(name: str) -> None:
-    command = main.lab.commands[name]
+    command = main.command(name)
     text = command.help or ""
     assert text
     if command.params:

@@ -10,10 +10,11 @@ from guests import FakeSession, Guests
 
 from lab.base.errors import GuestError
 from lab.base.stats import paired
-from lab.commands import aa_control
+from lab.commands import aa_control, result_tables
 from lab.commands.aa_control import Comparison, Repetition
 from lab.inputs import profile
 from lab.inputs.terms import Engine
+from lab.report import tables
 
 CELL = fakes.planned(fakes.cell())
 
@@ -54,11 +55,11 @@ def test_the_report_counts_what_was_called() -> None:
     same = comparison([1.0, 2.0] * 4, [1.0, 2.0] * 4)
     other = comparison([1.0] * 8, [1.1] * 8)
     repeated = [Repetition(CELL, True), Repetition(CELL, False), Repetition(CELL, False, "BUG: x")]
-    text = aa_control.report([same, other, same, same], repeated, 0.05)
+    text = tables.text(result_tables.of_control([same, other, same, same], repeated, 0.05))
     assert "1 of 4 comparisons called a change (25.0 %, nominal 5 %)" in text
     assert "1 of 2 cells differ when repeated" in text
     assert "failed: BUG: x" in text
-    assert "0 of 0 comparisons" in aa_control.report([], [], 0.05)
+    assert "0 of 0 comparisons" in tables.text(result_tables.of_control([], [], 0.05))
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_a_sealed_guest_that_fails_is_reported_and_the_others_are_measured(
     failed, *others = aa_control.exact(session, 3)
     assert (failed.equal, failed.failure) == (False, "BUG: x (console.log)")
     assert [(one.equal, one.failure) for one in others] == [(True, "")] * 2
-    text = aa_control.report([], [failed, *others], 0.05)
+    text = tables.text(result_tables.of_control([], [failed, *others], 0.05))
     assert "0 of 2 cells differ when repeated" in text
     assert "failed: BUG: x" in text
 

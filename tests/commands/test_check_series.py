@@ -13,10 +13,11 @@ from guests import FakeSession, Guests
 
 from lab.base.errors import BuildError, GuestError
 from lab.base.progress import Progress
-from lab.commands import check_series
+from lab.commands import check_series, result_tables
 from lab.commands.check_series import Commit
 from lab.inputs import profile, series
 from lab.measure.job import Job
+from lab.report import tables
 
 QUICK = profile.get("quick")
 
@@ -52,9 +53,10 @@ def test_every_disk_and_scheduler_of_the_claims_is_booted(name: str) -> None:
 def test_the_summary_names_what_failed() -> None:
     good = Commit(Path("s/series/0001-a.patch"), "0 errors", "2 of 2 boots")
     bad = Commit(Path("s/series/0002-b.patch"), "0 errors", "not built", "blk-mq.c:1: expected ;")
-    text = check_series.summary([good, bad])
-    assert "series/0001-a.patch\n    0 errors; 2 of 2 boots\n" in text
-    assert "FAILED: blk-mq.c:1: expected ;" in text
+    text = " ".join(tables.text(result_tables.of_commits([good, bad])).split())
+    assert "0001-a.patch 0 errors 2 of 2 boots 0002-b.patch" in text
+    assert "0002-b.patch 0 errors not built FAILED" in text
+    assert "0002-b.patch: blk-mq.c:1: expected ;" in text
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ class Lab:
     metric: str = "iops"
 
     def __post_init__(self) -> None:
-        self.history = GateHistory(self.session.store.folder)
+        self.history = GateHistory(self.session.store)
         self.guests.cost_of = lambda state: (
             fakes.insns(submit_bio=own)
             if isinstance(own := self.costs.get(state, 1000.0), float)
@@ -71,10 +71,10 @@ class Lab:
             for own, error in self.costs.items()
             if isinstance(error, LabError) and not isinstance(error, GuestError)
         }
-        made = RunBuilder(self.session.store, QUICK, fakes.report(), "gate")
+        made = RunBuilder(self.session, "gate")
         config = gate_config.read(self.config)
         (result,) = gate.judge(Gating(config, self.session, self.history, made))
-        self.run = made.run(0.0, (result.series,))
+        self.run = made.run((result.series,))
         gate.remember([result], self.run.id, self.history)
         assert Run.model_validate_json(self.run.model_dump_json()) == self.run
         return result
@@ -195,7 +195,7 @@ def test_a_broken_baseline_is_the_labs_error(lab: Lab, failure: LabError) -> Non
 def test_a_lab_that_fails_with_one_branch_judges_the_others(lab: Lab) -> None:
     lab.config.write_text(CONFIG + '[branches.other]\nsource = "git:/linux@broken"\n')
     lab.session.failing["broken"] = LabError("the disk is full")
-    made = RunBuilder(lab.session.store, QUICK, fakes.report(), "gate")
+    made = RunBuilder(lab.session, "gate")
     config = gate_config.read(lab.config)
     found = gate.judge(Gating(config, lab.session, lab.history, made))
     assert [(one.name, one.series.verdict) for one in found] == [

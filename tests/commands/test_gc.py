@@ -56,11 +56,11 @@ def recorded(store: BootStore, run: str, boot: str, kernel: str) -> None:
     (cell,) = made.cells
     own = cell.boots[0].model_copy(update={"id": boot, "kernel": kernel})
     cells = (cell.model_copy(update={"boots": (own,)}),)
-    run_record.save(made.model_copy(update={"id": run, "cells": cells}), store.folder, "")
+    run_record.save(made.model_copy(update={"id": run, "cells": cells}), store.folder)
 
 
 def found(store: BootStore, days: float = 30) -> set[str]:
-    return {one.path.name for one in gc.garbage(store, GateHistory(store.folder), days)}
+    return {one.path.name for one in gc.garbage(store, GateHistory(store), days)}
 
 
 def test_old_boots_go_unless_a_report_names_them(store: BootStore) -> None:
@@ -89,7 +89,7 @@ def test_kernels_stay_that_were_booted_lately_or_belong_to_a_baseline(store: Boo
     cached("kernels", "new", age_s=60)
     recorded(store, "r-good", "boot-good", "good")
     recorded(store, "r-bad", "boot-bad", "bad")
-    history = GateHistory(store.folder)
+    history = GateHistory(store)
     history.add("next", "git:/linux@1", "r-good", "", {})
     history.add("next", "git:/linux@2", "r-bad", "dearer", {})
     assert found(store) == {"bad"}
@@ -120,7 +120,7 @@ def test_old_logs_go_and_are_gone(store: BootStore) -> None:
     for name, age_s in (("old.log", OLD), ("new.log", 60.0)):
         (logs / name).write_text("error")
         os.utime(logs / name, (time.time() - age_s,) * 2)
-    garbage = gc.garbage(store, GateHistory(store.folder), 30)
+    garbage = gc.garbage(store, GateHistory(store), 30)
     assert [(one.kind, one.path.name, one.size) for one in garbage] == [("log", "old.log", 5)]
     gc.delete(garbage, store)
     assert [path.name for path in logs.iterdir()] == ["new.log"]
@@ -130,7 +130,7 @@ def test_what_is_deleted_is_gone_and_the_rest_is_whole(store: BootStore) -> None
     booted(store, "unnamed", "k")
     booted(store, "recent", "k", age_s=60)
     kernel = cached("kernels", "unused")
-    history = GateHistory(store.folder)
+    history = GateHistory(store)
     garbage = gc.garbage(store, history, 30)
     assert {(one.kind, one.size) for one in garbage} == {("boot", 1000), ("kernel", 500)}
     gc.delete(garbage, store)

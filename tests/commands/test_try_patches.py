@@ -13,7 +13,7 @@ from guests import FakeSession, Guests
 
 from lab.base.errors import BuildError, GuestError, LabError
 from lab.build.kernel import Kernel
-from lab.commands import cost_diff, try_patches
+from lab.commands import cost_diff, result_tables, try_patches
 from lab.commands.cost_diff import CellChange
 from lab.commands.try_patches import SeriesStep, Subject
 from lab.inputs import profile
@@ -25,6 +25,7 @@ from lab.measure.cost import Change
 from lab.measure.job import Job
 from lab.measure.matrix import Selection
 from lab.measure.runner import Outcome
+from lab.report import tables
 
 QUICK = profile.get("quick")
 CELL = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.ICOUNT, cpus=1))
@@ -156,7 +157,8 @@ def test_what_changed_is_told_by_size() -> None:
         change(1000.0, value, cell)
         for value, cell in zip((1001.0, 900.0, 1000.0, 1050.0), cells, strict=True)
     ]
-    text = cost_diff.text(sorted(found, key=cost_diff.by_size))
+    shown = result_tables.of_changes(sorted(found, key=cost_diff.by_size))
+    text = "\n".join(map(tables.text, shown))
     order = [text.index(f"disk{number}") for number in (1, 3, 0)]
     assert order == sorted(order)
     assert "disk2" not in text

@@ -181,7 +181,7 @@ def test_a_boot_without_signals_is_not_disturbed() -> None:
 
 
 def test_every_signal_has_a_unit_and_a_limit() -> None:
-    assert {f"{PREFIX}{name}" for name in LIMITS} == host_noise.UNITS.keys()
+    assert {f"{PREFIX}{name}" for name in LIMITS} == host_noise.METRICS.keys()
 
 
 @pytest.fixture
@@ -211,4 +211,4 @@ def test_a_real_host_is_read(vcpu: int) -> None:
     assert before.run_delay.keys() == {vcpu}
     assert before.at <= after.at
     assert all(value >= 0 for value in host_noise.signals(before, after).values())
-    assert host_noise.signals(before, after).keys() <= host_noise.UNITS.keys()
+    assert host_noise.signals(before, after).keys() <= host_noise.METRICS.keys()

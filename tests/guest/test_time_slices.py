@@ -30,9 +30,23 @@ def qemus(tmp_path: Path, log: list[tuple[str, str]]) -> list[Qemu]:
     return [Qemu(tmp_path / name, log) for name in "ABC"]
 
 
+class Clock:
+    """A clock on which nothing takes time but a slice."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        time.sleep(0.001)  # lets the test's thread run
+
+
 @pytest.fixture(autouse=True)
-def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_slices, "SLICE_S", 0.01)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_slices, "time", Clock())
 
 
 @pytest.fixture
@@ -46,7 +60,7 @@ def measured(slot: Slot, qemu: Qemu, *, yes: bool = True) -> None:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60  # nobody's claim: what must come, comes
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -57,11 +71,11 @@ def test_a_guest_stands_until_all_are_there(
 ) -> None:
     for slot, qemu in zip(three.slots[:2], qemus, strict=False):
         measured(slot, qemu)
-    time.sleep(0.1)
-    assert log == [("A", "stop"), ("B", "stop")]
+    time.sleep(0.05)  # long enough for one of them to be let go
     assert three.slots[0].ran_s == 0
     measured(three.slots[2], qemus[2])
     until(lambda: ("C", "cont") in log)
+    assert log[:3] == [("A", "stop"), ("B", "stop"), ("C", "stop")]
 
 
 def test_one_runs_at_a_time_there_and_back(
@@ -78,14 +92,15 @@ def test_one_runs_at_a_time_there_and_back(
         assert len(running) <= 1, command
 
 
-def test_turns_are_equally_long(three: TimeSlices, qemus: list[Qemu], log: list[object]) -> None:
-    for slot, qemu in zip(three.slots, qemus, strict=True):
-        measured(slot, qemu)
-    until(lambda: len(log) > 200)
-    shares = [qemu.ran_s for qemu in qemus]
-    assert max(shares) < 2 * min(shares)
-    for slot, qemu in zip(three.slots, qemus, strict=True):
-        assert slot.ran_s == pytest.approx(qemu.ran_s, rel=0.5)
+def test_slices_are_equally_long(qemus: list[Qemu], log: list[tuple[str, str]]) -> None:
+    with TimeSlices(3) as three:
+        for slot, qemu in zip(three.slots, qemus, strict=True):
+            measured(slot, qemu)
+        until(lambda: len(log) > 60)
+    counts = {name: log.count((name, "cont")) for name in "ABC"}
+    assert max(counts.values()) - min(counts.values()) <= 1
+    for slot, name in zip(three.slots, "ABC", strict=True):
+        assert slot.ran_s == pytest.approx(counts[name] * time_slices.SLICE_S)
 
 
 def test_who_was_measured_runs_on_freely_and_the_others_without_it(
@@ -115,11 +130,13 @@ def test_nobody_waits_for_a_guest_that_never_comes(
     until(lambda: len(log) > 20)
 
 
-def test_a_guest_that_is_gone_does_no_harm(tmp_path: Path, qemus: list[Qemu]) -> None:
+def test_a_guest_that_is_gone_does_no_harm(
+    tmp_path: Path, qemus: list[Qemu], log: list[tuple[str, str]]
+) -> None:
     with TimeSlices(2) as two:
         measured(two.slots[0], qemus[0])
         two.slots[1].follow(GUEST, tmp_path / "nobody", measured=True)
-        until(lambda: qemus[0].ran_s > 0.05)
+        until(lambda: log.count(("A", "cont")) > 5)
 
 
 def test_the_company_is_all_guests_that_take_slices(three: TimeSlices, qemus: list[Qemu]) -> None:

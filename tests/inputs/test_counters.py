@@ -292,11 +292,6 @@ def test_a_wrong_definition_is_refused(folder: Path, name: str, keys: str, why: 
         counters.probes([name])
 
 
-def test_units_are_those_of_the_definitions(folder: Path) -> None:
-    define(folder, "lists", "event = 'a/b'")
-    assert counters.units(counters.probes(["lists"]).counters) == {"lists": "u", "requests": "u"}
-
-
 def test_all_counters_of_the_project_can_be_set_up_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import math
+import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +16,7 @@ from hypothesis import strategies as st
 
 from lab.base.errors import UsageError
 from lab.base.stats import Interval
+from lab.base.toml import parse
 from lab.inputs import series
 from lab.inputs.series import Series
 
@@ -39,6 +44,36 @@ metric = "stable_merges"
 arm = "single"
 value = "== 9"
 because = "ten readers"
+"""
+
+# TEXT and two more claims: one with a table, and one that expects what that one expects.
+TABLE = f"""\
+{TEXT}
+[claims.dbench]
+published = "40 % less time"
+topology = "raid64"
+scheduler = "bfq"
+workload = "dbench_xfs"
+
+[[claims.dbench.expect]]
+metric = "amean_ms"
+change = "<= 0%"
+because = "the direction"
+parameters = {{ seconds = 8 }}
+rows = [
+    {{ parameters.clients = 1, published = "-8 %" }},
+    # A comment is no row.
+    {{ parameters.clients = 2, published = "-25 %", cpus = 8 }},  # nor is this
+
+    {{ parameters.clients = 512, change = "-5% .. +5%", because = "a [busy] disk" }},
+]
+
+[claims.other]
+published = "the same"
+topology = "raid64"
+scheduler = "mq-deadline"
+workload = "dbench_xfs"
+expect = "dbench"
 """
 
 
@@ -140,9 +175,9 @@ def test_a_series_may_say_what_its_before_is(folder: Path) -> None:
         ('"base"', '"none"', 5, "arms.single.patches", "'base' or 'series'"),
         ("topology", "topolgy", 10, "claims.faster.topolgy", "did you mean 'topology'"),
         ("change =", "chnage =", 16, "claims.faster.expect.0.chnage", "did you mean 'change'"),
-        ('">= +20%"', '"20%"', 14, "claims.faster.expect.0", "not a bound: '20%'"),
-        ('">= +20%"', '">= 20"', 14, "claims.faster.expect.0", "a change is in percent"),
-        ('"== 9"', '"== 9%"', 19, "claims.faster.expect.1", "a value is not"),
+        ('">= +20%"', '"20%"', 16, "claims.faster.expect.0.change", "not a bound: '20%'"),
+        ('">= +20%"', '">= 20"', 16, "claims.faster.expect.0.change", "a change is in percent"),
+        ('"== 9"', '"== 9%"', 22, "claims.faster.expect.1.value", "a value is not"),
         ('value = "== 9"', "", 19, "claims.faster.expect.1", "either change or value"),
         (
             'value = "== 9"',
@@ -169,6 +204,174 @@ def test_a_wrong_file_is_an_error_with_file_line_and_key(
     assert hint in str(caught.value)
     assert caught.value.where.startswith(f"{path}:{line}: ")
     assert key in caught.value.where
+
+
+def refused(folder: Path, text: str) -> UsageError:
+    (folder / "series.toml").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        series.get("own")
+    return caught.value
+
+
+def test_a_row_of_a_table_is_an_expectation_with_the_tables_other_keys(folder: Path) -> None:
+    (folder / "series.toml").write_text(TABLE)
+    first, second, third = series.get("own").claims["dbench"].expect
+    assert {one.metric for one in (first, second, third)} == {"amean_ms"}
+    assert [one.parameters for one in (first, second, third)] == [
+        {"seconds": 8, "clients": 1},
+        {"seconds": 8, "clients": 2},
+        {"seconds": 8, "clients": 512},
+    ]
+    assert [one.published for one in (first, second, third)] == ["-8 %", "-25 %", ""]
+    assert [one.cpus for one in (first, second, third)] == [0, 8, 0]
+    assert (second.bound, second.because) == (Interval(-math.inf, 0), "the direction")
+    assert (third.bound, third.because) == (Interval(-0.05, 0.05), "a [busy] disk")
+
+
+def test_tables_and_expectations_keep_the_order_in_which_they_are_written(folder: Path) -> None:
+    alone = '[[claims.dbench.expect]]\nmetric = "iops"\nvalue = "== 1"\nbecause = "b"\n'
+    text = TABLE.replace("[[claims.dbench.expect]]", f"{alone}[[claims.dbench.expect]]")
+    (folder / "series.toml").write_text(text.replace("[claims.other]", f"{alone}[claims.other]"))
+    found = series.get("own").claims["dbench"].expect
+    assert [one.parameters.get("clients") for one in found] == [None, 1, 2, 512, None]
+
+
+def test_a_claim_may_expect_what_another_one_expects(folder: Path) -> None:
+    (folder / "series.toml").write_text(TABLE)
+    claims = series.get("own").claims
+    assert claims["other"].expect == claims["dbench"].expect
+    assert claims["other"].scheduler == "mq-deadline"
+
+
+KEYS = {
+    "change": st.sampled_from(["<= 0%", ">= +20%", "-5% .. +5%"]),
+    "because": st.text("ab {}[]#=\"'", min_size=1),
+    "published": st.text("ab {}[]#=\"'"),
+    "engine": st.lists(st.sampled_from(["icount", "tcg", "kvm"]), max_size=2),
+    "cpus": st.integers(0, 64),
+    "compare": st.lists(st.sampled_from(["before", "after", "single"]), min_size=2, max_size=2),
+    "needs_cpus": st.integers(0, 64),
+}
+
+
+def toml(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{name} = {toml(inner)}' for name, inner in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
+    return json.dumps(value)
+
+
+def expects(*blocks: Mapping[str, object]) -> tuple[series.Expectation, ...]:
+    """What a claim with these blocks expects."""
+    text = TEXT.partition("[[")[0] + "".join(
+        "[[claims.faster.expect]]\n" + "".join(f"{k} = {toml(v)}\n" for k, v in block.items())
+        for block in blocks
+    )
+    return parse(tomllib.loads(text), Series, Path("x"), text).claims["faster"].expect
+
+
+@given(
+    st.fixed_dictionaries(KEYS),
+    st.dictionaries(st.sampled_from(["seconds", "bs"]), st.integers(0, 9)),
+    st.lists(st.fixed_dictionaries({}, optional=KEYS), min_size=1, max_size=5),
+)
+def test_a_table_is_equal_to_its_rows_written_out(
+    common: dict[str, object], parameters: dict[str, object], rows: list[dict[str, object]]
+) -> None:
+    common["metric"] = "iops"
+    own = [{"clients": number, "bs": number} for number in range(len(rows))]
+    table = {**common, "parameters": parameters}
+    table["rows"] = [{**row, "parameters": only} for row, only in zip(rows, own, strict=True)]
+    written_out = [
+        {**common, **row, "parameters": {**parameters, **only}}
+        for row, only in zip(rows, own, strict=True)
+    ]
+    found = expects(table)
+    assert found == expects(*written_out)
+    assert [one.bound for one in found] == [one.bound for one in expects(*written_out)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "key", "hint"),
+    [
+        ("rows =", "rwos =", 36, "expect.0.rwos", "did you mean 'rows'"),
+        ('because = "the', 'becuase = "the', 34, "expect.0.becuase", "did you mean 'because'"),
+        ('published = "-8 %"', 'publshed = "-8 %"', 37, "rows.0.publshed", "'published'"),
+        ("cpus = 8", "cpu = 8", 39, "rows.1.cpu", "did you mean 'cpus'"),
+        ("cpus = 8", "cpus = 65", 39, "rows.1.cpus", "less than or equal"),
+        ("cpus = 8", "rows = []", 39, "rows.1.rows", "unknown key 'rows'"),
+        ("parameters.clients = 2", "clients = 2", 39, "rows.1.clients", "unknown key 'clients'"),
+        ('"-5% .. +5%"', '"5%"', 41, "rows.2.change", "not a bound: '5%'"),
+        ('"-5% .. +5%"', '"-5 .. +5"', 41, "rows.2.change", "a change is in percent"),
+        ('"-5% .. +5%"', '"+5% .. -5%"', 41, "rows.2.change", "the larger one"),
+        ('change = "<= 0%"', 'change = "<= 0"', 33, "expect.0.change", "a change is in percent"),
+        ('change = "<= 0%"\n', "\n", 37, "expect.0.rows.0", "either change or value"),
+        ("cpus = 8", 'value = "== 9"', 39, "expect.0.rows.1", "either change or value"),
+        ("cpus = 8", 'arm = "single"', 39, "expect.0.rows.1", "arm goes with value"),
+        ('metric = "amean_ms"\n', "\n", 37, "expect.0.rows.0.metric", "required"),
+        ('because = "the direction"\n', "\n", 37, "expect.0.rows.0.because", "required"),
+        ("clients = 512", "clients = 1", 41, "expect.0.rows.2", "the same number as rows.0"),
+        ("rows = [", "rows = 3 #", 0, "", "not valid TOML"),
+        ('expect = "dbench"', 'expect = "dbensh"', 49, "claims.other.expect", "'dbench'"),
+        ('expect = "dbench"', 'expect = "other"', 49, "claims.other.expect", "no claim above"),
+        ('expect = "dbench"', "expect = 3", 49, "claims.other.expect", "valid tuple"),
+    ],
+)
+def test_a_wrong_table_is_an_error_with_file_line_and_key(
+    folder: Path, old: str, new: str, line: int, key: str, hint: str
+) -> None:
+    head, middle, tail = TABLE.partition("[claims.dbench]")
+    assert old in tail
+    error = refused(folder, head + middle + tail.replace(old, new, 1))
+    assert hint in str(error)
+    place = f"{folder}/series.toml"
+    assert error.where.startswith(f"{place}:{line}: " if line else place)
+    assert error.where.endswith(key)
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ("rows = []", "at least 1 item"),
+        ("rows = 3", "valid tuple"),
+        ("rows = [1]", "valid dictionary"),
+        ('rows = [[1, "-8 %"]]', "valid dictionary"),
+        ("rows = [{}, {}]", "bounds the same number as rows.0"),
+        ('rows = [{}, { published = "x", because = "y", change = "<= 1%" }]', "the same number"),
+    ],
+)
+def test_rows_are_tables_that_differ(folder: Path, rows: str, why: str) -> None:
+    head, _, tail = TABLE.partition("rows = [\n")
+    error = refused(folder, head + rows + tail.partition("]\n\n")[2].join(["\n\n", ""]))
+    assert why in str(error)
+    assert "claims.dbench.expect.0.rows" in error.where
+
+
+def test_two_bounds_on_one_number_are_no_repetition() -> None:
+    rows = [{"change": "<= 0%"}, {"value": ">= 3"}, {"change": "<= 0%", "cpus": 2}]
+    assert len(expects({"metric": "iops", "because": "b", "rows": rows})) == 3
+
+
+@pytest.mark.parametrize(
+    ("key", "right"),
+    [("published", True), ("needs_cpus", True), ("publshed", False), ("rows", False)],
+)
+def test_the_schema_describes_tables(key: str, right: bool) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(Series.model_json_schema())
+    written: dict[str, Any] = tomllib.loads(TABLE)
+    assert validator.is_valid(written)
+    row = written["claims"]["dbench"]["expect"][0]["rows"][0]
+    row[key] = 8 if key == "needs_cpus" else "x"
+    assert validator.is_valid(written) is right
+
+
+@pytest.mark.parametrize("name", series.known())
+def test_the_schema_accepts_every_series(name: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    written = tomllib.loads(series.file(name).read_text())
+    jsonschema.validate(written, Series.model_json_schema())
 
 
 def test_a_series_claims_something(folder: Path) -> None:
@@ -203,20 +406,20 @@ def arms(found: Series) -> dict[str, tuple[str, int]]:
     return {name: (arm.patches, arm.hw_queues) for name, arm in found.all_arms.items()}
 
 
-def test_turned_round_only_the_patches_change_places(folder: Path) -> None:
-    found = series.turned_round(series.get("own"))
-    # "single" is a measure on other hardware.
+def test_reversed_only_the_patches_change_places(folder: Path) -> None:
+    found = series.reverse(series.get("own"))
+    # "single" is a reference arm: other hardware.
     assert arms(found) == {"before": ("series", 0), "after": ("base", 0), "single": ("base", 1)}
     assert found.claims == series.get("own").claims
 
 
-def test_turned_round_twice_is_the_series_again(folder: Path) -> None:
+def test_reversed_twice_is_the_series_again(folder: Path) -> None:
     own = series.get("own")
-    assert arms(series.turned_round(series.turned_round(own))) == arms(own)
+    assert arms(series.reverse(series.reverse(own))) == arms(own)
 
 
-def test_emptied_no_arm_has_the_patches(folder: Path) -> None:
-    found = series.emptied(series.get("own"))
+def test_with_no_op_no_arm_has_the_patches(folder: Path) -> None:
+    found = series.no_op(series.get("own"))
     assert arms(found) == {"before": ("base", 0), "after": ("base", 0), "single": ("base", 1)}
     assert found.claims == series.get("own").claims
 
@@ -233,12 +436,65 @@ def test_patches_apply_by_number_base_before_series(folder: Path) -> None:
         (folder / name).write_text("")
     base = [folder / "base" / name for name in ("0001-x.patch", "0002-y.patch")]
     own = [folder / "series" / name for name in ("0001-z.patch", "0002-b.patch", "0010-c.patch")]
-    assert list(series.patches("own", "base")) == base
-    assert list(series.patches("own", "series")) == base + own
+    assert list(series.get("own").patches("base")) == base
+    assert list(series.get("own").patches("series")) == base + own
 
 
 def test_a_series_needs_no_base(folder: Path) -> None:
     (folder / "base").rmdir()
     (folder / "series/0001-a.patch").write_text("")
-    assert series.patches("own", "base") == ()
-    assert [path.name for path in series.patches("own", "series")] == ["0001-a.patch"]
+    assert series.get("own").patches("base") == ()
+    assert [path.name for path in series.get("own").patches("series")] == ["0001-a.patch"]
+
+
+def test_a_series_knows_its_name_and_its_folder(folder: Path) -> None:
+    (folder / "base/0001-x.patch").write_text("")
+    (folder / "series/0001-a.patch").write_text("")
+    own = series.get("own")
+    assert (own.name, own.folder, own.file) == ("own", folder, folder / "series.toml")
+    assert len(own.patches("series")) == 2
+
+
+@pytest.mark.parametrize("path", ["{0}", "{0}/", "./mine", "mine/", "mine/../mine", "./mine/."])
+def test_a_series_at_a_path_has_the_name_of_its_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    mine = folder.rename(folder.with_name("mine"))
+    monkeypatch.setattr(series, "FOLDER", folder / "nothing")
+    monkeypatch.chdir(mine.parent)
+    found = series.get(path.format(mine))
+    monkeypatch.chdir("/")
+    assert (found.name, found.folder) == ("mine", mine)
+    assert found.file.is_file()
+
+
+def test_a_series_in_the_folder_where_one_stands_has_its_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder / "base")
+    assert series.get("../").name == "own"
+    monkeypatch.chdir(folder)
+    assert series.get("./").name == "own"
+
+
+@pytest.mark.parametrize("control", [series.reverse, series.no_op])
+def test_a_control_is_of_the_same_name_and_folder(
+    folder: Path, control: Callable[[Series], Series]
+) -> None:
+    found = control(series.get("own"))
+    assert (found.name, found.folder) == ("own", folder)
+
+
+@pytest.mark.parametrize("key", ["name", "folder", "_folder", "file"])
+def test_name_and_folder_are_not_written_in_the_file(folder: Path, key: str) -> None:
+    error = refused(folder, f'{key} = "x"\n{TEXT}')
+    assert f"unknown key {key!r}" in str(error)
+    assert not {"name", "folder", "_folder"} & Series.model_json_schema()["properties"].keys()
+    assert not {"name", "folder", "_folder"} & Series.model_fields.keys()
+
+
+def test_a_wrong_claim_is_told_before_one_that_expects_the_same(folder: Path) -> None:
+    head, _, tail = TABLE.partition("[[claims.dbench.expect]]")
+    error = refused(folder, head + "[claims.other]" + tail.partition("[claims.other]")[2])
+    assert error.where.endswith(": claims.dbench.expect")
+    assert "required" in str(error)

@@ -85,8 +85,8 @@ def test_a_value_that_a_job_cannot_take_is_the_users_error(value: Value) -> None
 @pytest.mark.parametrize("name", NAMES)
 def test_every_workload_shows_a_number_that_its_tool_gives(name: str) -> None:
     work = workload.get(name)
-    units = fio.UNITS if work.tool == "fio" else dbench.UNITS
-    assert units[work.metric] == work.unit
+    metrics = fio.METRICS if work.tool == "fio" else dbench.METRICS
+    assert work.metric in metrics
 
 
 @pytest.mark.parametrize(

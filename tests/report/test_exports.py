@@ -13,6 +13,7 @@ import junitparser
 import kcidb_io
 import pytest
 
+from lab.inputs.terms import Verdict
 from lab.report import arm_table, ci, compare, exports, run_record
 
 RUNS = [
@@ -127,15 +128,73 @@ def test_junit_tells_red_from_unknown(verdict: str, tag: str | None) -> None:
 def test_kcidb_is_valid(run: run_record.Run) -> None:
     document = json.loads(ci.kcidb(run))
     kcidb_io.schema.V5_3.validate(document)
-    statuses = {test["path"]: test.get("status") for test in document["tests"]}
-    assert all(path.startswith("blocklab.own.") for path in statuses)
+    assert all(test["path"].startswith("blocklab.own.") for test in document["tests"])
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status"),
+    [
+        (Verdict.HOLDS, "PASS"),
+        (Verdict.REFUTED, "FAIL"),
+        (Verdict.ERROR, "ERROR"),
+        (Verdict.LEFT_OUT, "SKIP"),
+        (Verdict.INCONCLUSIVE, None),  # for KCIDB a test without a status is not finished
+    ],
+)
+def test_kcidb_tells_every_verdict_apart(verdict: Verdict, status: str | None) -> None:
+    found = examples.finding(verdict=verdict, reason="why")
+    run = examples.run(
+        examples.series(examples.claim(found, verdict=verdict)), cells=examples.paired_run().cells
+    )
+    document = json.loads(ci.kcidb(run))
+    kcidb_io.schema.V5_3.validate(document)
+    (test,) = document["tests"]
+    assert test.get("status") == status
+    assert test["misc"]["verdict"] == verdict
+    assert test["misc"]["findings"][0].startswith(f"{verdict} wall clock (tcg): iops; expected")
+
+
+@pytest.mark.parametrize(("error", "status"), [("", "PASS"), ("it does not build", "ERROR")])
+def test_kcidb_tells_whether_a_series_could_be_built(error: str, status: str) -> None:
+    document = json.loads(ci.kcidb(examples.run(examples.series(error=error))))
+    (build,), (checkout,) = document["builds"], document["checkouts"]
+    assert (build["status"], checkout["valid"]) == (status, not error)
 
 
 def test_equal_runs_compare_equal() -> None:
     run = examples.swept_run()
     text = compare.text(run, run)
     assert "all 2 verdicts are the same" in text
-    assert "12 of 12 exact values are equal" in text or "9 of 9 exact values are equal" in text
+    assert text.count("exact values are equal") == 1
+    # Two claims, three numbers of clients each, two arms.
+    assert "12 of 12 exact values are equal to the last digit." in text
+
+
+UNMEASURED = [
+    ("left out", "the profile leaves out clients=4", "tcg"),
+    ("INCONCLUSIVE", "needs the engine kvm; on this host: refused", "kvm"),
+    ("REFUTED", "the patched kernel breaks in arm after: BUG", "tcg"),
+    ("ERROR", "arm before failed: gone", "icount"),
+]
+
+
+def partly_measured() -> run_record.Run:
+    """A run in which one finding was measured and the others left out, lacking or failed."""
+    found = [
+        examples.finding((), (), verdict=verdict, reason=reason, engine=engine, change=None)
+        for verdict, reason, engine in UNMEASURED
+    ]
+    # Of a gate's cell whose patched kernel breaks only the first arm was measured.
+    broken = examples.finding(((100.0,),), (0,), verdict="REFUTED", metric="half", change=None)
+    whole = examples.claim(examples.finding(), *found, broken, verdict="ERROR")
+    return examples.run(examples.series(whole), cells=examples.paired_run().cells)
+
+
+def test_findings_without_values_have_no_place_in_a_comparison() -> None:
+    text = compare.text(partly_measured(), partly_measured())
+    assert "all 1 verdicts are the same" in text
+    assert "20,667" in text
+    assert "half" not in text
 
 
 def test_what_differs_between_runs_is_shown() -> None:

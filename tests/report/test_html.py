@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
@@ -132,12 +131,7 @@ def test_change_points_are_marked_in_a_history(later: float, count: int) -> None
 
 
 def test_many_cells_make_a_page_that_can_be_sent() -> None:
-    small, large = examples.matrix_run(400), examples.matrix_run(4000)
-    sizes = []
-    for run in (small, large):
-        started = time.monotonic()
-        sizes.append(len(page(run)))
-        assert time.monotonic() - started < 60
+    sizes = [len(page(examples.matrix_run(cells))) for cells in (400, 4000)]
     assert sizes[1] < 2_000_000
     assert sizes[1] < 12 * sizes[0]
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import examples
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.base.errors import GuestError
 from lab.base.text import number
 from lab.inputs import workload
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
-from lab.measure.boot_store import Stored
-from lab.measure.cell import Cell
 from lab.measure.cost import Cost
 from lab.measure.matrix import SCHEDULERS
-from lab.measure.runner import Outcome, headline
-from lab.report import matrix_text
+from lab.measure.metrics import headline
+from lab.report import matrix_text, run_record
 
 FACTS = {
     "hw_queues": "64",
@@ -30,22 +28,34 @@ FACTS = {
 }
 
 
-def outcome(
+def cell(
     *values: float,
     topology: str = "raid64",
     scheduler: str = "bfq",
     work: str = "randread_burst",
-    failure: GuestError | None = None,
+    error: str = "",
     facts: dict[str, str] = FACTS,
     **parameters: Value,
-) -> Outcome:
+) -> run_record.Cell:
     """A cell, the given parameters swept, with one boot for each value of the metric."""
-    metric = workload.get(work).metric
     own = {k: v for k, v in workload.get(work).parameters.items() if not isinstance(v, tuple)}
-    merged = tuple(sorted({**own, **parameters}.items()))
-    cell = Cell(topology, scheduler, work, merged, Engine.TCG, swept=tuple(parameters))
-    boots = tuple(Stored(str(i), "ok", "", 9.0, {metric: v}, facts) for i, v in enumerate(values))
-    return Outcome(cell, boots, failure)
+    return examples.cell(
+        "stock",
+        values,
+        topology=topology,
+        scheduler=scheduler,
+        workload=work,
+        parameters=dict(sorted({**own, **parameters}.items())),
+        swept=tuple(parameters),
+        metric=workload.get(work).metric,
+        facts=facts,
+        error=error,
+    )
+
+
+def matrix(*cells: run_record.Cell) -> str:
+    """The tables of a run of these cells."""
+    return matrix_text.matrix(examples.run(cells=cells))
 
 
 def flat(text: str) -> str:
@@ -61,12 +71,12 @@ def row(text: str, start: str) -> list[str]:
 
 def test_a_row_a_topology_and_a_column_a_scheduler() -> None:
     values = dict(zip(SCHEDULERS, (1000.0, 2000.0, 3000.0, 4000.0), strict=True))
-    text = matrix_text.matrix(
-        [
-            outcome(value * factor, topology=machine, scheduler=scheduler)
+    text = matrix(
+        *(
+            cell(value * factor, topology=machine, scheduler=scheduler)
             for machine, factor in (("raid64", 1), ("megasas", 10))
             for scheduler, value in values.items()
-        ]
+        )
     )
     assert row(text, "topology") == ["topology", *SCHEDULERS]
     assert row(text, "raid64") == ["raid64", "1,000", "2,000", "3,000", "4,000"]
@@ -75,19 +85,19 @@ def test_a_row_a_topology_and_a_column_a_scheduler() -> None:
 
 
 def test_several_boots_show_their_mean() -> None:
-    text = matrix_text.matrix([outcome(1000, 2000, 6000)])
+    text = matrix(cell(1000, 2000, 6000))
     assert row(text, "raid64") == ["raid64", "3,000"]
     assert "3 boot(s)" in flat(text)
 
 
 def test_a_cell_that_was_not_measured_is_a_dash() -> None:
-    text = matrix_text.matrix([outcome(10), outcome(20, topology="megasas", scheduler="none")])
+    text = matrix(cell(10), cell(20, topology="megasas", scheduler="none"))
     assert row(text, "raid64") == ["raid64", "10.0", "-"]
     assert row(text, "megasas") == ["megasas", "-", "20.0"]
 
 
 def test_each_workload_has_a_table_of_its_own() -> None:
-    found = matrix_text.matrix([outcome(10), outcome(20, work="dbench_xfs", clients=4)])
+    found = matrix(cell(10), cell(20, work="dbench_xfs", clients=4))
     text = flat(found)
     assert text.index(workload.get("randread_burst").title) < text.index("dbench on XFS")
     assert row(found, "raid64 clients=4") == ["raid64", "clients=4", "20.0"]
@@ -95,33 +105,33 @@ def test_each_workload_has_a_table_of_its_own() -> None:
 
 
 def test_swept_values_have_rows_of_their_own() -> None:
-    text = matrix_text.matrix([outcome(10, numjobs=1), outcome(20, numjobs=4)])
+    text = matrix(cell(10, numjobs=1), cell(20, numjobs=4))
     assert "10.0" in text, text
     assert "20.0" in text, text
 
 
 def test_a_failed_cell_shows_as_failed_and_is_listed() -> None:
     found = [
-        outcome(10, scheduler="none"),
-        outcome(failure=GuestError("panic", "the guest's kernel died: BUG")),
+        cell(10, scheduler="none"),
+        cell(error="the guest's kernel died: BUG"),
     ]
-    assert row(matrix_text.matrix(found), "raid64") == ["raid64", "10.0", "failed"]
-    listed = matrix_text.failures(found)
+    assert row(matrix(*found), "raid64") == ["raid64", "10.0", "failed"]
+    listed = matrix_text.failures(examples.run(cells=found))
     assert listed.strip() == "raid64 bfq randread_burst: the guest's kernel died: BUG"
 
 
 def test_without_failures_nothing_is_listed() -> None:
-    assert matrix_text.failures([outcome(10)]) == ""
+    assert matrix_text.failures(examples.run(cells=[cell(10)])) == ""
 
 
 def test_the_hardware_is_what_guests_reported() -> None:
     found = [
-        outcome(failure=GuestError("died", "died")),
-        outcome(10),
-        outcome(10, topology="megasas", facts={**FACTS, "hw_queues": "1", "queue/rotational": "0"}),
-        outcome(10, topology="nvme_mq", facts={}),
+        cell(error="died"),
+        cell(10),
+        cell(10, topology="megasas", facts={**FACTS, "hw_queues": "1", "queue/rotational": "0"}),
+        cell(10, topology="nvme_mq", facts={}),
     ]
-    text = matrix_text.hardware(found)
+    text = matrix_text.hardware(examples.run(cells=found))
     assert row(text, "raid64") == ["raid64", "64", "0-1", "0-63", "1", "6.12.117"]
     assert row(text, "megasas") == ["megasas", "1", "0-1", "0-63", "0", "6.12.117"]
     assert row(text, "nvme_mq") == ["nvme_mq", "-", "-", "-", "-", "-"]
@@ -146,7 +156,7 @@ def define(path: Path, title: str) -> None:
 def test_no_line_is_longer_than_a_terminal(own_title: Path, length: int) -> None:
     define(own_title, "word " * (length // 5) + "x" * length)
     found = [
-        outcome(
+        cell(
             123456789.0,
             topology="t" * length,
             scheduler=scheduler,
@@ -156,13 +166,13 @@ def test_no_line_is_longer_than_a_terminal(own_title: Path, length: int) -> None
         )
         for scheduler in (*SCHEDULERS, "a-scheduler-with-a-long-name")
     ]
-    lines = (matrix_text.matrix(found) + matrix_text.hardware(found)).splitlines()
+    lines = (matrix_text.text(examples.run(cells=found))).splitlines()
     assert max(map(len, lines)) <= 80
     assert all(line == line.rstrip() for line in lines)
 
 
 def test_a_title_has_the_width_of_the_terminal_not_of_its_table() -> None:
-    lines = matrix_text.matrix([outcome(10)]).splitlines()
+    lines = matrix(cell(10)).splitlines()
     assert workload.get("randread_burst").title in lines
     assert "IOPS, higher is better, tcg, 1 boot(s)" in lines
 
@@ -170,7 +180,7 @@ def test_a_title_has_the_width_of_the_terminal_not_of_its_table() -> None:
 @pytest.mark.parametrize("title", ["reads [burst]", "reads of [/dev/sda]", "a :smile: b"])
 def test_a_title_is_shown_as_it_is_written(own_title: Path, title: str) -> None:
     define(own_title, title)
-    assert title in flat(matrix_text.matrix([outcome(1, work="other", clients=1)]))
+    assert title in flat(matrix(cell(1, work="other", clients=1)))
 
 
 @pytest.mark.parametrize(
@@ -197,13 +207,19 @@ def test_a_number_is_never_off_by_more_than_a_percent(value: float) -> None:
 
 
 def test_the_exact_engine_shows_costs_before_its_guests_own_numbers() -> None:
-    work = workload.get("randread_burst")
-    cell = Cell("nullb_mq", "bfq", "randread_burst", (), Engine.ICOUNT, 1)
-    values = {"kernel_insns_per_io": 3482.09, "user_insns_per_io": 2223.19, work.metric: 50000.0}
-    text = matrix_text.matrix([Outcome(cell, (Stored("1", "ok", "", 9.0, values, FACTS),))])
+    values = {"kernel_insns_per_io": 3482.09, "user_insns_per_io": 2223.19, "iops": 50000.0}
+    own = examples.measured_cell(topology="nullb_mq", engine=Engine.ICOUNT, cpus=1)
+    assert headline(own, values) == "kernel_insns_per_io"
+    measured = cell(3482.09).model_copy(update={"metric": "kernel_insns_per_io"})
+    boots = tuple(boot.model_copy(update={"values": values}) for boot in measured.boots)
+    text = matrix(measured.model_copy(update={"boots": boots}))
     shown = [text.index(number) for number in ("3,482", "50,000")]
     assert shown == sorted(shown)
-    assert headline(cell, values) == "kernel_insns_per_io"
+
+
+def test_a_workload_that_is_gone_is_shown_by_its_name() -> None:
+    run = examples.run(cells=[cell(10)]).model_copy(update={"workloads": {}})
+    assert "randread_burst\nIOPS, tcg, 1 boot(s)" in matrix_text.matrix(run)
 
 
 def test_a_cost_difference_sums_to_its_totals() -> None:

@@ -3,26 +3,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import examples
 import pytest
-from examples import HOST
+from examples import KERNEL
 
-from lab.inputs import profile
-from lab.inputs.series import Arm, Claim, Expectation, Series
-from lab.inputs.terms import Engine, Level
+from lab.base.errors import GuestError
+from lab.inputs.series import Claim, Expectation
+from lab.inputs.terms import Level
 from lab.judge import verdict
-from lab.judge.experiment import Experiment
 from lab.judge.verdict import Evidence, Judged
 from lab.measure.boot_store import BootStore, Provenance
-from lab.measure.cell import Cell
+from lab.measure.cell import Task
 from lab.measure.runner import Outcome
 from lab.measure.sampling import Sample
-from lab.report import run_builder
+from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Run
-
-QUICK = profile.get("quick")
-ARMS = {"before": Arm(patches="base"), "after": Arm(patches="series")}
 
 
 @pytest.fixture
@@ -30,38 +28,38 @@ def store(tmp_path: Path) -> BootStore:
     return BootStore(tmp_path)
 
 
-def boot(store: BootStore, own: Cell, value: float, metric: str = "iops", round: str = "") -> str:
+def boot(
+    store: BootStore, task: Task, value: float, metric: str = "iops", round_id: str = ""
+) -> str:
     identity = store.new_boot()
-    sample = Sample({metric: value}, {metric: "?"}, {"release": "6.12"}, {})
-    store.add(identity, own, Provenance("k", f"kernel-{own.arm}", "q", "h", round), 1.0, sample)
+    sample = Sample({metric: value}, {"release": "6.12"}, {})
+    origin = Provenance("k", f"kernel-{task.arm}", "q", "h", round_id)
+    store.add(identity, task, origin, 1.0, sample)
     return identity
 
 
 def judged(store: BootStore, costs: bool = False) -> Judged:
-    engine = Engine.ICOUNT if costs else Engine.TCG
     metric = "kernel_insns_per_io" if costs else "iops"
-    cells = tuple(
-        Cell("nullb", "bfq", "randread_burst", (("numjobs", 10),), engine, arm=arm)
-        for arm in ("before", "after")
-    )
-    values = ((100.0,) * 8, (140.0,) * 8)
-    boots = tuple(
-        tuple(boot(store, cell, value, metric, f"t{n}") for n, value in enumerate(own))
-        for cell, own in zip(cells, values, strict=True)
-    )
     asked = Expectation(metric=metric, change=">= +20%", because="half", published="+40 %")
     level = Level.COST if costs else Level.WALL
-    experiment = Experiment("own", "faster", asked, "nullb", level, engine, cells)
-    evidence = Evidence(values, 3, boots=boots)
+    own = examples.experiment(asked, claim="faster", level=level)
+    values = ((100.0,) * 8, (140.0,) * 8)
+    boots = tuple(
+        tuple(
+            boot(store, Task(cell=side.cell, kernel=KERNEL, arm=side.arm), value, metric, f"t{n}")
+            for n, value in enumerate(found)
+        )
+        for side, found in zip(own.sides, values, strict=True)
+    )
     claim = Claim(
         published="p", topology="nullb", scheduler="bfq", workload="randread_burst", expect=(asked,)
     )
-    found = verdict.judge([(experiment, evidence)], [ARMS], 0.05)
-    return Judged("own", Series(title="t", origin="o", claims={"faster": claim}), tuple(found))
+    found = verdict.judge([(own, Evidence(values, 3, boots=boots))], 0.05)
+    return Judged(examples.judged_series({"faster": claim}), tuple(found))
 
 
 def made(store: BootStore, one: Judged) -> Run:
-    return run_builder.RunBuilder(store, QUICK, HOST, "title").judged([one], 1000.0)
+    return RunBuilder(examples.session(store), "title").judged([one])
 
 
 def test_a_finding_keeps_what_was_measured_and_where(store: BootStore) -> None:
@@ -84,7 +82,7 @@ def test_a_finding_keeps_what_was_measured_and_where(store: BootStore) -> None:
 
 def test_a_cell_that_two_findings_share_stands_once(store: BootStore) -> None:
     one = judged(store)
-    twice = Judged(one.name, one.series, one.findings * 2)
+    twice = Judged(one.series, one.findings * 2)
     assert len(made(store, twice).cells) == 2
 
 
@@ -102,28 +100,29 @@ def test_the_cost_by_function_is_kept_where_it_was_counted(store: BootStore) -> 
 
 def test_a_series_that_could_not_be_judged_says_why(store: BootStore) -> None:
     one = judged(store)
-    run = made(store, Judged("own", one.series, (), "patch 2 does not apply"))
+    run = made(store, Judged(one.series, (), "patch 2 does not apply"))
     assert run.series[0].verdict == "ERROR"
     assert run.series[0].error == "patch 2 does not apply"
     assert run.series[0].claims == ()
 
 
 def test_a_matrix_is_recorded_with_its_failures(store: BootStore) -> None:
-    own = Cell("nullb", "bfq", "randread_burst", (("numjobs", 10),), Engine.TCG)
+    own = Task(cell=examples.measured_cell(numjobs=10), kernel=KERNEL)
     boot(store, own, 5.0)
-    from lab.base.errors import GuestError
-
     failed = Outcome(own, (), GuestError("panic", "BUG"))
     fine = Outcome(own, tuple(store.finished("k")))
-    run = run_builder.RunBuilder(store, QUICK, HOST, "title").measured([fine, failed], 1000.0)
+    run = RunBuilder(examples.session(store), "title").measured([fine, failed])
     assert [cell.values() for cell in run.cells] == [(5.0,), ()]
     assert "BUG" in run.cells[1].error
 
 
 def test_the_history_of_a_cell_spans_kernels(store: BootStore) -> None:
-    own = Cell("nullb", "bfq", "randread_burst", (("numjobs", 10),), Engine.TCG, arm="after")
-    other = Cell("nullb", "none", "randread_burst", (("numjobs", 10),), Engine.TCG, arm="after")
+    own, other = (
+        Task(cell=examples.measured_cell(scheduler=name), kernel=KERNEL, arm="after")
+        for name in ("bfq", "none")
+    )
     boot(store, other, 1.0)
+    boot(store, replace(own, arm="before"), 2.0)
     first, second = boot(store, own, 5.0), boot(store, own, 6.0)
     assert [value for _, _, value in store.history(first, "iops")] == [5.0, 6.0]
     assert store.history(second, "absent") == []

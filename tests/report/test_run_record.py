@@ -8,22 +8,44 @@ from pathlib import Path
 
 import examples
 import pytest
+from pydantic import ValidationError
 
 from lab.base.errors import UsageError
-from lab.report import run_record
+from lab.inputs.terms import Engine, Level, Verdict
+from lab.report import run_record, tables
 
 
 def test_a_record_comes_back_equal(tmp_path: Path) -> None:
     for run in (examples.paired_run(), examples.swept_run(), examples.matrix_run(8)):
-        folder = run_record.save(run, tmp_path, "summary\n")
+        folder = run_record.save(run, tmp_path)
         assert run_record.load(folder) == run
-        assert (folder / "summary.txt").read_text() == "summary\n"
+
+
+def test_verdicts_levels_and_engines_are_words_in_json_and_values_when_read(tmp_path: Path) -> None:
+    run = examples.paired_run()
+    text = (run_record.save(run, tmp_path) / "run.json").read_text()
+    assert '"verdict": "HOLDS"' in text
+    assert '"level": "wall clock"' in text
+    (claim,) = run_record.load(tmp_path / "runs" / run.id).series[0].claims
+    (found,) = claim.findings
+    assert (claim.verdict, found.level, found.engine) == (Verdict.HOLDS, Level.WALL, Engine.TCG)
+    assert {type(found.verdict), type(found.level)} == {Verdict, Level}
+
+
+@pytest.mark.parametrize("key", ["verdict", "level", "engine"])
+def test_a_word_that_nobody_knows_is_refused(tmp_path: Path, key: str) -> None:
+    run = examples.paired_run()
+    path = run_record.save(run, tmp_path) / "run.json"
+    known = {"verdict": "HOLDS", "level": "wall clock", "engine": "tcg"}[key]
+    path.write_text(path.read_text().replace(f'"{key}": "{known}"', f'"{key}": "perhaps"'))
+    with pytest.raises(UsageError, match=key):
+        run_record.load(path.parent)
 
 
 def test_a_record_keeps_the_infinite_end_of_an_interval_as_nothing(tmp_path: Path) -> None:
     found = examples.finding(interval=(-1.0, None))
     run = examples.run(examples.series(examples.claim(found)), cells=examples.paired_run().cells)
-    text = (run_record.save(run, tmp_path, "") / "run.json").read_text()
+    text = (run_record.save(run, tmp_path) / "run.json").read_text()
     json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert run_record.load(tmp_path / "runs" / run.id) == run
 
@@ -40,29 +62,32 @@ def test_a_record_keeps_the_infinite_end_of_an_interval_as_nothing(tmp_path: Pat
 )
 def test_a_run_is_found_by_any_of_its_names(tmp_path: Path, name: str, found: str) -> None:
     for own in ("20260103-000000-cccc", "20260101-000000-aaaa", "20260102-000000-bbbb"):
-        run_record.save(examples.run(id=own), tmp_path, "")
+        run_record.save(examples.run(id=own), tmp_path)
     assert run_record.find(tmp_path, name).name == found
 
 
 @pytest.mark.parametrize("name", ["2026", "2025", "last~3", "last~x", "lats"])
 def test_a_name_that_fits_none_or_several_is_refused(tmp_path: Path, name: str) -> None:
     for own in ("20260103-000000-cccc", "20260101-000000-aaaa", "20260102-000000-bbbb"):
-        run_record.save(examples.run(id=own), tmp_path, "")
+        run_record.save(examples.run(id=own), tmp_path)
     with pytest.raises(UsageError):
         run_record.find(tmp_path, name)
 
 
 def test_without_a_run_it_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="make lab-run"):
+    with pytest.raises(UsageError, match="lab run"):
         run_record.find(tmp_path, "last")
 
 
 @pytest.mark.parametrize(
     ("change", "complaint"),
-    [({"schema_version": 2}, "schema_version"), ({"surprise": 1}, "surprise")],
+    [
+        ({"schema_version": run_record.SCHEMA_VERSION + 1}, "schema_version"),
+        ({"surprise": 1}, "surprise"),
+    ],
 )
 def test_a_foreign_record_is_refused(tmp_path: Path, change: object, complaint: str) -> None:
-    folder = run_record.save(examples.paired_run(), tmp_path, "")
+    folder = run_record.save(examples.paired_run(), tmp_path)
     document = json.loads((folder / "run.json").read_text())
     assert isinstance(change, dict)
     (folder / "run.json").write_text(json.dumps({**document, **change}))
@@ -70,7 +95,12 @@ def test_a_foreign_record_is_refused(tmp_path: Path, change: object, complaint: 
         run_record.load(folder)
 
 
+def test_a_row_has_a_cell_for_each_column() -> None:
+    with pytest.raises(ValidationError, match="as many cells"):
+        run_record.Table(title="t", columns=tables.columns("a", "b"), rows=(("1",),))
+
+
 def test_the_schema_describes_a_record() -> None:
     schema = json.loads(run_record.schema())
-    assert schema["properties"]["schema_version"]["const"] == 1
-    assert {"series", "cells", "host"} <= schema["properties"].keys()
+    assert schema["properties"]["schema_version"]["maximum"] == run_record.SCHEMA_VERSION
+    assert {"series", "cells", "host", "tables"} <= schema["properties"].keys()

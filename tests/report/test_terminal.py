@@ -3,22 +3,20 @@
 
 from __future__ import annotations
 
-import math
-
+import examples
 import pytest
 
-from lab.base.stats import Interval
 from lab.inputs import profile
-from lab.inputs.series import Arm, Claim, Expectation, Series
-from lab.inputs.terms import Engine, Level, Verdict
+from lab.inputs.series import Claim, Expectation
+from lab.inputs.terms import Level, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment
-from lab.judge.verdict import Evidence, Failure, Finding, Judged
-from lab.measure.cell import Cell
-from lab.report import terminal
+from lab.judge.verdict import Evidence, Failure, Judged
+from lab.report import tables, terminal
+from lab.report.run_builder import RunBuilder
+from lab.report.run_record import Run
 
 QUICK = profile.get("quick")
-ARMS = {"before": Arm(patches="base"), "after": Arm(patches="series")}
 ROUNDS = Evidence(((100.0,) * 8, (140.0,) * 8))
 
 
@@ -35,12 +33,11 @@ def experiment(
     work: str = "randread_burst",
     **lacking: str,
 ) -> Experiment:
-    engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
-    cells = tuple(
-        Cell("nullb", "bfq", work, (), engine, cpus, arm=arm)
-        for arm in (("before", "after") if asked.change else ("after",))
+    conditions = {**asked.parameters, **({"cpus": cpus} if cpus > 1 else {})}
+    cell = examples.measured_cell(work=work, cpus=cpus)
+    return examples.experiment(
+        asked, claim=claim, level=level, cell=cell, conditions=conditions, **lacking
     )
-    return Experiment("own", claim, asked, "nullb", level, engine, cells, **lacking)
 
 
 def judged(*asked: tuple[Experiment, Evidence], words: str = "words", error: str = "") -> Judged:
@@ -56,15 +53,21 @@ def judged(*asked: tuple[Experiment, Evidence], words: str = "words", error: str
         for title in dict.fromkeys(own.claim for own, _ in asked)
     }
     usual = Claim(published="p", topology="t", scheduler="s", workload="w", expect=(expectation(),))
-    series = Series(title=f"title {words}", origin=f"origin {words}", claims=claims or {"a": usual})
-    found = verdict.judge(asked, [ARMS] * len(asked), QUICK.alpha)
-    return Judged("own", series, () if error else tuple(found), error)
+    series = examples.judged_series(claims or {"a": usual})
+    series = series.model_copy(update={"title": f"title {words}", "origin": f"origin {words}"})
+    found = verdict.judge(asked, QUICK.alpha)
+    return Judged(series, () if error else tuple(found), error)
+
+
+def recorded(*judged: Judged) -> Run:
+    """The record of judged series."""
+    return RunBuilder(examples.session(), "a title", "lab run").judged(judged)
 
 
 def shown(asked: Experiment, evidence: Evidence = ROUNDS) -> str:
     """The claim with one expectation, on one line."""
-    one = judged((asked, evidence))
-    return " ".join(" ".join(terminal.claim(one, asked.claim, one.findings)).split())
+    (series,) = recorded(judged((asked, evidence))).series
+    return " ".join(" ".join(terminal.claim(series.claims[0])).split())
 
 
 def test_published_expected_and_measured_stand_beside_each_other() -> None:
@@ -74,7 +77,7 @@ def test_published_expected_and_measured_stand_beside_each_other() -> None:
         "faster: HOLDS",
         "published: published words",
         "nullb, bfq, randread_burst",
-        "HOLDS wall clock (tcg): iops, numjobs=4 8 vCPUs",
+        "HOLDS wall clock (tcg): iops, numjobs=4, 8 vCPUs",
         "published +40 %",
         "expected before -> after >= +20%: half of it",
         "measured 100.0 -> 140.0 IOPS, +40.0 % [+40.0, +40.0], p 0.004, detectable 0 %, "
@@ -119,8 +122,16 @@ def test_too_few_rounds_show_no_interval_and_nothing_detectable() -> None:
         (experiment(expectation(), left_out="left out because"), Evidence(), "left out because"),
         (experiment(expectation(), lacking="needs 16 host CPUs"), ROUNDS, "needs 16 host CPUs"),
         (experiment(expectation()), Evidence(((), ()), 4), "4 rejected"),
-        (experiment(expectation()), Evidence(failure=Failure("after", "panic", "BUG x")), "BUG x"),
-        (experiment(expectation()), Evidence(failure=Failure("before", "died", "gone")), "gone"),
+        (
+            experiment(expectation()),
+            Evidence(failure=Failure("after", True, "panic", "BUG x")),
+            "BUG x",
+        ),
+        (
+            experiment(expectation()),
+            Evidence(failure=Failure("before", False, "died", "gone")),
+            "gone",
+        ),
         (experiment(expectation()), Evidence(same=True), "nothing was changed"),
     ],
 )
@@ -135,14 +146,14 @@ def full_report(words: str) -> str:
     asked = expectation(published=words, because=words, parameters={"numjobs": words or 1})
     lacking = experiment(expectation(because=words), claim="slower", lacking=words or "x")
     huge = Evidence(((1e-9, 1e12) * 4, (1e12, 1e-9) * 4), 10**9)
-    broken = Evidence(failure=Failure("after", "panic", f"BUG\n{words}"))
+    broken = Evidence(failure=Failure("after", True, "panic", f"BUG\n{words}"))
     own = judged(
         *((experiment(asked), ROUNDS), (lacking, ROUNDS), (experiment(asked), huge)),
         *((experiment(asked, claim="c" * 60), broken),),
         (experiment(asked, left_out=words or "x"), Evidence()),
         words=words,
     )
-    return terminal.text([own, judged(words=words, error=f"it failed\n  where: {words}")], QUICK)
+    return terminal.text(recorded(own, judged(words=words, error=f"it failed\n  where: {words}")))
 
 
 @pytest.mark.parametrize(
@@ -157,17 +168,21 @@ def test_no_line_is_longer_than_a_terminal(words: str) -> None:
 def test_no_word_is_lost_where_lines_are_wrapped() -> None:
     words = " ".join(f"word{number}" for number in range(60))
     text = " ".join(full_report(words).split())
-    for start in ("published: published", "title", "origin", "it failed where:", "half of it"):
-        assert start == "half of it" or f"{start} {words}" in text
-    assert f"expected before -> after >= +20%: {words}" in text
+    for start in (
+        *("published: published", "title", "origin", "it failed where:", "published"),
+        *("expected before -> after >= +20%:", "because"),
+        "because the patched kernel breaks in arm after: BUG",
+    ):
+        assert f"{start} {words}" in text, start
+    assert f"numjobs={words}" in text
 
 
 def test_a_series_that_was_not_judged_says_why() -> None:
-    own = judged(error="0001.patch does not apply\n  hint:  rebase it")
-    text = terminal.series(own, QUICK)
+    run = recorded(judged(error="0001.patch does not apply\n  hint:  rebase it"))
+    text = terminal.series(run.series[0])
     assert text.startswith("own: ERROR\n")
     assert "  0001.patch does not apply\n    hint:  rebase it\n" in text
-    assert summary_rows(terminal.summary([own], QUICK)) == [["own", "-", "ERROR"]]
+    assert summary_rows(terminal.summary(run)) == [["own", "-", "ERROR"]]
 
 
 def summary_rows(text: str) -> list[list[str]]:
@@ -182,7 +197,7 @@ def test_the_summary_has_a_line_for_each_claim() -> None:
         (experiment(expectation("iops", "<= 0%"), "both"), ROUNDS),
         (experiment(expectation(), "waits", left_out="x"), Evidence()),
     ]
-    text = terminal.summary([judged(*asked)], QUICK)
+    text = terminal.summary(recorded(judged(*asked)))
     assert summary_rows(text) == [
         ["own", "holds", "HOLDS"],
         ["own", "fails", "REFUTED"],
@@ -194,11 +209,12 @@ def test_the_summary_has_a_line_for_each_claim() -> None:
 def test_the_summary_says_how_chance_was_judged_and_what_was_rejected() -> None:
     noisy = Evidence(ROUNDS.values, 3)
     exact = (experiment(expectation(), level=Level.COST), Evidence(((1.0,), (2.0,))))
-    text = " ".join(terminal.summary([judged((experiment(expectation()), noisy))], QUICK).split())
+    run = recorded(judged((experiment(expectation()), noisy)))
+    text = " ".join(terminal.summary(run).split())
     assert "rounds of boots in turn, 95 % intervals" in text
     assert "Hochberg, 5 %" in text
     assert "Rounds rejected because the host disturbed them: 3." in text
-    assert "Wall clock" not in terminal.summary([judged(exact)], QUICK)
+    assert "Wall clock" not in terminal.summary(recorded(judged(exact)))
 
 
 def test_rejected_rounds_of_one_trial_are_counted_once() -> None:
@@ -207,31 +223,34 @@ def test_rejected_rounds_of_one_trial_are_counted_once() -> None:
         (experiment(expectation("ctx")), Evidence(ROUNDS.values[::-1], 3)),
         (experiment(expectation(), cpus=4), Evidence(ROUNDS.values, 2)),
     ]
-    assert "disturbed them: 5." in " ".join(terminal.summary([judged(*asked)], QUICK).split())
+    assert "disturbed them: 5." in " ".join(terminal.summary(recorded(judged(*asked))).split())
 
 
 def test_the_summary_says_what_the_profile_leaves_out_only_when_it_did() -> None:
     left_out = (experiment(expectation(), left_out="x"), Evidence())
     said = "Left out by the profile: One boot a cell"
-    assert said in terminal.summary([judged(left_out)], QUICK)
-    assert said not in terminal.summary([judged((experiment(expectation()), ROUNDS))], QUICK)
+    assert said in terminal.summary(recorded(judged(left_out)))
+    assert said not in terminal.summary(recorded(judged((experiment(expectation()), ROUNDS))))
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [(0.0, "+0.0 %"), (0.2, "+20.0 %"), (-0.999, "-99.9 %"), (12.345, "+1,234.5 %")],
-)
-def test_a_change_is_a_signed_percentage(change: float, text: str) -> None:
-    assert terminal.percent(change) == text
+@pytest.mark.parametrize("result", list(Verdict))
+def test_every_verdict_has_the_place_of_the_longest(result: Verdict) -> None:
+    line = terminal.claim(examples.claim(examples.finding(verdict=result)))[3]
+    assert line.startswith(f"    - {result} ")
+    assert line.index("wall clock") == len("    - ") + len("INCONCLUSIVE ")
 
 
-def test_an_interval_without_an_end_is_none() -> None:
-    assert terminal.interval(Interval(-0.05, 0.2)) == "[-5.0, +20.0]"
-    assert terminal.interval(Interval(-1.0, math.inf)) == "[too few rounds for an interval]"
+def test_lines_hang_below_what_they_say() -> None:
+    found = examples.finding(verdict="INCONCLUSIVE", because="word " * 30, reason="why " * 30)
+    lines = terminal.claim(examples.claim(found))
+    for label in ("expected", "because"):
+        first = next(place for place, line in enumerate(lines) if line.strip().startswith(label))
+        assert lines[first].index(lines[first].split()[1]) == 16
+        assert lines[first + 1].startswith(" " * 16 + lines[first + 1].split()[0])
+    published = examples.claim().model_copy(update={"published": "expected " * 30})
+    assert terminal.claim(published)[2].startswith("    expected")
 
 
-def test_every_verdict_has_the_place_of_the_longest() -> None:
-    for result in Verdict:
-        found = Finding(experiment(expectation()), Evidence(), result, "r")
-        line = terminal.claim(judged((found.experiment, Evidence())), "faster", [found])[3]
-        assert line.index("wall clock") == len("    - ") + len("INCONCLUSIVE ")
+def test_a_run_with_tables_shows_them_and_nothing_else() -> None:
+    run = examples.tables_run()
+    assert terminal.text(run) == "\n".join(map(tables.text, run.tables))

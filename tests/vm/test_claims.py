@@ -10,36 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from lab.base.progress import Progress
 from lab.build.kernel import Kernel
 from lab.guest import boot
 from lab.inputs import profile
 from lab.inputs.terms import Engine
 from lab.judge import judge
-from lab.measure import matrix, sampling, session
-from lab.measure.cell import Cell
+from lab.measure import matrix, sampling
+from lab.measure.job import Job, Testbed, resolve
 from lab.measure.matrix import Selection
-from lab.measure.runner import Testbed
-
-pytestmark = pytest.mark.vm
+from lab.measure.session import Session
 
 LAB = Path(sys.executable).with_name("lab")
 
 
 @pytest.fixture(scope="module")
-def testbed() -> Testbed:
-    quick = profile.get("quick")
-    return session.prepare(quick.tree, (), quick.kernel, Progress())
-
-
-@pytest.fixture(scope="module")
 def instrumented() -> Kernel:
     quick = profile.get("quick")
-    fragments = (*quick.kernel, judge.INSTRUMENT)
-    return session.prepare_kernel(quick.tree, (), fragments, Progress())
+    return Session(quick).kernel(fragments=(*quick.kernel, judge.INSTRUMENT))
 
 
-def counted(topology: str, scheduler: str, work: str, *counters: str) -> Cell:
+def counted(
+    testbed: Testbed, kernel: Kernel, topology: str, scheduler: str, work: str, *counters: str
+) -> Job:
     wide = profile.get("quick").model_copy(
         update={
             "matrix": (
@@ -48,17 +40,16 @@ def counted(topology: str, scheduler: str, work: str, *counters: str) -> Cell:
         }
     )
     (found,) = matrix.cells(wide, Selection(), Engine.ICOUNT)
-    return replace(found, cpus=2, counters=counters)
+    task = found.on(kernel)
+    return resolve(replace(task, cell=replace(task.cell, cpus=2, counters=counters)), testbed)
 
 
 def test_ten_readers_make_nine_merges(
     testbed: Testbed, instrumented: Kernel, tmp_path: Path
 ) -> None:
     names = ("stable_merges", "lock_acquisitions", "inversions", "mean_batch")
-    cell = counted("nullb", "bfq", "randread_burst", *names)
-    values = boot.steadily(
-        lambda: sampling.measure(cell, instrumented, testbed.guest, tmp_path)
-    ).values
+    job = counted(testbed, instrumented, "nullb", "bfq", "randread_burst", *names)
+    values = boot.steadily(lambda: sampling.measure(job, tmp_path)).values
     assert values["stable_merges"] == 9
     assert values["requests"] == values["ios"]
     assert values["lock_acquisitions"] > 1  # at least to insert and to dispatch
@@ -69,8 +60,10 @@ def test_ten_readers_make_nine_merges(
 def test_dm_without_defects_switches_hardly_ever(
     testbed: Testbed, instrumented: Kernel, tmp_path: Path
 ) -> None:
-    cell = counted("dm_mpath", "none", "randread_aio", "switches", "issues_by_kworker")
-    sample = boot.steadily(lambda: sampling.measure(cell, instrumented, testbed.guest, tmp_path))
+    job = counted(
+        testbed, instrumented, "dm_mpath", "none", "randread_aio", "switches", "issues_by_kworker"
+    )
+    sample = boot.steadily(lambda: sampling.measure(job, tmp_path))
     assert sample.facts["disk"].startswith("dm-")
     assert sample.facts["hw_queues"] == "2"
     assert sample.values["switches"] < 0.5

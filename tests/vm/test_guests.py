@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.base.errors import GuestError
+from lab.base import cache
+from lab.base.errors import GuestError, LabError
 from lab.base.progress import Progress
 from lab.guest import boot
 from lab.guest.boot import Boot, Orders
@@ -23,72 +24,52 @@ from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot, TimeSlices
 from lab.inputs import profile, topology
 from lab.inputs.terms import Engine
-from lab.measure import host, matrix, sampling, session
-from lab.measure.cell import Cell
+from lab.measure import host, matrix, sampling
+from lab.measure.job import Job, Testbed, resolve
 from lab.measure.matrix import Selection
-from lab.measure.runner import Testbed
 from lab.measure.sampling import Sample
 
-pytestmark = pytest.mark.vm
-
 LAB = Path(sys.executable).with_name("lab")
-TOPOLOGIES = {
-    "nullb_mq": "128",
-    "nvme_mq": "64",
-    "raid64": "64",
-    "megasas": "1",
-    "nullb": "1",
-    "dm_mpath": "2",
-}
 SHORT = ("--set", "seconds=1", "--set", "ramp_seconds=0")
 
 
-@pytest.fixture(scope="session")
-def testbed() -> Testbed:
-    """The kernel of the quick profile, built or out of the cache, and proved engines."""
-    quick = profile.get("quick")
-    return session.prepare(quick.tree, (), quick.kernel, Progress())
-
-
-def cell(machine: str, scheduler: str, work: str, engine: Engine, **parameters: int) -> Cell:
+def job(
+    testbed: Testbed, machine: str, scheduler: str, work: str, engine: Engine, **parameters: int
+) -> Job:
     settings = tuple((name, (value,)) for name, value in parameters.items())
     selection = Selection((machine,), (scheduler,), (work,), settings)
     block = profile.Block(topologies=(machine,), schedulers=(scheduler,), workloads=(work,))
     own = profile.get("quick").model_copy(update={"matrix": (block,)})
     (found,) = matrix.cells(own, selection, engine)
-    return found
+    return resolve(found.on(testbed.proof), testbed)
 
 
-@pytest.mark.parametrize("machine", TOPOLOGIES)
+@pytest.mark.parametrize("machine", topology.known())
 def test_a_guest_has_the_hardware_queues_of_its_topology(
     testbed: Testbed, machine: str, tmp_path: Path
 ) -> None:
-    wanted = cell(machine, "mq-deadline", "randread_burst", Engine.TCG, seconds=1, ramp_seconds=0)
-    sample = boot.steadily(
-        lambda: sampling.measure(wanted, testbed.kernel, testbed.guest, tmp_path)
+    wanted = job(
+        testbed, machine, "mq-deadline", "randread_burst", Engine.TCG, seconds=1, ramp_seconds=0
     )
-    assert sample.facts["hw_queues"] == TOPOLOGIES[machine]
+    sample = boot.steadily(lambda: sampling.measure(wanted, tmp_path))
+    assert sample.facts["hw_queues"] == str(topology.get(machine).hw_queues)
     assert sample.values["ios"] > 100
 
 
 def test_dbench_runs_on_xfs(testbed: Testbed, tmp_path: Path) -> None:
-    wanted = cell("raid64", "bfq", "dbench_xfs", Engine.TCG, clients=2, seconds=8)
-    sample = boot.steadily(
-        lambda: sampling.measure(wanted, testbed.kernel, testbed.guest, tmp_path)
-    )
+    wanted = job(testbed, "raid64", "bfq", "dbench_xfs", Engine.TCG, clients=2, seconds=8)
+    sample = boot.steadily(lambda: sampling.measure(wanted, tmp_path))
     assert sample.values["passes"] >= 1
     assert sample.facts["device/queue_depth"] == "8"
     assert sample.facts["queue/rotational"] == "1"
 
 
 def test_guests_that_take_turns_do_not_notice(testbed: Testbed, tmp_path: Path) -> None:
-    wanted = cell("nullb", "bfq", "randread_burst", Engine.TCG, seconds=3, ramp_seconds=0)
+    wanted = job(testbed, "nullb", "bfq", "randread_burst", Engine.TCG, seconds=3, ramp_seconds=0)
 
     def measured(slot: Slot, name: str) -> Sample:
         with slot:
-            return sampling.measure(
-                wanted, testbed.kernel, testbed.guest, tmp_path / name, slot=slot
-            )
+            return sampling.measure(wanted, tmp_path / name, slot=slot)
 
     def both() -> list[Sample]:
         with TimeSlices(2) as slices, ThreadPoolExecutor(2) as pool:
@@ -100,20 +81,30 @@ def test_guests_that_take_turns_do_not_notice(testbed: Testbed, tmp_path: Path) 
 
 
 def test_equal_sealed_guests_are_equal_to_the_last_byte(testbed: Testbed, tmp_path: Path) -> None:
-    wanted = cell("nullb_mq", "bfq", "randwrite_uring", Engine.ICOUNT, ios=200, numjobs=2)
+    wanted = job(testbed, "nullb_mq", "bfq", "randwrite_uring", Engine.ICOUNT, ios=200, numjobs=2)
     outputs = []
     for run in ("first", "second"):
-        sampling.measure(wanted, testbed.kernel, testbed.guest, tmp_path / run)
+        sampling.measure(wanted, tmp_path / run)
         outputs.append([(tmp_path / run / name).read_text() for name in ("console.log", "results")])
     assert outputs[0] == outputs[1]
 
 
 def test_engines_are_proved_and_a_kvm_that_boots_nothing_is_refused(testbed: Testbed) -> None:
-    reports = {report.engine: report for report in testbed.host.engines}
-    assert reports[Engine.TCG].works
-    assert reports[Engine.ICOUNT].works
-    assert reports[Engine.KVM].works or reports[Engine.KVM].reason
-    assert host.chosen(testbed.host, None) is testbed.host.best_wall_clock()
+    folder = cache.root() / "probe" / Engine.KVM
+    cache.remove(folder)
+    own = testbed.host.facts
+    kvm = host.prove(Engine.KVM, testbed.proof, testbed.guest, own, Progress())
+    console, results = folder / "console.log", folder / "results"
+    came_up = console.exists() and "Hypervisor detected: KVM" in console.read_text()
+    came_up = came_up and b"@end ok" in results.read_bytes()
+    assert kvm.works == came_up
+    report = host.Report(own, (kvm,))
+    assert host.chosen(report, None) is (Engine.KVM if came_up else Engine.TCG)
+    if not came_up:
+        with pytest.raises(LabError, match="the engine kvm does not work on this machine"):
+            host.chosen(report, "kvm")
+    assert testbed.host.works(Engine.TCG)
+    assert testbed.host.works(Engine.ICOUNT)
 
 
 def run_guest(machine: Machine, orders: Orders) -> Boot:
@@ -122,9 +113,7 @@ def run_guest(machine: Machine, orders: Orders) -> Boot:
 
 def machine_of(testbed: Testbed, folder: Path, name: str = "megasas", *parameters: str) -> Machine:
     machine = topology.get(name)
-    return Machine(
-        testbed.kernel, testbed.guest, machine, Engine.TCG, folder, parameters=parameters
-    )
+    return Machine(testbed.proof, testbed.guest, machine, Engine.TCG, folder, parameters=parameters)
 
 
 def test_a_guest_that_panics_at_boot_is_reported_with_its_panic(

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The commands that build and measure without a claim: doctor, build, matrix, diff, bench."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lab.base.errors import LabError, UsageError
+from lab.cli import options
+from lab.commands import result_tables, selfbench
+from lab.inputs.terms import Engine
+from lab.measure import host, matrix
+from lab.measure.cell import Task
+from lab.measure.matrix import Selection
+from lab.measure.session import Session
+from lab.report import finish, matrix_text
+from lab.report.run_builder import RunBuilder
+
+
+@click.command("doctor")
+@click.option("--fresh", is_flag=True, help="Prove the engines again, whatever the cache says.")
+@options.measuring
+def doctor_command(session: Session, fresh: bool) -> None:
+    """Say what this machine has and which engines really work on it.
+
+    Each engine is proved by booting a guest with a deadline; the answer is kept until this
+    machine is rebooted. The first time this builds the kernel that `lab run` uses.
+
+    Example: lab doctor --fresh
+    """
+    click.echo("\n".join(host.lines(session.prove(fresh=fresh).host)))
+
+
+@click.command("build")
+@options.tree
+@options.patches
+@options.fragments
+@options.measuring
+def build_command(
+    session: Session, spec: str, patches: tuple[Path, ...], fragments: tuple[str, ...]
+) -> None:
+    """Build a kernel and print where it lies.
+
+    Example: lab build --tree debian:6.12 --patch 0001-fix.patch
+    """
+    built = session.kernel(spec, patches, fragments)
+    click.echo(f"Linux {built.release}\nkernel id {built.id}\n{built.image}")
+
+
+@click.command("matrix")
+@options.measuring
+@options.tree
+@options.patches
+@options.fragments
+@options.selection
+@click.option(
+    "--engine",
+    type=click.Choice([e.value for e in Engine]),
+    help="Default: kvm where it works, else tcg.",
+)
+def matrix_command(
+    session: Session,
+    spec: str,
+    patches: tuple[Path, ...],
+    fragments: tuple[str, ...],
+    selection: Selection,
+    engine: str | None,
+) -> None:
+    """Run a profile's matrix of schedulers, topologies and workloads on one kernel.
+
+    What was measured before on this kernel and this host is not measured again.
+
+    Example: lab matrix --topology nullb_mq --workload randwrite_uring --set seconds=10
+    """
+    profile = session.profile
+    matrix.require_used(selection, matrix.cells(profile, selection, Engine(engine or Engine.TCG)))
+    report = session.prove(spec, fragments).host
+    kernel = session.kernel(spec, patches, fragments)
+    planned = matrix.cells(profile, selection, host.chosen(report, engine))
+    outcomes = session.outcomes([one.on(kernel) for one in planned], profile.boots)
+    title = f"Linux {kernel.release}, {profile.title}"
+    run = RunBuilder(session, title).measured(outcomes)
+    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    if failed := matrix_text.failures(run):
+        raise LabError(f"{sum(bool(cell.error) for cell in run.cells)} cell(s) failed:\n{failed}")
+
+
+@click.command("diff")
+@click.option(
+    "--topology",
+    "topology_name",
+    default="nullb_mq",
+    show_default=True,
+    help="A file of configs/guest.",
+)
+@click.option(
+    "--workload",
+    "workload_name",
+    default="randread_burst",
+    show_default=True,
+    help="An fio workload.",
+)
+@click.option(
+    "--scheduler",
+    "schedulers",
+    multiple=True,
+    default=("mq-deadline",),
+    show_default=True,
+    help="One to compare kernels under it; two to compare them on one kernel.",
+)
+@click.option("--cpus", default=1, show_default=True, type=click.IntRange(1, 64), help="vCPUs.")
+@click.option("--rows", default=25, show_default=True, help="How many functions to show.")
+@options.measuring
+@options.tree
+@options.patches
+def diff_command(
+    session: Session,
+    topology_name: str,
+    workload_name: str,
+    schedulers: tuple[str, ...],
+    cpus: int,
+    rows: int,
+    spec: str,
+    patches: tuple[Path, ...],
+) -> None:
+    """Show by function what an I/O costs more or less: instructions, exact to the last digit.
+
+    Compares the kernel without and with patches, or two schedulers on one kernel.
+
+    Examples: lab diff --scheduler bfq --patch 0001-my.patch;
+    lab diff --scheduler none --scheduler mq-deadline
+    """
+    if len(schedulers) + bool(patches) != 2:
+        raise UsageError(
+            "nothing to compare, or too much",
+            hint="give two --scheduler, or one --scheduler and at least one --patch",
+        )
+    session.prove(spec)
+    names = ("before", "after") if patches else (schedulers[0], schedulers[1])
+    tasks: list[Task] = []
+    for name, scheduler in zip(names, schedulers * (3 - len(schedulers)), strict=True):
+        selection = Selection((topology_name,), (scheduler,), (workload_name,), cpus=cpus)
+        (planned, *_) = matrix.cells(session.profile, selection, Engine.ICOUNT)
+        tasks.append(planned.on(session.kernel(spec, patches if name == "after" else ()), name))
+    costs = [session.cost(task) for task in tasks]
+    table = matrix_text.cost_table(names, (costs[0], costs[1]), rows)
+    run = RunBuilder(session, table.title).measured(session.outcomes(tasks), (table,))
+    click.echo(finish.finish(run, session.store).ending())
+
+
+@click.command("bench")
+@click.option(
+    "--repeat",
+    default=20,
+    show_default=True,
+    type=click.IntRange(2),
+    help="How often the same cell is run.",
+)
+@options.measuring
+def bench_command(session: Session, repeat: int) -> None:
+    """Measure the exact engine itself: is it exact, how fast is it, how near is near-exact.
+
+    Example: lab bench --repeat 5
+    """
+    testbed = session.prove()
+    if testbed.plugin is None:
+        raise LabError("the plugin cannot be compiled here", hint="install a C compiler")
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        click.echo(line)
+
+    sound = selfbench.repetitions(testbed, repeat, say)
+    sound &= selfbench.side_by_side(testbed, say)
+    selfbench.near_exact(testbed, 5, say)
+    selfbench.speed(testbed, say)
+    run = RunBuilder(session, "The exact engine itself").run(
+        tables=tuple(map(result_tables.note, lines))
+    )
+    click.echo(finish.finish(run, session.store).places)
+    if not sound:
+        raise LabError("the exact engine is not exact on this host")

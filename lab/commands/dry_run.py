@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What judging series would build and boot, from their files alone: no source, no QEMU, no root."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
+
+from lab.base.text import PlainTable
+from lab.inputs.profile import Profile
+from lab.inputs.series import Series
+from lab.inputs.terms import Engine
+from lab.judge import experiment
+from lab.judge.experiment import Experiment
+from lab.measure.cell import Cell
+from lab.measure.host import EngineReport, Facts, Report
+
+_KVM = "/dev/kvm"
+
+
+@dataclass(frozen=True)
+class Boots:
+    """A cell that would be booted: under which arms, and how often under each of them."""
+
+    arms: tuple[str, ...]
+    cell: Cell
+    each: int
+    rounds: bool
+
+    @property
+    def count(self) -> int:
+        """How many guests that makes."""
+        return self.each * len(self.arms)
+
+
+def text(
+    wanted: Sequence[Series], profile: Profile, *, claims: Collection[tuple[str, str]] = ()
+) -> str:
+    """Kernels and boots of each series, as judge.judge would have them.
+
+    claims are the pairs of series and claim that are wanted; none means all. Raises UsageError for
+    a series that is not well formed.
+    """
+    host, parts, total = _host(), [], 0
+    for own in wanted:
+        every = experiment.experiments(own, profile, host)
+        asked = [one for one in every if not claims or (own.name, one.claim) in claims]
+        planned = boots(asked, own, profile)
+        total += sum(one.count for one in planned)
+        parts.append(_series(own, asked, planned))
+    engines = ", ".join(one.engine for one in host.engines if one.works)
+    last = (
+        f"{_count(total, 'boot')} in all, none of them done, and nothing built. A real run does "
+        "not measure again what was measured on the same kernels, and first proves each engine "
+        f"that this counts on: {engines}."
+    )
+    return "\n".join([*parts, *textwrap.wrap(last, 78)])
+
+
+def boots(asked: Sequence[Experiment], own: Series, profile: Profile) -> list[Boots]:
+    """What would be booted for experiments of one series; what shares boots is there once."""
+    running = [one for one in asked if one.runs and not _same(one, own)]
+    single: dict[Cell, dict[str, int]] = {}
+    groups: dict[Hashable, list[Experiment]] = {}
+    for one in running:
+        if one.timed:
+            groups.setdefault(one.together, []).append(one)
+            continue
+        for side in one.sides:
+            arms = single.setdefault(side.cell, {})
+            arms[side.arm] = max(arms.get(side.arm, 0), _each(one, side.cell, profile))
+    found = [Boots(tuple(a), cell, max(a.values()), rounds=False) for cell, a in single.items()]
+    for group in groups.values():
+        together = dict.fromkeys(arm for one in group for arm in one.arms)
+        each = max(1 if one.lacking else one.rounds for one in group)
+        found.append(Boots(tuple(together), group[0].sides[0].cell, each, rounds=True))
+    return found
+
+
+def _each(asked: Experiment, cell: Cell, profile: Profile) -> int:
+    """How often a cell that is not timed in rounds is booted."""
+    if not cell.engine.sealed:
+        return profile.counted_boots
+    return 1 if cell.counters else asked.seeds
+
+
+def _same(asked: Experiment, own: Series) -> bool:
+    """Whether an experiment compares an arm with itself: then nothing is booted for it."""
+    sides = {(own.all_arms[side.arm].patches, side.cell) for side in asked.sides}
+    return bool(asked.expectation.change) and len(sides) == 1
+
+
+def _series(own: Series, asked: Sequence[Experiment], planned: Sequence[Boots]) -> str:
+    lines = [*_wrapped(f"{own.name}: {own.title}", ""), ""]
+    lines += [f"  source   {own.tree}, with {', '.join(own.kernel)}", *_kernels(own, planned)]
+    table = PlainTable("")
+    for title in ("boots", "engine", "arms", "cell"):
+        table.column(title, right=title == "boots")
+    for one in planned:
+        table.row(str(one.count), one.cell.engine, ", ".join(one.arms), _cell(one))
+    lines += ["", *table.text().strip("\n").splitlines()] if planned else []
+    lines.append("")
+    for claim in own.claims:
+        left_out = sum(bool(one.left_out) for one in asked if one.claim == claim)
+        if left_out:
+            lines.append(f"  {claim}: the profile leaves out {_count(left_out, 'expectation')}")
+    for expected in asked:
+        if expected.lacking and not expected.left_out:
+            where = f"{expected.claim}, {expected.expectation.metric}"
+            lines += _wrapped(f"{where}: inconclusive here, {expected.lacking}", "  ")
+    return "\n".join([*lines, ""])
+
+
+def _kernels(own: Series, planned: Sequence[Boots]) -> list[str]:
+    """A line for each kernel that would be built."""
+    lines = ["  kernel   without patches, to prove the engines"]
+    kernels = dict.fromkeys(
+        (own.all_arms[arm].patches, bool(one.cell.counters)) for one in planned for arm in one.arms
+    )
+    for level, counted in kernels:
+        arms = [arm for arm, one in own.all_arms.items() if one.patches == level]
+        used = [arm for arm in arms if any(arm in one.arms for one in planned)]
+        count = _count(len(own.patches(level)), "patch", "patches")
+        extra = ", instrumented" if counted else ""
+        lines.append(f"  kernel   {', '.join(used)}: {count}{extra}")
+    return lines
+
+
+def _cell(one: Boots) -> str:
+    cell = one.cell
+    parts = [str(cell), _count(cell.cpus, "vCPU")]
+    parts += ["counted"] * bool(cell.counters) + [_count(one.each, "round")] * one.rounds
+    return ", ".join(parts)
+
+
+def _count(number: int, word: str, words: str = "") -> str:
+    return f"{number} {word if number == 1 else words or f'{word}s'}"
+
+
+def _wrapped(sentence: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        sentence, 78, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
+    )
+
+
+def _host() -> Report:
+    """What is known of the machine before any engine was proved."""
+    kvm = os.access(_KVM, os.R_OK | os.W_OK)
+    why = "" if kvm else f"{_KVM} cannot be opened"
+    engines = tuple(EngineReport(one, one is not Engine.KVM or kvm, why) for one in Engine)
+    # Experiments ask for the number of CPUs only.
+    return Report(Facts(os.cpu_count() or 1, "", 0, 0, "", "", "", "", (0,), True, ""), engines)

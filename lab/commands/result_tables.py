@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the commands find, as tables of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lab.base.text import number, percent
+from lab.commands.aa_control import Comparison, Repetition
+from lab.commands.bisect_measure import CommitMeasure
+from lab.commands.bisect_search import Found, is_bad
+from lab.commands.check_series import Commit
+from lab.commands.cost_diff import CellChange
+from lab.commands.try_patches import SeriesStep
+from lab.inputs.terms import Verdict
+from lab.report.run_record import Column, Table
+from lab.report.tables import columns
+
+# Instructions per I/O; what is less would be shown as nothing.
+_SHOWN = 0.005
+
+
+def of_changes(found: Sequence[CellChange], rows: int = 12) -> tuple[Table, ...]:
+    """The cells that differ, then the functions of the one that differs most."""
+    return tuple(_of_changes(found, rows))
+
+
+def of_steps(steps: Sequence[SeriesStep], rows: int = 12) -> tuple[Table, ...]:
+    """Every step: the cells that differ, then the functions of the one that differs most."""
+    return tuple(table for step in steps for table in _of_step(step, rows))
+
+
+def note(text: str) -> Table:
+    """A paragraph."""
+    return Table(title="", notes=(text,))
+
+
+def of_control(
+    compared: Sequence[Comparison], repeated: Sequence[Repetition], alpha: float
+) -> Table:
+    """One line a cell, then how often a change was called where there is none."""
+    rows = []
+    for cell in dict.fromkeys(one.cell for one in compared):
+        own = [one for one in compared if one.cell == cell]
+        calls = sum(one.called(alpha) for one in own)
+        widest = max(abs(one.pairs.change) for one in own)
+        spread = max(one.pairs.spread for one in own)
+        shown = (f"{calls} of {len(own)}", f"{100 * widest:.1f} %", f"{100 * spread:.1f} %")
+        rows.append((str(cell), *shown))
+    calls = sum(one.called(alpha) for one in compared)
+    rate = f"{100 * calls / len(compared):.1f} %" if compared else "-"
+    answered = [one for one in repeated if not one.failure]
+    differ = sum(not one.equal for one in answered)
+    notes = [
+        f"wall clock: {calls} of {len(compared)} comparisons called a change ({rate}, nominal "
+        f"{100 * alpha:g} %)",
+        f"exact engine: {differ} of {len(answered)} cells differ when repeated",
+        *(f"  {one.cell} failed: {one.failure}" for one in repeated if one.failure),
+    ]
+    titles = columns("the same under several names", "called", "largest change", "pair SD")
+    return Table(title="A/A control", columns=titles, rows=tuple(rows), notes=tuple(notes))
+
+
+def of_commits(found: Sequence[Commit]) -> Table:
+    """Every patch of a series: its style, what its kernels said, and what is wrong with it."""
+    titles = ("patch", "checkpatch", "boots", "")
+    return Table(
+        title="Patches, each with all before it applied",
+        columns=tuple(Column(title=title) for title in titles),
+        rows=tuple(
+            (one.patch.name, one.style, one.booted, "FAILED" if one.error else "") for one in found
+        ),
+        notes=tuple(f"{one.patch.name}: {one.error}" for one in found if one.error),
+    )
+
+
+def of_bisection(
+    found: Found, line: Sequence[str], measure: CommitMeasure, subjects: Sequence[str]
+) -> Table:
+    """Every commit that was looked at, in that order, and the first bad one, or those it may be."""
+    rows = []
+    for place, step in enumerate(found.steps, start=1):
+        shown, which = "skipped", ""
+        if step.value is not None:
+            shown = measure.shown(step.value)
+            which = "bad" if is_bad(found.good, found.bad, step.value) else "good"
+        rows.append((str(place), str(line.index(step.commit)), step.commit[:12], shown, which))
+    titles = ("", "place", "commit", "measured", "")
+    return Table(
+        title=f"{len(found.steps)} commits looked at of {len(line)}",
+        columns=tuple(Column(title=title) for title in titles),
+        rows=tuple(rows),
+        notes=tuple(subjects),
+    )
+
+
+def _of_step(step: SeriesStep, rows: int) -> Iterator[Table]:
+    yield Table(title=step.title)
+    yield from _of_changes(step.found, rows)
+    if step.broken:
+        yield note(f"{Verdict.REFUTED}: {step.broken}")
+
+
+def _of_changes(found: Sequence[CellChange], rows: int) -> Iterator[Table]:
+    differing = [one for one in found if one.change != 0.0]
+    same = len(found) - len(differing)
+    equal = f"{same} of {len(found)} cells are equal to the last digit."
+    if differing:
+        yield Table(
+            title="Kernel instructions per I/O; change: of the functions that seeds tell apart",
+            columns=columns("cell", "before", "after", "change"),
+            rows=tuple(map(_row, differing)),
+            notes=(equal,),
+        )
+    else:
+        yield note(equal)
+    if largest := next((one for one in differing if one.functions), None):
+        yield _functions(largest, rows)
+    if failed := tuple(_failures(found)):
+        yield Table(title="", notes=failed)
+
+
+def _row(one: CellChange) -> tuple[str, ...]:
+    change = "failed" if one.change is None else percent(one.change, exact=True)
+    return str(one.planned), *map(number, one.values), change
+
+
+def _functions(one: CellChange, rows: int) -> Table:
+    listed = [f for f in one.functions if abs(f.difference) >= _SHOWN][:rows]
+    shown = [
+        (f.function, f"{f.before:,.2f}", f"{f.after:,.2f}", f"{f.difference:+,.2f}") for f in listed
+    ]
+    if rest := one.functions[len(listed) :]:
+        total = sum(f.difference for f in rest)
+        shown.append((f"{len(rest)} more", "", "", f"{total:+z,.2f}"))
+    return Table(
+        title=f"Where it is: {one.planned}, kernel instructions per I/O by function",
+        columns=columns("function", "before", "after", "difference"),
+        rows=tuple(shown),
+    )
+
+
+def _failures(found: Sequence[CellChange]) -> Iterator[str]:
+    for one in found:
+        for side, outcome in (("first", one.before), ("second", one.after)):
+            if outcome.error:
+                yield f"{one.planned}: the {side} kernel failed: {outcome.error.brief}"

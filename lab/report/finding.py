@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A finding in words: the parts that every output puts together in its own way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lab.base.text import number, percent
+from lab.inputs.terms import Level, Verdict
+from lab.inputs.workload import Value
+from lab.report.run_record import Claim, Finding
+
+ARROW = " -> "
+# What decides a claim, the more telling first.
+_LEVELS = (Level.WALL, Level.COST, Level.MECHANISM)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What is said of a finding; a part of which there is nothing to say is empty.
+
+    certainty is what tells how sure the change is: chance, smallest change, boots. reason is why
+    the verdict is what it is, where the measured values do not say that it holds.
+    """
+
+    verdict: Verdict
+    evidence: str
+    subject: str
+    published: str
+    expected: str
+    because: str
+    means: str
+    unit: str
+    change: str
+    certainty: tuple[str, ...]
+    reason: str
+
+    @property
+    def values(self) -> str:
+        """The measured means with their unit."""
+        return f"{self.means} {self.unit}".strip() if self.means else ""
+
+    @property
+    def measured(self) -> str:
+        """Values, change and certainty on one line; empty where nothing was measured."""
+        return ", ".join(filter(None, (self.values, self.change, *self.certainty)))
+
+
+def parts(found: Finding, arrow: str = ARROW) -> Parts:
+    """The parts of a finding; arrow stands between its arms and between their values."""
+    subject = ", ".join((found.metric, *map(_condition, found.conditions.items())))
+    return Parts(
+        verdict=found.verdict,
+        evidence=f"{found.level} ({found.engine})",
+        subject=subject,
+        published=found.published,
+        expected=f"{arrow.join(found.arms)} {found.expected}",
+        because=found.because,
+        means=arrow.join(map(number, found.measured)),
+        unit=found.unit if found.measured else "",
+        change=_change(found) if found.measured else "",
+        certainty=_certainty(found) if found.measured else (),
+        reason="" if found.verdict is Verdict.HOLDS and found.measured else found.reason,
+    )
+
+
+def deciding(claim: Claim) -> Finding | None:
+    """The finding with the claim's verdict that says most: host time before cost before counts."""
+    own = [found for found in claim.findings if found.verdict is claim.verdict]
+    own.sort(key=lambda f: (not f.measured, f.change is None, _LEVELS.index(f.level)))
+    return own[0] if own else None
+
+
+def _condition(condition: tuple[str, Value]) -> str:
+    name, value = condition
+    return f"{value} vCPUs" if name == "cpus" else f"{name}={value}"
+
+
+def _change(found: Finding) -> str:
+    """The change in per cent, with its interval for host time."""
+    if found.change is None:
+        return ""
+    shown = percent(found.change, exact=not found.timed)
+    if not found.timed or found.interval is None:
+        return shown
+    low, high = found.interval
+    if low is None or high is None:
+        return f"{shown} [too few rounds for an interval]"
+    return f"{shown} [{100 * low:+z,.1f}, {100 * high:+z,.1f}]"
+
+
+def _certainty(found: Finding) -> tuple[str, ...]:
+    boots = max(map(len, found.values), default=0)
+    return (
+        *((f"p {found.p:.3f}",) if found.p is not None else ()),
+        *((f"detectable {100 * found.detectable:.0f} %",) if found.detectable is not None else ()),
+        f"{boots} boot{'s' if boots > 1 else ''} an arm",
+        *((_rejected(found.rejected),) if found.rejected else ()),
+    )
+
+
+def _rejected(rounds: int) -> str:
+    return f"{rounds} round{'s' if rounds > 1 else ''} rejected"

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How every run ends: its record is written, its page is made, and what to print is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.base import cache
+from lab.measure.boot_store import BootStore
+from lab.report import ci, exports, html, run_record, terminal
+from lab.report.run_record import Run
+
+# GitHub takes a job's summary up to 1 MiB.
+_SUMMARY_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that is written down: its folder, its page, and what it found as text."""
+
+    folder: Path
+    page: Path
+    raw: Path
+    text: str
+
+    @property
+    def places(self) -> str:
+        """Where to read on, a line for each place."""
+        return f"Report: {self.page}\nRecord: {self.folder}\nRaw files: {self.raw}"
+
+    def ending(self, phases: str = "") -> str:
+        """All that a command prints at its end; phases is what each phase took."""
+        took = f"\nTime of each phase\n{phases}" if phases else ""
+        return f"\n{self.text}{took}\n{self.places}"
+
+
+def finish(run: Run, store: BootStore, *, for_ci: bool = False) -> Finished:
+    """Write the record of a run and its page; for_ci also ``junit.xml`` and ``summary.md``.
+
+    What is printed comes out of the record, so that ``lab show`` prints it again; what a command
+    wants to show besides verdicts and cells are the run's tables.
+    """
+    folder = run_record.save(run, store.folder)
+    if for_ci:
+        cache.write_atomically(folder / "junit.xml", ci.junit(run))
+        cache.write_atomically(folder / "summary.md", short(exports.markdown(run), folder))
+    page = write_page(run, store)
+    return Finished(folder, page, store.folder / "boots", terminal.text(run))
+
+
+def write_page(run: Run, store: BootStore, output: Path | None = None) -> Path:
+    """Write the page of a run, into its folder unless told otherwise, and return where it is."""
+    target = (output or store.folder / "runs" / run.id / "report.html").absolute()
+    page = html.html(run, store.folder.absolute(), target, store.history)
+    cache.write_atomically(target, page)
+    return target
+
+
+def short(text: str, folder: Path) -> str:
+    """Markdown that fits into a CI summary; the rest is in the page."""
+    content = text.encode()
+    if len(content) <= _SUMMARY_BYTES:
+        return text
+    kept = content[:_SUMMARY_BYTES].decode(errors="ignore").rpartition("\n")[0]
+    return f"{kept}\n\nThis is not all: {folder / 'report.html'}\n"

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The formats of a run that are text, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lab.report import ci, exports
+from lab.report.run_record import Run
+
+FORMATS: dict[str, Callable[[Run], str]] = {
+    "commit": exports.commit,
+    "markdown": exports.markdown,
+    "csv": exports.csv_text,
+    "json": exports.json_text,
+    "junit": ci.junit,
+    "kcidb": ci.kcidb,
+}

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `lab run` prints, records and exits with, whatever was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import examples
+import pytest
+from click.testing import CliRunner, Result
+
+from lab.cli import main
+from lab.inputs import series
+from lab.inputs.series import Series
+from lab.inputs.terms import Verdict
+from lab.judge import judge
+from lab.judge.verdict import Evidence, Finding, Judged
+from lab.measure.boot_store import BootStore
+from lab.measure.session import Session
+from lab.report import run_record
+
+NAME = "bfq_burst_merge"
+
+
+def lab(*words: str) -> Result:
+    return CliRunner().invoke(main.lab, words, catch_exceptions=False, standalone_mode=False)
+
+
+def found(verdict: Verdict, error: str = "") -> Judged:
+    """The series with its first expectation found so; with an error nothing of it was judged."""
+    own = series.get(NAME)
+    title, claim = next(pair for pair in own.claims.items() if pair[1].expect[0].change)
+    cell = examples.measured_cell(
+        topology=claim.topology, scheduler=claim.scheduler, work=claim.workload
+    )
+    asked = examples.experiment(claim.expect[0], series=NAME, claim=title, cell=cell)
+    finding = Finding(
+        experiment=asked,
+        evidence=Evidence(((100.0,), (150.0,))),
+        verdict=verdict,
+        reason="why",
+        measured=(100.0, 150.0),
+        change=0.5,
+    )
+    return Judged(own, () if error else (finding,), error)
+
+
+@dataclass
+class Judge:
+    """A judge that finds what it is told; it has a testbed unless nothing could be prepared."""
+
+    series: Judged
+    proved: bool = True
+
+    def __call__(
+        self, wanted: Sequence[Series], session: Session, **_: object
+    ) -> tuple[Judged, ...]:
+        if self.proved:
+            session.proved = examples.session().proved
+        return (self.series,)
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> Judge:
+    own = Judge(found(Verdict.HOLDS))
+    monkeypatch.setattr(judge, "judge", own)
+    return own
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status"),
+    [
+        (Verdict.HOLDS, 0),
+        (Verdict.LEFT_OUT, 0),
+        (Verdict.REFUTED, 1),
+        (Verdict.ERROR, 3),
+        (Verdict.INCONCLUSIVE, 4),
+    ],
+)
+def test_a_verdict_is_printed_recorded_and_the_exit_code(
+    judged: Judge, verdict: Verdict, status: int
+) -> None:
+    judged.series = found(verdict)
+    done = lab("run", NAME)
+    assert done.return_value == status
+    assert f"\n{NAME}: {verdict}\n" in done.output
+    folder = run_record.find(BootStore().folder, "last")
+    assert run_record.load(folder).series[0].verdict is verdict
+    assert f"Report: {folder / 'report.html'}\nRecord: {folder}\n" in done.output
+    assert lab("show").output in done.output
+
+
+@pytest.mark.parametrize("proved", [False, True])
+def test_a_series_that_could_not_be_judged_leaves_a_record_too(judged: Judge, proved: bool) -> None:
+    judged.series, judged.proved = found(Verdict.ERROR, "0001.patch does not apply"), proved
+    done = lab("run", NAME)
+    assert done.return_value == 3
+    assert "0001.patch does not apply" in done.output
+    run = run_record.load(run_record.find(BootStore().folder, "last"))
+    assert run.series[0].error == "0001.patch does not apply"
+    assert Path(BootStore().folder, "runs", run.id, "report.html").exists()
+
+
+def test_without_qemu_the_record_says_so(judged: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    judged.series, judged.proved = found(Verdict.ERROR, "QEMU is missing"), False
+    assert lab("run", NAME).return_value == 3
+    host = run_record.load(run_record.find(BootStore().folder, "last")).host
+    assert "qemu" in host.qemu
+    assert host.engines == ()

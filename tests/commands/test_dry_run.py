@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a dry run says is what a real run would do, and it does nothing of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lab.base.errors import UsageError
+from lab.cli import main
+from lab.commands import dry_run
+from lab.inputs import profile, series
+
+QUICK = profile.get("quick")
+BFQ = series.get("bfq_burst_merge")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+
+def test_every_series_can_be_planned_without_a_program_or_a_source() -> None:
+    text = dry_run.text([series.get(name) for name in series.known()], QUICK)
+    for name in series.known():
+        assert f"{name}: " in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "none of them done" in text
+
+
+def test_kernels_are_told_by_arm_with_their_patches() -> None:
+    text = dry_run.text([BFQ], QUICK)
+    for line in (
+        "source   debian:6.12, with base, block, filesystems",
+        "kernel   before: 1 patch, instrumented",
+        "kernel   after: 2 patches",
+    ):
+        assert f"  {line}\n" in text
+
+
+def test_boots_follow_the_profile_and_what_a_claim_wants_more() -> None:
+    planned = {line.split()[0]: line for line in table("bfq_burst_merge")}
+    # Eight rounds of two arms; three seeds of two arms; one of each arm counted.
+    assert "randread_burst, 8 rounds" in planned["16"]
+    assert "nullb bfq randread_burst, 1 vCPU" in planned["6"]
+    assert "icount" in planned["6"]
+
+
+def test_only_the_claims_that_are_wanted_are_planned() -> None:
+    lines = table("bfq_burst_merge", ("bfq_burst_merge", "other_schedulers"))
+    assert len(lines) == 1
+    assert "mq-deadline" in lines[0]
+
+
+def test_a_control_without_patches_compares_nothing() -> None:
+    claims = [("bfq_burst_merge", "other_schedulers")]
+    text = dry_run.text([series.no_op(BFQ)], QUICK, claims=claims)
+    assert "0 boots in all" in text
+
+
+def test_a_dry_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
+    done = CliRunner().invoke(main.lab, ["run", "--dry-run"], standalone_mode=False)
+    assert done.exception is None
+    assert "boots in all" in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_finds_mistakes() -> None:
+    for words in (["bfq_burst_merg"], ["bfq_burst_merge", "--claim", "other_scheduler"]):
+        with pytest.raises(UsageError, match="is called"):
+            CliRunner().invoke(
+                main.lab,
+                ["run", "--dry-run", *words],
+                standalone_mode=False,
+                catch_exceptions=False,
+            )
+
+
+def table(name: str, *claims: tuple[str, str]) -> list[str]:
+    """The lines of the table of boots."""
+    lines = dry_run.text([series.get(name)], QUICK, claims=claims).splitlines()
+    start = next(number for number, line in enumerate(lines) if set(line.strip()) == {"─"})
+    return [line for line in lines[start + 1 : lines.index("", start)] if line.split()[0].isdigit()]

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `lab try` shows: per step the cells that differ, the functions, and what broke."""
+
+from __future__ import annotations
+
+from examples import KERNEL, measured_cell
+
+from lab.base.errors import GuestError
+from lab.commands import result_tables
+from lab.commands.cost_diff import CellChange
+from lab.commands.try_patches import SeriesStep
+from lab.inputs.terms import Engine
+from lab.measure import cost
+from lab.measure.boot_store import StoredBoot
+from lab.measure.cell import PlannedCell
+from lab.measure.cost import Change
+from lab.measure.runner import Outcome
+from lab.report import tables
+
+CELL = PlannedCell(
+    cell=measured_cell(topology="nullb_mq", scheduler="none", engine=Engine.ICOUNT, cpus=1)
+)
+TASK = CELL.on(KERNEL)
+
+
+def change(before: float, after: float | None, *functions: Change) -> CellChange:
+    def outcome(value: float | None) -> Outcome:
+        if value is None:
+            return Outcome(TASK, (), GuestError("panic", "BUG"))
+        return Outcome(TASK, (StoredBoot("b", "k", "", 1.0, 1.0, {}, {cost.KERNEL: value}),))
+
+    return CellChange(CELL, outcome(before), outcome(after), functions)
+
+
+def shown(*found: CellChange, broken: str = "") -> str:
+    """All tables of one step, runs of blanks as one."""
+    step = SeriesStep("1 patch(es)", (), found, broken)
+    text = "\n".join(map(tables.text, result_tables.of_steps([step])))
+    return "\n".join(" ".join(line.split()) for line in text.splitlines())
+
+
+def test_what_differs_is_shown_by_cell_and_by_function() -> None:
+    text = shown(
+        change(1000.0, 1010.0, Change("submit_bio", 90.0, 100.0), Change("x", 1.0, 1.001)),
+        change(1000.0, 1000.0),
+    )
+    assert text.startswith("1 patch(es)\n")
+    assert "nullb_mq none randread_burst 1,000 1,010 +1.00 %" in text
+    assert "1 of 2 cells are equal to the last digit." in text
+    assert "submit_bio 90.00 100.00 +10.00" in text
+    assert "1 more +0.00" in text
+
+
+def test_a_change_however_small_does_not_read_as_none() -> None:
+    text = shown(change(100_000.0, 100_003.0, Change("submit_bio", 1.0, 4.0)))
+    assert "100,000 100,003 +0.003 %" in text
+
+
+def test_equal_kernels_make_no_table() -> None:
+    assert shown(change(1.0, 1.0)) == "1 patch(es)\n\n1 of 1 cells are equal to the last digit."
+
+
+def test_a_kernel_that_breaks_is_named() -> None:
+    text = shown(change(1000.0, None), broken="0001-x.patch (patch 1 of 1) breaks the kernel")
+    assert "1,000 - failed" in text
+    assert "nullb_mq none randread_burst: the second kernel failed: " in text
+    assert "REFUTED: 0001-x.patch (patch 1 of 1) breaks the kernel" in text

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Engines are offered when a guest came up on them, and refused with the reason when none did."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.base import cache
+from lab.base.errors import GuestError, LabError
+from lab.base.progress import Progress
+from lab.build.guest_root import GuestRoot
+from lab.build.kernel import Kernel
+from lab.guest import boot
+from lab.guest.boot import Boot, Orders
+from lab.guest.qemu_command import Machine
+from lab.inputs.terms import Engine
+from lab.measure import host
+from lab.measure.host import EngineReport, Facts, Report
+
+KERNEL = Kernel("k", "6.12.117", "tree", ("base",), "gcc; ld")
+FACTS = Facts(2, "A CPU", 24.0, 65.0, "Debian 12", "6.1", "gcc 12", "10.0.2", (10, 0, 2), True, "q")
+LINES = "[    0.0] Linux version 6.12\n"
+
+
+def proved(
+    monkeypatch: pytest.MonkeyPatch,
+    quiet: Progress,
+    console: str,
+    error: GuestError | None = None,
+    engine: Engine = Engine.KVM,
+) -> EngineReport:
+    """The proof of an engine whose guest prints console, and fails with error if one is given."""
+
+    def run(machine: Machine, orders: Orders) -> Boot:
+        cache.make_folder(machine.folder)
+        machine.console.write_text(console)
+        if error:
+            raise error
+        return Boot({}, {}, {"boot": 1.5, "proved": 0.5}, machine.folder)
+
+    monkeypatch.setattr(boot, "run", run)
+    monkeypatch.setattr(host, "_obstacle", lambda engine, found: None)
+    return host.prove(engine, KERNEL, GuestRoot("g"), FACTS, quiet)
+
+
+def test_a_kvm_on_which_a_guest_came_up_is_used(
+    monkeypatch: pytest.MonkeyPatch, quiet: Progress
+) -> None:
+    found = proved(monkeypatch, quiet, f"{LINES}[    0.0] Hypervisor detected: KVM\n")
+    assert found.works
+    assert found.seconds == 2.0
+    assert host.chosen(Report(FACTS, (found,)), None) is Engine.KVM
+
+
+@pytest.mark.parametrize(
+    ("console", "error", "reason"),
+    [
+        ("", GuestError("hang", "late"), "opens, but a guest's kernel printed nothing within 20 s"),
+        ("qemu: error: failed to set MSR\n", GuestError("died", "x"), "opens, but QEMU gives up"),
+        (LINES, GuestError("hang", "it stopped in phase boot"), "it stopped in phase boot"),
+        (LINES, None, "QEMU fell back to TCG"),
+    ],
+    ids=["silent", "refused", "hung", "fell-back"],
+)
+def test_a_kvm_that_boots_nothing_is_refused_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+    quiet: Progress,
+    console: str,
+    error: GuestError | None,
+    reason: str,
+) -> None:
+    found = proved(monkeypatch, quiet, console, error)
+    assert not found.works
+    assert reason in found.reason
+    report = Report(FACTS, (found,))
+    assert host.chosen(report, None) is Engine.TCG
+    with pytest.raises(LabError, match="the engine kvm does not work on this machine") as caught:
+        host.chosen(report, "kvm")
+    assert found.reason in str(caught.value)
+
+
+def test_an_engine_needs_no_trace_of_kvm(monkeypatch: pytest.MonkeyPatch, quiet: Progress) -> None:
+    assert proved(monkeypatch, quiet, LINES, engine=Engine.TCG).works
+
+
+def test_what_is_proved_once_is_asked_of_the_cache(
+    monkeypatch: pytest.MonkeyPatch, quiet: Progress
+) -> None:
+    calls: list[Engine] = []
+
+    def prove(engine: Engine, *rest: object) -> EngineReport:
+        calls.append(engine)
+        return EngineReport(engine, engine is Engine.TCG, "because", 1.0)
+
+    monkeypatch.setattr(host, "facts", lambda: FACTS)
+    monkeypatch.setattr(host, "prove", prove)
+    guest = GuestRoot("g")
+    first = host.examine(KERNEL, guest, quiet)
+    assert host.examine(KERNEL, guest, quiet) == first
+    assert calls == list(Engine)
+    assert host.examine(KERNEL, guest, quiet, fresh=True) == first
+    assert calls == 2 * list(Engine)

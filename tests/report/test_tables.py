@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tables of commands that judge nothing: the same in the terminal, in Markdown, CSV and page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from pathlib import Path
+
+import examples
+
+from lab.report import exports, html, run_record, tables, terminal
+
+RUN = examples.tables_run()
+TABLE = RUN.tables[0]
+
+
+def test_a_table_in_a_terminal_has_its_totals_below_a_line() -> None:
+    lines = tables.text(TABLE).splitlines()
+    assert lines[0] == "What is | where"
+    rows = [line.split() for line in lines[1:]]
+    assert rows.index(["a|b", "<c>", "10.00", "20.00"]) < rows.index(["kernel", "11.00", "22.00"])
+    assert max(map(len, lines)) <= 80
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_notes_keep_their_lines_and_wrap() -> None:
+    lines = tables.text(TABLE).splitlines()
+    place = lines.index("two of two")
+    assert lines[place + 1] == "first line"
+    assert lines[place + 2].startswith("  second line word")
+    assert lines[place + 3].startswith("  word")
+
+
+def test_a_table_without_columns_is_a_title_and_notes() -> None:
+    assert tables.text(RUN.tables[1]) == "A conclusion\nit is so\n"
+    assert exports.csv_text(RUN).count("\n\n") == 0
+
+
+def test_a_table_in_markdown_keeps_its_columns() -> None:
+    lines = exports.markdown(RUN).splitlines()
+    assert "## What is \\| where" in lines
+    assert "|---|---:|---:|" in lines
+    assert "| a\\|b <c> | 10.00 | 20.00 |" in lines
+    assert "two of two" in lines
+    assert not any(one == other == "" for one, other in itertools.pairwise(lines))
+    assert not any(line.startswith("| topology") for line in lines)
+
+
+def test_csv_has_the_tables_of_a_run_without_boots() -> None:
+    rows = list(csv.reader(io.StringIO(exports.csv_text(RUN))))
+    assert rows[0] == ["function", "before", "after"]
+    assert rows[-1] == ["kernel", "11.00", "22.00"]
+    both = RUN.model_copy(update={"cells": examples.paired_run().cells})
+    assert exports.csv_text(both).startswith("run,topology")
+    assert "a|b <c>" not in exports.csv_text(both)
+
+
+def test_json_has_them_as_they_are() -> None:
+    assert run_record.Run.model_validate_json(exports.json_text(RUN)).tables == RUN.tables
+
+
+def test_the_page_has_them_and_text_stays_text() -> None:
+    page = html.html(RUN, Path("/r"), Path("/r/runs/x/report.html"), lambda *_: ())
+    assert "<h2>What is | where</h2>" in page
+    assert '<td>a|b &lt;c&gt;</td><td class="n">10.00</td>' in page
+    assert "two of two" in page
+    assert "<h2>A conclusion</h2>" in page
+
+
+def test_the_terminal_shows_them_in_place_of_a_matrix() -> None:
+    both = RUN.model_copy(update={"cells": examples.matrix_run(4).cells})
+    assert terminal.text(both) == terminal.text(RUN)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernel versions: the fragments ask each for what it has, so that all of them can be measured.
+
+The fast test asks the records in tests/data, `make kernels` asks the kernels themselves and brings
+the records up to date.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+
+from lab.base.errors import BuildError, LabError
+from lab.base.progress import Progress
+from lab.build import kernel, patching
+from lab.build.source import resolve
+from lab.inputs import kconfig
+
+DATA = Path(__file__).parent / "data"
+# Of the series that Debian has, those at whose ends an option comes or goes.
+VERSIONS = ("5.10", "6.1", "6.12", "7.3")
+STEPS: tuple[tuple[str, ...], ...] = (("base", "block"), ("filesystems",), ("instrument",))
+COMBINATIONS = tuple(accumulate(STEPS))
+
+versions = pytest.mark.parametrize("version", VERSIONS)
+combinations = pytest.mark.parametrize("fragments", COMBINATIONS, ids=" ".join)
+
+
+def asked(fragments: tuple[str, ...], version: str) -> dict[str, kconfig.Option]:
+    major, minor = version.split(".")
+    return kconfig.merge(fragments, (int(major), int(minor)))
+
+
+def record(version: str) -> Path:
+    return DATA / f"kconfig-{version}.txt"
+
+
+@combinations
+@versions
+def test_a_kernel_has_what_the_fragments_ask_it_for(
+    version: str, fragments: tuple[str, ...]
+) -> None:
+    had = record(version).read_text()
+    try:
+        kconfig.check_survivors(asked(fragments, version), had, set(kconfig.values(had)))
+    except BuildError as exc:
+        pytest.fail(f"{record(version).name}: {exc}\nif a kernel has it: make kernels")
+
+
+def test_no_fragment_is_left_out() -> None:
+    assert set(COMBINATIONS[-1]) == {path.stem for path in kconfig.FRAGMENTS.glob("*.config")}
+
+
+@pytest.mark.kernels
+@combinations
+@versions
+def test_a_real_kernel_has_what_the_fragments_ask_it_for(
+    version: str, fragments: tuple[str, ...]
+) -> None:
+    progress = Progress()
+    try:
+        source = resolve(f"debian:{version}", progress)
+    except LabError as exc:
+        pytest.skip(exc.what)
+    final = kconfig.values(kernel.configure(patching.patched(source, ()), fragments, progress))
+    if fragments != COMBINATIONS[-1]:
+        return
+    had = {name: final[name] for name in sorted(asked(fragments, version)) if name in final}
+    lines = [f"{name}={value}\n" for name, value in had.items()]
+    found = f"# SPDX-License-Identifier: GPL-2.0-or-later\n{''.join(lines)}"
+    if not record(version).exists() or record(version).read_text() != found:
+        record(version).write_text(found)
+        pytest.fail(f"{record(version)} was not what the kernel has, and now is: git diff")
