@@ -21,7 +21,7 @@ from lab.base.process import VERBOSE
 # Each command: where it is, and the beginning of its help.
 COMMANDS = {
     "bench": ("lab.cli.measure:bench_command", "Measure the exact engine itself."),
-    "bisect": ("lab.cli.patches:bisect_command", "Find the commit that made an I/O dearer."),
+    "bisect": ("lab.cli.patches:bisect_command", "Find the commit that made an I/O cost more."),
     "build": ("lab.cli.measure:build_command", "Build a kernel and print where it lies."),
     "check-series": ("lab.cli.run:check_series_command", "Check every patch of series."),
     "compare": ("lab.cli.show:compare_command", "Show what differs between two runs."),

@@ -42,7 +42,9 @@ class Counter(Model):
 
     title: str
     unit: str
-    better: Better = Field(default=Better.LOWER, strict=False, description="in which direction it improves")
+    better: Better = Field(
+        default=Better.LOWER, strict=False, description="in which direction it improves"
+    )
     event: str = Field(default="", description="a tracepoint, or p:FUNCTION ARG=... or r:FUNCTION")
     key: str = Field(default="common_pid", description="the field that the histogram is over")
     filter: str = Field(default="", description="of the trigger; {dev} is the disk's number")

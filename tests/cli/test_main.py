@@ -19,7 +19,7 @@ from lab.base.errors import BuildError
 from lab.base.process import run
 from lab.cli import main
 from lab.inputs import profile, topology, workload
-from lab.measure import session
+from lab.measure.session import Session
 
 COMMANDS = sorted(main.COMMANDS)
 
@@ -28,10 +28,10 @@ COMMANDS = sorted(main.COMMANDS)
 def _no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mistake must be found before anything is downloaded or built."""
 
-    def prepare_kernel(*args: object) -> None:
+    def kernel(*args: object) -> None:
         raise AssertionError("the mistake was not noticed")
 
-    monkeypatch.setattr(session, "prepare_kernel", prepare_kernel)
+    monkeypatch.setattr(Session, "kernel", kernel)
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_the_version_is_the_packages(lab: Lab) -> None:
 
 def test_verbose_shows_the_commands_that_are_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_VERBOSE", "")  # so that it is as before after this test
-    monkeypatch.setattr(session, "prepare_kernel", lambda *args: run(["false"]))
+    monkeypatch.setattr(Session, "kernel", lambda *args: run(["false"]))
     status, _, err = lab("build")
     assert (status, "+ false" in err) == (3, False)
     status, _, err = lab("-v", "build")
@@ -217,7 +217,7 @@ def test_what_goes_wrong_later_has_the_promised_exit_code(
     def fail(*args: object) -> None:
         raise error
 
-    monkeypatch.setattr(session, "prepare_kernel", fail)
+    monkeypatch.setattr(Session, "kernel", fail)
     found, out, err = lab("build")
     assert found == status
     assert said in err

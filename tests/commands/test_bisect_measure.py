@@ -16,7 +16,7 @@ import pytest
 from guests import FakeSession, Guests
 
 from lab.base.errors import BuildError, GuestError, LabError, UsageError
-from lab.commands import bisect_measure, bisect_search
+from lab.commands import bisect_measure, bisect_search, result_tables
 from lab.commands.bisect_measure import ByCounter, ByFunction, ByTime, CommitMeasure, Tree
 from lab.inputs import profile
 from lab.inputs.terms import Engine
@@ -25,6 +25,7 @@ from lab.measure.cell import Task
 from lab.measure.cost import Cost
 from lab.measure.job import Job
 from lab.measure.runner import Rounds, Runner
+from lab.report import tables
 
 QUICK = profile.get("quick")
 EXACT = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.ICOUNT, cpus=1))
@@ -223,9 +224,10 @@ def test_functions_that_the_ends_do_not_differ_in_do_not_count(functions: ByFunc
     values = [functions.value(commit) for commit in COSTS]
     assert values == [100.0, 100.0, 120.0, 120.0]
     assert functions.shown(120.0) == "120.00 insns/I/O"
-    text = functions.conclusion("good", "bad")
+    shown = result_tables.of_changes(functions.changes("good", "bad"))
+    text = "\n".join(map(tables.text, shown))
     assert "submit_bio" in text
-    assert "+2.000 %" in text
+    assert "+2.00 %" in text
     assert "free" not in text
 
 
@@ -304,7 +306,7 @@ def test_counters_may_differ_in_either_direction(guests: Guests, session: FakeSe
     assert [own.value("good"), own.value("bad")] == [1.25, 2.13]
     assert own.shown(2.13) == "2.13 acquisitions/request"
     assert own.conclusion("good", "bad") == (
-        "1.25 acquisitions/request -> 2.13 acquisitions/request\n"
+        "1.25 acquisitions/request -> 2.13 acquisitions/request"
     )
     assert own.value("panics") is None
     with pytest.raises(LabError, match="nothing to find"):

@@ -43,7 +43,7 @@ def test_kernels_are_told_by_arm_with_their_patches() -> None:
 def test_boots_follow_the_profile_and_what_a_claim_wants_more() -> None:
     planned = {line.split()[0]: line for line in table("bfq_burst_merge")}
     # Eight rounds of two arms; three seeds of two arms; one of each arm counted.
-    assert "randread_burst, 8 rounds" in planned["16"]
+    assert "randread_burst, 2 vCPUs, 8 rounds" in planned["16"]
     assert "nullb bfq randread_burst, 1 vCPU" in planned["6"]
     assert "icount" in planned["6"]
 

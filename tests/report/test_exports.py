@@ -185,7 +185,7 @@ def partly_measured() -> run_record.Run:
         for verdict, reason, engine in UNMEASURED
     ]
     # Of a gate's cell whose patched kernel breaks only the first arm was measured.
-    broken = examples.finding(((100.0,),), (0,), verdict="REFUTED", metric="half", change=None)
+    broken = examples.finding(((100.0,),), (0,), verdict="REFUTED", metric="runtime_s", change=None)
     whole = examples.claim(examples.finding(), *found, broken, verdict="ERROR")
     return examples.run(examples.series(whole), cells=examples.paired_run().cells)
 
@@ -194,7 +194,7 @@ def test_findings_without_values_have_no_place_in_a_comparison() -> None:
     text = compare.text(partly_measured(), partly_measured())
     assert "all 1 verdicts are the same" in text
     assert "20,667" in text
-    assert "half" not in text
+    assert "runtime_s" not in text
 
 
 def test_what_differs_between_runs_is_shown() -> None:

@@ -147,8 +147,7 @@ def own_title(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def define(path: Path, title: str) -> None:
     path.write_text(
-        f"title = {title!r}\ntool = 'fio'\nmetric = 'iops'\nunit = 'IOPS'\nbetter = 'higher'\n"
-        "[parameters]\nclients = [1, 2]\n"
+        f"title = {title!r}\ntool = 'fio'\nmetric = 'iops'\n[parameters]\nclients = [1, 2]\n"
     )
 
 
