@@ -223,10 +223,10 @@ def test_functions_that_the_ends_do_not_differ_in_do_not_count(functions: ByFunc
     values = [functions.value(commit) for commit in COSTS]
     assert values == [100.0, 100.0, 120.0, 120.0]
     assert functions.shown(120.0) == "120.00 insns/I/O"
-    text = functions.conclusion("good", "bad")
-    assert "submit_bio" in text
-    assert "+2.000 %" in text
-    assert "free" not in text
+    assert functions.conclusion("good", "bad") == "100.00 insns/I/O -> 120.00 insns/I/O"
+    (change,) = functions.changes("good", "bad")
+    assert [one.function for one in change.functions] == ["submit_bio"]
+    assert change.change == pytest.approx(0.02)
 
 
 def test_a_bisection_by_function_finds_the_commit(functions: ByFunction) -> None:
@@ -244,7 +244,7 @@ def test_a_commit_takes_one_boot_and_the_ends_one_for_each_seed(
     assert ends == 2 * 3
     functions.value("like_bad")
     functions.value("good")
-    functions.conclusion("good", "bad")
+    functions.changes("good", "bad")
     assert len(guests.booted) == ends + 1
 
 
@@ -304,7 +304,7 @@ def test_counters_may_differ_in_either_direction(guests: Guests, session: FakeSe
     assert [own.value("good"), own.value("bad")] == [1.25, 2.13]
     assert own.shown(2.13) == "2.13 acquisitions/request"
     assert own.conclusion("good", "bad") == (
-        "1.25 acquisitions/request -> 2.13 acquisitions/request\n"
+        "1.25 acquisitions/request -> 2.13 acquisitions/request"
     )
     assert own.value("panics") is None
     with pytest.raises(LabError, match="nothing to find"):

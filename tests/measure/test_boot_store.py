@@ -146,6 +146,7 @@ def test_results_lie_where_the_environment_says(
 ) -> None:
     monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "elsewhere"))
     assert BootStore().folder == tmp_path / "elsewhere"
+    add(BootStore())
     assert (tmp_path / "elsewhere/lab.sqlite").exists()
 
 
@@ -229,7 +230,7 @@ def test_results_of_another_schema_are_refused_and_stay(store: BootStore, versio
         connection.execute(f"PRAGMA user_version = {version}")
     before = database.read_bytes()
     with pytest.raises(UsageError, match=f"schema version {version}, not {SCHEMA_VERSION}"):
-        BootStore(store.folder)
+        BootStore(store.folder).finished("key")
     assert database.read_bytes() == before
 
 
