@@ -74,6 +74,7 @@ def experiment(
     engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
     own = replace(cell or measured_cell(), engine=engine)
     arms = ("before", "after") if expectation.change else ("after",)
+    fields.setdefault("together", (series, own))
     return Experiment(
         series=series,
         claim=claim,

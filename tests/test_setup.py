@@ -250,4 +250,4 @@ def test_setup_that_cannot_go_on_ends_with_the_users_exit_code(
     machine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert setup.main() == 2
-    assert "mend:  run: sudo apt-get update" in capsys.readouterr().err
+    assert "hint:  run: sudo apt-get update" in capsys.readouterr().err

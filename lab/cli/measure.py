@@ -12,7 +12,6 @@ from lab.cli import options
 from lab.commands import result_tables, selfbench
 from lab.inputs.terms import Engine
 from lab.measure import host, matrix
-from lab.measure.cell import Task
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
 from lab.report import finish, matrix_text
@@ -137,13 +136,14 @@ def diff_command(
             "nothing to compare, or too much",
             hint="give two --scheduler, or one --scheduler and at least one --patch",
         )
-    session.prove(spec)
     names = ("before", "after") if patches else (schedulers[0], schedulers[1])
-    tasks: list[Task] = []
-    for name, scheduler in zip(names, schedulers * (3 - len(schedulers)), strict=True):
+    planned = []
+    for scheduler in schedulers * (3 - len(schedulers)):
         selection = Selection((topology_name,), (scheduler,), (workload_name,), cpus=cpus)
-        (planned, *_) = matrix.cells(session.profile, selection, Engine.ICOUNT)
-        tasks.append(planned.on(session.kernel(spec, patches if name == "after" else ()), name))
+        planned.append(matrix.cells(session.profile, selection, Engine.ICOUNT)[0])
+    session.prove(spec)
+    kernels = [session.kernel(spec, patches if name == "after" else ()) for name in names]
+    tasks = [one.on(k, name) for one, k, name in zip(planned, kernels, names, strict=True)]
     costs = [session.cost(task) for task in tasks]
     table = matrix_text.cost_table(names, (costs[0], costs[1]), rows)
     run = RunBuilder(session, table.title).measured(session.outcomes(tasks), (table,))

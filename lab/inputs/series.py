@@ -232,6 +232,7 @@ class Series(Model):
     tree: str = Field(default="debian:6.12", description="the kernel source it applies to")
     kernel: tuple[str, ...] = ("base", "block", "filesystems")
     arms: dict[str, Arm] = Field(default={}, description="beside before and after")
+    schedulers: tuple[str, ...] = Field(default=(), description="I/O schedulers that it adds")
     claims: dict[str, Claim] = Field(min_length=1)
     _folder: Path = PrivateAttr()
 

@@ -102,7 +102,9 @@ def check(series: Series) -> None:
             )
     for title, claim in series.claims.items():
         where = f"{path}: claims.{title}"
-        require_known((claim.topology,), (claim.scheduler,), (claim.workload,), where)
+        require_known(
+            (claim.topology,), (claim.scheduler,), (claim.workload,), where, series.schedulers
+        )
         require_possible(claim.workload, claim.topology, where)
         work = workload.get(claim.workload)
         for number, expectation in enumerate(claim.expect):

@@ -239,15 +239,18 @@ class BootStore:
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Make the tables where there are none; UsageError for those of another version."""
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        # One statement each, so that nobody sees the tables of another lab half made.
+        version, tables = connection.execute(
+            "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
+        ).fetchone()
         if tables and version != SCHEMA_VERSION:
             raise UsageError(
                 f"these results have the schema version {version}, not {SCHEMA_VERSION}",
                 where=str(self._database),
                 hint="move the folder away, or set LAB_RESULTS to another one",
             )
-        connection.executescript(_SCHEMA + f"PRAGMA user_version = {SCHEMA_VERSION};")
+        version = f"PRAGMA user_version = {SCHEMA_VERSION};"
+        connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {version} COMMIT;")
         self._checked = True
 
 

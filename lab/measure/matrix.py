@@ -39,12 +39,16 @@ def require_known(
     schedulers: Sequence[str],
     workloads: Sequence[str],
     where: str = "",
+    own_schedulers: Sequence[str] = (),
 ) -> None:
-    """Raise UsageError for a name that does not exist; where says in which file it stands."""
+    """Raise UsageError for a name that does not exist; where says in which file it stands.
+
+    own_schedulers are those that only the kernels to be measured have.
+    """
     for what, names, known in (
         ("topology", topologies, topology.known()),
         ("workload", workloads, workload.known()),
-        ("I/O scheduler", schedulers, SCHEDULERS),
+        ("I/O scheduler", schedulers, (*SCHEDULERS, *own_schedulers)),
     ):
         for name in names:
             if name not in known:

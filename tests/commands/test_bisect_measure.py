@@ -16,7 +16,7 @@ import pytest
 from guests import FakeSession, Guests
 
 from lab.base.errors import BuildError, GuestError, LabError, UsageError
-from lab.commands import bisect_measure, bisect_search, result_tables
+from lab.commands import bisect_measure, bisect_search
 from lab.commands.bisect_measure import ByCounter, ByFunction, ByTime, CommitMeasure, Tree
 from lab.inputs import profile
 from lab.inputs.terms import Engine
@@ -25,7 +25,6 @@ from lab.measure.cell import Task
 from lab.measure.cost import Cost
 from lab.measure.job import Job
 from lab.measure.runner import Rounds, Runner
-from lab.report import tables
 
 QUICK = profile.get("quick")
 EXACT = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.ICOUNT, cpus=1))
@@ -224,11 +223,10 @@ def test_functions_that_the_ends_do_not_differ_in_do_not_count(functions: ByFunc
     values = [functions.value(commit) for commit in COSTS]
     assert values == [100.0, 100.0, 120.0, 120.0]
     assert functions.shown(120.0) == "120.00 insns/I/O"
-    shown = result_tables.of_changes(functions.changes("good", "bad"))
-    text = "\n".join(map(tables.text, shown))
-    assert "submit_bio" in text
-    assert "+2.00 %" in text
-    assert "free" not in text
+    assert functions.conclusion("good", "bad") == "100.00 insns/I/O -> 120.00 insns/I/O"
+    (change,) = functions.changes("good", "bad")
+    assert [one.function for one in change.functions] == ["submit_bio"]
+    assert change.change == pytest.approx(0.02)
 
 
 def test_a_bisection_by_function_finds_the_commit(functions: ByFunction) -> None:
@@ -246,7 +244,7 @@ def test_a_commit_takes_one_boot_and_the_ends_one_for_each_seed(
     assert ends == 2 * 3
     functions.value("like_bad")
     functions.value("good")
-    functions.conclusion("good", "bad")
+    functions.changes("good", "bad")
     assert len(guests.booted) == ends + 1
 
 

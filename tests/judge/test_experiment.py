@@ -312,3 +312,13 @@ def test_other_conditions_are_trials_of_their_own(ask: Write, other: str) -> Non
 
 def test_a_value_alone_is_a_trial_of_one_arm(ask: Write) -> None:
     assert rounds_of(ask(claim('metric = "iops"\nvalue = ">= 1000"'))) == [["after"]]
+
+
+def test_a_series_may_bring_an_io_scheduler_of_its_own(tmp_path: Path, ask: Write) -> None:
+    own = claim(IOPS).replace('scheduler = "bfq"', 'scheduler = "mine"')
+    with pytest.raises(UsageError, match="no I/O scheduler is called 'mine'"):
+        ask(own)
+    path = tmp_path / "own/series.toml"
+    path.write_text('schedulers = ["mine"]\n' + path.read_text())
+    (found,) = experiment.experiments(series.get("own"), PROFILE, USUAL)
+    assert found.sides[0].cell.scheduler == "mine"
