@@ -65,8 +65,12 @@ def build(progress: Progress) -> GuestRoot:
     libraries: dict[str, Path] = {}
     for name, path in programs.items():
         libraries |= called(path) if name == "fio" else loaded(path)
-    inputs = [AGENT, busybox, *programs.values(), *libraries.values()]
-    identity = cache.key("guest", _LAYOUT, [(str(path), cache.file_hash(path)) for path in inputs])
+    inputs = {
+        "agent": AGENT,  # by its name: equal checkouts in two places have one guest
+        **{str(path): path for path in (busybox, *programs.values(), *libraries.values())},
+    }
+    content = [(name, cache.file_hash(path)) for name, path in inputs.items()]
+    identity = cache.key("guest", _LAYOUT, content)
     guest = GuestRoot(identity)
     if not guest.folder.exists():
         with progress.step("making the guest's root"), cache.building(guest.folder) as folder:
