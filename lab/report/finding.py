@@ -65,7 +65,7 @@ def parts(found: Finding, arrow: str = ARROW) -> Parts:
 
 
 def deciding(claim: Claim) -> Finding | None:
-    """The finding with the claim's verdict that says most: host time before cost before counts."""
+    """The finding with the claim's verdict that says most: wall clock before cost before counts."""
     own = [found for found in claim.findings if found.verdict is claim.verdict]
     own.sort(key=lambda f: (not f.measured, f.change is None, _LEVELS.index(f.level)))
     return own[0] if own else None
@@ -77,7 +77,7 @@ def _condition(condition: tuple[str, Value]) -> str:
 
 
 def _change(found: Finding) -> str:
-    """The change in per cent, with its interval for host time."""
+    """The change in per cent, with its interval for the wall clock."""
     if found.change is None:
         return ""
     shown = percent(found.change, exact=not found.timed)

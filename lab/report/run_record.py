@@ -109,7 +109,7 @@ class Finding(Model):
 
     @property
     def timed(self) -> bool:
-        """Whether the boots are rounds, measured by host time."""
+        """Whether the boots are rounds, measured by the wall clock."""
         return self.level is Level.WALL
 
 
