@@ -207,3 +207,13 @@ def test_what_differs_between_runs_is_shown() -> None:
     assert "own.faster HOLDS REFUTED" in text
     assert "-28.5" in text
     assert max(map(len, compare.text(one, other).splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("metric", "better"), [("stable_merges", True), ("switches", False)])
+def test_more_of_a_counter_is_what_its_file_says(metric: str, better: bool) -> None:
+    cells = (examples.cell("before", (2.0,)), examples.cell("after", (3.0,)))
+    one = examples.finding(((2.0,), (3.0,)), metric=metric, level="mechanism", engine="icount")
+    run = examples.run(examples.series(examples.claim(one)), cells=cells)
+    (table,) = arm_table.of_series(run, run.series[0])
+    improvement = table.improvement(table.rows[""]["after"])
+    assert improvement == pytest.approx(0.5 if better else -0.5)
