@@ -80,7 +80,7 @@ def near_exact(testbed: Testbed, count: int, say: Say) -> dict[str, float]:
 
     tolerances = {}
     for topology in NEAR_EXACT:
-        cell = determinism.probe_cell(topology=topology)
+        cell = determinism.probe_cell(topology_name=topology)
         values = [
             _boot(testbed, cell, _folder(f"{topology}-{number}")).values[cost.KERNEL]
             for number in range(count)

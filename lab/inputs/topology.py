@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,7 @@ from lab.base.errors import GuestError, UsageError
 from lab.base.system import data
 from lab.base.toml import Model, load, named, names
 
+_VERSION = r"^(\d+\.\d+)?$"
 FOLDER = data("configs") / "guest"
 
 
@@ -33,6 +35,12 @@ class Topology(Model):
     """
 
     title: str
+    since: str = Field(
+        default="", pattern=_VERSION, description="the first kernel version that can have it"
+    )
+    before: str = Field(
+        default="", pattern=_VERSION, description="the first kernel version that cannot any more"
+    )
     hw_queues: int = Field(ge=1, le=128, description="hardware queues the disk must have")
     cpus: int = Field(default=2, ge=1, description="vCPUs that are online")
     memory_mib: int = Field(default=2048, ge=256, description="memory, the disk's own not counted")
@@ -62,6 +70,15 @@ class Topology(Model):
     def possible_cpus(self) -> int:
         """CPUs the guest must believe possible: drivers cut their queues to that number."""
         return max(self.cpus, self.hw_queues)
+
+    def refusal(self, release: str) -> str:
+        """Why a kernel of this release, such as 6.12.117, cannot have it; empty when it can."""
+        kernel = _version(release)
+        if self.since and kernel < _version(self.since):
+            return f"Linux {release} has no {self.title}: it takes Linux {self.since} or newer"
+        if self.before and kernel >= _version(self.before):
+            return f"Linux {release} has no {self.title}: it takes Linux before {self.before}"
+        return ""
 
     def disk_memory_mib(self, size_mib: int) -> int:
         """How much of the guest's memory a disk of size_mib takes."""
@@ -99,6 +116,11 @@ class Mismatch:
     fact: str
     wanted: str
     found: str
+
+
+def _version(release: str) -> tuple[int, ...]:
+    """Version and patch level of a kernel release."""
+    return tuple(int(part) for part in re.findall(r"\d+", release)[:2])
 
 
 def known() -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from lab.base import cache
 from lab.base.errors import LabError
 from lab.base.progress import Progress
-from lab.inputs import workload
+from lab.inputs import topology, workload
 from lab.inputs.terms import Engine
 from lab.measure import sampling
 from lab.measure.cell import Cell, Task, resolved
@@ -21,12 +21,18 @@ from lab.measure.job import Testbed, resolve
 COMPARED = ("console.log", "results", "insns")
 
 
-def probe_cell(scheduler: str = "mq-deadline", topology: str = "nullb_mq", cpus: int = 1) -> Cell:
+# The first that the kernel can have is booted for the proof.
+_PROBES = ("nullb_mq", "nullb_mq_old")
+
+
+def probe_cell(
+    scheduler: str = "mq-deadline", topology_name: str = "nullb_mq", cpus: int = 1
+) -> Cell:
     """A cell that touches nothing outside the guest."""
     usual = {**workload.get("randread_burst").parameters, "numjobs": 1}
     parameters = {name: value for name, value in usual.items() if not isinstance(value, tuple)}
     return resolved(
-        topology_name=topology,
+        topology_name=topology_name,
         scheduler=scheduler,
         workload="randread_burst",
         parameters=parameters,
@@ -45,7 +51,10 @@ def require_sound(testbed: Testbed, progress: Progress) -> None:
     with cache.lock(probes / "lock", progress, "proving an engine"):
         if not kept.exists():
             folders = [probes / f"exact-{run}" for run in ("first", "second")]
-            job = resolve(Task(cell=probe_cell(), kernel=testbed.proof), testbed)
+            release = testbed.proof.release
+            possible = (name for name in _PROBES if not topology.get(name).refusal(release))
+            cell = probe_cell(topology_name=next(possible, _PROBES[0]))
+            job = resolve(Task(cell=cell, kernel=testbed.proof), testbed)
             with progress.step("proving that the exact engine is exact"):
                 for folder in folders:
                     cache.remove(folder)

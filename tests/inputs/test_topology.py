@@ -6,11 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from lab.base import toml
 from lab.base.errors import GuestError, UsageError
 from lab.inputs import topology
-from lab.inputs.topology import Topology, require_match
+from lab.inputs.topology import Disk, Topology, require_match
 
 DATA = Path(__file__).parents[1] / "data/facts-raid64.tsv"
 FACTS = dict(line.split("\t", 1) for line in DATA.read_text().splitlines())
@@ -120,3 +121,30 @@ def test_every_topology_file_is_valid(name: str) -> None:
 def test_an_unknown_topology_gets_the_nearest_name() -> None:
     with pytest.raises(UsageError, match="did you mean 'raid64'"):
         topology.get("raid46")
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "refused"),
+    [
+        ("nullb_mq", "6.12.117", False),
+        ("nullb_mq", "5.19.0-rc1", False),
+        ("nullb_mq", "5.18.19", True),
+        ("nullb_mq_old", "5.10.262", False),
+        ("nullb_mq_old", "5.16", True),
+        ("raid64", "5.10.262", False),
+    ],
+)
+def test_a_kernel_that_cannot_have_a_topology_is_refused_in_a_line(
+    name: str, release: str, refused: bool
+) -> None:
+    found = topology.get(name).refusal(release)
+    assert bool(found) == refused
+    assert "\n" not in found
+    assert not refused or release in found
+
+
+def test_a_version_that_is_none_is_refused() -> None:
+    with pytest.raises(ValidationError, match="since"):
+        Topology(
+            title="t", hw_queues=1, holds_data=False, disk=Disk(by="name", value="x"), since="6"
+        )

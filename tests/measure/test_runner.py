@@ -7,6 +7,7 @@ import io
 import sqlite3
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import guests as fakes
@@ -238,6 +239,15 @@ def test_any_other_failure_is_final(runner: Runner, guests: Guests, outcome: str
     guests.answers[0] = GuestError(outcome, "x")
     runner.all(two_schedulers()[:1])
     assert len(guests.booted) == 1
+
+
+def test_a_kernel_too_old_for_a_topology_is_not_booted(runner: Runner, guests: Guests) -> None:
+    new, other = two_schedulers()
+    old = replace(new, kernel=replace(new.kernel, release="5.10.262"))
+    refused, usual = runner.all([old, other])
+    assert refused.error
+    assert "it takes Linux 5.19 or newer" in refused.error.what
+    assert (len(usual.boots), len(guests.booted)) == (1, 1)
 
 
 def test_an_interruption_keeps_what_was_finished(
