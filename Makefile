@@ -7,6 +7,9 @@ SERIES  ?=
 ENGINE  ?=
 LAB      = .venv/bin/lab
 
+# Containers often set it: every start of the lab and of a test worker would compile all anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup lab-run matrix check-series doctor test kernels bench check lock map format clean
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -29,14 +28,23 @@ def room_of(name: str) -> str:
     return "cli" if name == "__main__" else name.partition(".")[0]
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A file's syntax tree."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
     """Full names of all that a file imports, wherever in it: modules, or what is taken of them."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    found: set[str] = set()
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             origin = "." * node.level + (node.module or "")
-            yield from (f"{origin}.{alias.name}" for alias in node.names)
+            found.update(f"{origin}.{alias.name}" for alias in node.names)
+    return frozenset(found)
 
 
 @cache

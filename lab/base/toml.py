@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,7 +41,7 @@ def load(path: Path, model: type[M]) -> M:
     except UnicodeDecodeError as exc:
         raise UsageError(f"{path} is not UTF-8 text: {exc.reason}") from exc
     try:
-        data = tomllib.loads(text)
+        data = _decoded(text)
     except tomllib.TOMLDecodeError as exc:
         raise UsageError(f"not valid TOML: {exc}", where=str(path)) from exc
     return parse(data, model, path, text)
@@ -80,6 +81,12 @@ def named(folder: Path, name: str, suffix: str, what: str) -> Path:
 def names(folder: Path, suffix: str = ".toml") -> list[str]:
     """The names that the files of a folder define, sorted."""
     return sorted(path.name.removesuffix(suffix) for path in folder.glob(f"*{suffix}"))
+
+
+@lru_cache(maxsize=128)
+def _decoded(text: str) -> dict[str, Any]:
+    """TOML text, decoded once: a run asks for the same few files for every cell."""
+    return tomllib.loads(text)
 
 
 def _frozen(value: Any) -> Any:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Condition, Thread
-from types import TracebackType
 
 from lab.base.process import Process
 from lab.guest.qmp import Monitor
@@ -39,12 +38,7 @@ class TimeSlices:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -111,12 +105,7 @@ class Slot:
     def __enter__(self) -> Slot:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self._leave()
         if self._monitor:
             self._monitor.close()

@@ -6,7 +6,9 @@ An fio workload has a Jinja2 template NAME.fio.j2 beside its NAME.toml.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 import jinja2
@@ -83,16 +85,9 @@ def fio_job(name: str, parameters: Mapping[str, Value]) -> str:
 
     Raises UsageError when the template is missing, is wrong or uses an unknown parameter.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,
-    )
     template = f"{name}.fio.j2"
     try:
-        return environment.get_template(template).render(parameters) + "\n"
+        return _environment(FOLDER).get_template(template).render(parameters) + "\n"
     except jinja2.TemplateNotFound as exc:
         own = exc.name == template
         what = f"workload {name!r} has no job file" if own else f"no template {exc.name!r}"
@@ -104,3 +99,24 @@ def fio_job(name: str, parameters: Mapping[str, Value]) -> str:
         raise UsageError(
             f"the parameters make no job: {exc}", where=str(FOLDER / template)
         ) from exc
+
+
+@cache
+def _environment(folder: Path) -> jinja2.Environment:
+    """What compiles the templates of a folder, each once until its text changes."""
+
+    def source(name: str) -> tuple[str, str, Callable[[], bool]] | None:
+        path = folder / name
+        if not path.is_file():
+            return None
+        text = path.read_text()
+        # Jinja2's own loader compares times, which an edit soon after the first reading keeps.
+        return text, str(path), lambda: path.is_file() and path.read_text() == text
+
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(source),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )

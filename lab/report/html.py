@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -59,21 +60,12 @@ class MatrixTable:
 
 def html(run: Run, results: Path, target: Path, history: History) -> str:
     """The report of a run; links to raw files are relative to target, the file it is meant for."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("lab.report", "."),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=True,
-    )
     boots = os.path.relpath(results / "boots", target.parent)
 
     def raw(boot: str) -> str:
         return f"{boots}/{boot}/"
 
-    environment.filters |= {"number": number, "time": _time, "points": _points}
-    page = environment.get_template(_TEMPLATE)
-    return page.render(
+    return _template().render(
         run=run,
         raw=raw,
         parts=_parts,
@@ -90,6 +82,20 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
         counts=_counts(run),
         commands=_commands(run),
     )
+
+
+@cache
+def _template() -> jinja2.Template:
+    """The page's template, compiled once."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("lab.report", "."),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=True,
+    )
+    environment.filters |= {"number": number, "time": _time, "points": _points}
+    return environment.get_template(_TEMPLATE)
 
 
 def _parts(found: Finding) -> finding.Parts:

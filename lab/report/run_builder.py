@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from lab import __version__
@@ -274,8 +275,9 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+@cache
 def _revision(folder: Path | None = CHECKOUT) -> str:
-    """The lab's own commit, where it is a git checkout."""
+    """The commit of the lab that runs, where it is a git checkout."""
     if folder is None:
         return ""  # where it is installed git would find the repository of somebody else
     try:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import configparser
+import os
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,14 @@ def test_a_missing_template_is_named(own_folder: Path) -> None:
     with pytest.raises(UsageError, match="'burst' has no job file") as caught:
         workload.fio_job("burst", {})
     assert str(own_folder / "burst.fio.j2") in str(caught.value)
+
+
+def test_an_edited_template_is_read_again_even_at_the_same_time(own_folder: Path) -> None:
+    template = own_folder / "x.fio.j2"
+    for text in ("one", "two"):
+        template.write_text(text)
+        os.utime(template, (1, 1))
+        assert workload.fio_job("x", {}) == f"{text}\n"
 
 
 def test_an_unknown_parameter_gets_the_nearest_name() -> None:

@@ -8,6 +8,7 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import guests as fakes
 import pytest
@@ -143,15 +144,9 @@ def test_the_archive_holds_plan_and_files() -> None:
     assert {member.mtime for member in members} == {0}
 
 
-def key(
-    of: Cell | None = None,
-    kernel: str = "kernel-id",
-    code: str = "code",
-    guest: GuestRoot = GUEST,
-    emulator: str = "QEMU 10.0.2",
-) -> str:
-    """The key of a cell, everything else being equal."""
-    return job(of, kernel, code, guest, emulator).key
+def key(*of: Any, **other: Any) -> str:
+    """The key of a job."""
+    return job(*of, **other).key
 
 
 @pytest.mark.parametrize(
