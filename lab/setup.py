@@ -20,7 +20,7 @@ from lab.base import apt, cache
 from lab.base.errors import ExitCode, LabError
 from lab.base.process import CommandError, paste, run, run_logged
 from lab.base.progress import Progress
-from lab.base.system import CHECKOUT, MIN_QEMU, PROJECT, qemu_version
+from lab.base.system import CHECKOUT, MIN_QEMU, PROJECT, qemu_version, which
 
 VENV = PROJECT / ".venv"
 LOCK = PROJECT / "requirements.lock"
@@ -38,16 +38,17 @@ class Need:
     def met(self) -> bool:
         """Whether it is there."""
         if self.program:
-            return _which(self.program) is not None
+            return which(self.program) is not None
         return Path(self.file).exists()
 
 
+# Programs that are in a package of the same name.
+_TOOLS = (
+    *("gcc", "make", "flex", "bison", "bc", "cpio", "file"),
+    *("git", "fio", "dbench", "dmsetup", "ccache", "shellcheck"),
+)
 NEEDS = (
-    *(Need(tool, program=tool) for tool in ("gcc", "make", "flex", "bison", "bc", "cpio", "file")),
-    *(
-        Need(tool, program=tool)
-        for tool in ("git", "fio", "dbench", "dmsetup", "ccache", "shellcheck")
-    ),
+    *(Need(tool, program=tool) for tool in _TOOLS),
     Need("binutils", program="ld"),
     Need("xz-utils", program="xz"),
     Need("kmod", program="depmod"),
@@ -106,11 +107,12 @@ def system_packages(progress: Progress) -> None:
     QEMU is too old and no suite has a newer one.
     """
     wanted = _wanted()
-    if wanted:
-        _install(wanted, progress)
-    if qemu_version() < MIN_QEMU:
+    if not wanted:
+        return
+    _install(wanted, progress)
+    if (installed := qemu_version()) < MIN_QEMU:
         raise LabError(
-            f"QEMU of at least 8.1 is needed, this system has {_dotted(qemu_version())}",
+            f"QEMU of at least 8.1 is needed, this system has {_dotted(installed)}",
             hint="install a newer QEMU and put it first in PATH",
         )
 
@@ -211,10 +213,6 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 def _module_works(name: str) -> bool:
     return not run([sys.executable, "-c", f"import {name}"], check=False, merge=True).status
-
-
-def _which(program: str) -> str | None:
-    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
 if __name__ == "__main__":

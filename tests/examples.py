@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import guests
+
 from lab.base.progress import Progress
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
@@ -16,18 +18,22 @@ from lab.inputs import profile, workload
 from lab.inputs import series as model
 from lab.inputs.series import Expectation
 from lab.inputs.terms import Engine, Level, Verdict
-from lab.inputs.workload import Value
 from lab.judge.experiment import Experiment, Side
 from lab.measure import metrics
 from lab.measure.boot_store import BootStore
-from lab.measure.cell import Cell, resolved
+from lab.measure.cell import Cell
 from lab.measure.host import EngineReport, Facts, Report
 from lab.measure.job import Testbed
 from lab.measure.session import Session
 from lab.report import run_record, tables
 
 HOST = Report(
-    Facts(2, "A CPU", 24.0, 65.0, "Debian 12", "6.1", "gcc 12", "10.0.2", (10, 0, 2), True, "q"),
+    Facts(
+        *(2, "A CPU", 24.0, 65.0, "Debian 12", "6.1", "gcc 12"),
+        qemu="QEMU emulator version 10.0.2",
+        plugins=True,
+        emulator="q",
+    ),
     (EngineReport(Engine.KVM, False, "refused"),),
 )
 
@@ -41,26 +47,6 @@ def session(store: BootStore | None = None, profile_name: str = "quick") -> Sess
     return Session(profile.get(profile_name), store or BootStore(), own, 1000.0, testbed)
 
 
-def measured_cell(
-    *,
-    topology: str = "nullb",
-    scheduler: str = "bfq",
-    work: str = "randread_burst",
-    engine: Engine = Engine.TCG,
-    cpus: int = 0,
-    **parameters: Value,
-) -> Cell:
-    """A cell as it is executed, with these parameters only."""
-    return resolved(
-        topology_name=topology,
-        scheduler=scheduler,
-        workload=work,
-        parameters=parameters,
-        engine=engine,
-        cpus=cpus,
-    )
-
-
 def experiment(
     expectation: Expectation,
     *,
@@ -72,16 +58,14 @@ def experiment(
 ) -> Experiment:
     """An experiment of before and after, or of after alone where a value is expected."""
     engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
-    own = replace(cell or measured_cell(), engine=engine)
+    own = replace(cell or guests.cell(), engine=engine)
     arms = ("before", "after") if expectation.change else ("after",)
     fields.setdefault("together", (series, own))
     return Experiment(
         series=series,
         claim=claim,
         expectation=expectation,
-        topology=own.topology,
         level=level,
-        engine=engine,
         sides=tuple(Side(arm, own, arm == "after") for arm in arms),
         **fields,
     )

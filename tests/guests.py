@@ -140,7 +140,9 @@ def kernel(identity: str, code: str = "") -> Kernel:
 def report(*works: Engine, cpus: int = 2, memory_gib: float = 8.0) -> Report:
     """A host on which these engines work."""
     facts = Facts(
-        *(cpus, "cpu", memory_gib, 50.0, "system", "6.1", "gcc", "QEMU", (10, 0, 2), True),
+        *(cpus, "cpu", memory_gib, 50.0, "system", "6.1", "gcc"),
+        qemu="QEMU emulator version 10.0.2",
+        plugins=True,
         emulator="emulator",
     )
     return Report(facts, tuple(EngineReport(e, e in works, f"why {e}") for e in Engine))

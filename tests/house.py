@@ -58,12 +58,6 @@ def lab_imports(name: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@cache
-def floor_of(name: str) -> int:
-    """How many modules stand above each other up to this one, itself included."""
-    return 1 + max((floor_of(other) for other in lab_imports(name)), default=0)
-
-
 def room_floors(room: str) -> int:
     """How many rooms stand above each other up to this one, itself included."""
     return 1 + max(map(room_floors, rooms_below(room)), default=0)

@@ -88,7 +88,7 @@ def in_shell(tmp_path: Path, commands: str) -> list[Record]:
     script = f"{functions}\nquit() {{ exit 1; }}\nsync() {{ :; }}\nhostname() {{ :; }}\n"
     script += f'exec 3>"{results}"\n{commands}\n'
     subprocess.run(["busybox", "sh", "-c", script], check=False, timeout=20)
-    return channel.read(results)
+    return [*channel.Reader().feed(results.read_bytes())]
 
 
 @needs_busybox

@@ -24,7 +24,6 @@ class PrivateApt:
     """apt with its own source list; options are the arguments that make apt-get use it."""
 
     options: tuple[str, ...]
-    folder: Path
 
     def update(self) -> None:
         """Fetch the package lists of all suites; raises LabError when a mirror cannot be had."""
@@ -91,7 +90,7 @@ def private(suites: list[str]) -> PrivateApt:
         "APT::Sandbox::User": "root",
     }
     options = [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
-    return PrivateApt(tuple(options), folder)
+    return PrivateApt(tuple(options))
 
 
 def _mirrors(codename: str) -> dict[str, str]:

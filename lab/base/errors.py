@@ -72,13 +72,6 @@ class GuestError(LabError):
         self.outcome = outcome
 
 
-class ChannelError(GuestError):
-    """Bytes on the result channel that the agent cannot have written (outcome ``garbled``)."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__("garbled", what)
-
-
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for a mistyped name: the closest known one, and all of them."""
     choices = sorted(known)

@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,8 @@ from typing import IO
 from lab.base.errors import LabError
 
 # A shell that leads a process group of its own and takes the whole group with it when the lab
-# dies, even by SIGKILL: setpriv has the kernel send it SIGTERM then. stdin goes
-# by descriptor 3 because a shell gives background commands /dev/null.
-_SUPERVISOR = 'exec 3<&0; trap "kill -KILL 0" TERM; "$@" <&3 3<&- & wait $!'
+# dies, even by SIGKILL: setpriv has the kernel send it SIGTERM then.
+_SUPERVISOR = 'trap "kill -KILL 0" TERM; "$@" & wait $!'
 # Set to anything but 0, this variable has every command printed; `lab --verbose` sets it.
 VERBOSE = "LAB_VERBOSE"
 _TAIL_LINES = 15
@@ -30,10 +28,8 @@ _KILL_GRACE_S = 5.0
 class CommandError(LabError):
     """A command ended with a non-zero status; ``output`` is what it printed, ``status`` how."""
 
-    def __init__(
-        self, what: str, *, status: int, output: str, where: str = "", hint: str = ""
-    ) -> None:
-        super().__init__(what, where=where, hint=hint)
+    def __init__(self, what: str, *, status: int, output: str, where: str = "") -> None:
+        super().__init__(what, where=where)
         self.status = status
         self.output = output
 
@@ -128,13 +124,8 @@ class Process:
         log: Path,
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
-        stdin: IO[bytes] | int = subprocess.DEVNULL,
     ) -> None:
         """Start argv with both outputs appended to the file log."""
-        self.argv = list(argv)
-        self.cwd = cwd
-        self.log = log
-        self.started = time.monotonic()
         _tell(argv, cwd, env)
         supervised = ["setpriv", "--pdeathsig", "TERM", "--", "sh", "-c", _SUPERVISOR, "sh", *argv]
         with log.open("ab") as out:
@@ -143,7 +134,7 @@ class Process:
                     supervised,
                     cwd=cwd,
                     env={**os.environ, **env} if env else None,
-                    stdin=stdin,
+                    stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
@@ -171,8 +162,7 @@ class Process:
         for sig, patience in ((signal.SIGTERM, 0.2), (signal.SIGKILL, _KILL_GRACE_S)):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.group, sig)
-            if self.wait(patience) is not None and sig == signal.SIGKILL:
-                return
+            self.wait(patience)
 
     def members(self) -> list[int]:
         """Process ids of the group that are alive."""
@@ -195,26 +185,16 @@ def supervised(
         process.kill()
 
 
-def run_logged(
-    argv: Sequence[str],
-    *,
-    log: Path,
-    cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
-    stdin: IO[bytes] | int = subprocess.DEVNULL,
-) -> None:
+def run_logged(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> None:
     """Run a long command with its output in a log file; CommandError shows the log's end."""
-    process = Process(argv, log=log, cwd=cwd, env=env, stdin=stdin)
-    try:
+    with supervised(argv, log=log, env=env) as process:
         status = process.wait()
-    finally:
-        process.kill()
     if status:
         raise CommandError(
             f"{argv[0]} failed with status {status}; its log ends:\n{tail_of_file(log)}",
             status=status,
             output=log.read_text(errors="replace"),
-            where=f"{log}\n         {paste(argv, cwd)}",
+            where=f"{log}\n         {paste(argv)}",
         )
 
 

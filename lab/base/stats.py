@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # numpy and scipy take longer to import than most commands ta
 # pairs have. Chosen: 65,535 means take milliseconds, and p-values down to 1 in 65,536 are enough.
 _ALL_SUBSETS = 16
 _CHOSEN_SUBSETS = 1 << _ALL_SUBSETS
+# The chance that a change of the detectable size is shown. Chosen: it is the usual one.
+_POWER = 0.8
 # exp() of more than 709.8 is no floating-point number.
 _LARGEST = 700.0
 
@@ -97,10 +99,10 @@ class Paired:
             ends.append(self._p_below(bound.high))
         return min(1.0, len(ends) * min(ends)) if ends else 1.0
 
-    def detectable(self, alpha: float, power: float = 0.8) -> float:
+    def detectable(self, alpha: float) -> float:
         """The smallest relative change that this many pairs with this spread would show.
 
-        (t(1 - alpha/2) + t(power)) * sd / sqrt(n), Student's t with n - 1 degrees of freedom;
+        (t(1 - alpha/2) + t(_POWER)) * sd / sqrt(n), Student's t with n - 1 degrees of freedom;
         infinite for too few pairs to give an interval.
         """
         if self._cut(alpha) == 0:
@@ -108,7 +110,7 @@ class Paired:
         from scipy.special import stdtrit
 
         freedom = self.pairs - 1
-        quantiles = stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, power)
+        quantiles = stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, _POWER)
         log_ratio = float(quantiles) * self.spread / math.sqrt(self.pairs)
         return math.expm1(log_ratio) if log_ratio < _LARGEST else math.inf
 

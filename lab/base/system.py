@@ -38,9 +38,17 @@ def results() -> Path:
     return Path(base).absolute() / "blocklab"
 
 
+def which(program: str) -> str | None:
+    """Where a program lies: in PATH, or in a folder that may be in root's PATH alone."""
+    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
 def qemu_version() -> tuple[int, ...]:
     """The installed QEMU's version; (0,) when there is none."""
-    if not shutil.which(QEMU):
-        return (0,)
-    found = re.search(r"version (\d+(?:\.\d+)+)", run([QEMU, "--version"]).output)
+    return version_in(run([QEMU, "--version"]).output) if shutil.which(QEMU) else (0,)
+
+
+def version_in(printed: str) -> tuple[int, ...]:
+    """The version in what a QEMU printed of itself; (0,) when there is none."""
+    found = re.search(r"version (\d+(?:\.\d+)+)", printed)
     return tuple(int(part) for part in found[1].split(".")) if found else (0,)

@@ -12,7 +12,7 @@ from lab.base import cache
 from lab.base.errors import LabError
 from lab.base.process import run
 from lab.base.progress import Progress
-from lab.base.system import PACKAGE
+from lab.base.system import PACKAGE, which
 from lab.build.guest_libraries import LOADER, called, loaded
 
 AGENT = PACKAGE / "guest/agent"
@@ -89,8 +89,7 @@ def _busybox() -> Path:
 
 
 def _find(program: str) -> Path:
-    places = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-    found = shutil.which(program, path=places)
+    found = which(program)
     if not found:
         raise LabError(
             f"{program} is not installed",

@@ -9,7 +9,7 @@ from pathlib import Path
 from lab.base import cache
 from lab.base.errors import LabError
 from lab.base.process import CommandError, run
-from lab.base.system import PACKAGE
+from lab.base.system import PACKAGE, QEMU
 
 SOURCE = PACKAGE / "build/insns.c"
 # The agent calls it to end a phase; nothing else in a guest does.
@@ -20,13 +20,13 @@ _INTERFACES = range(1, 10)
 _FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 
 
-def compiled(qemu: str, emulator: str) -> Path | None:
-    """The plugin for a QEMU binary, or None without a compiler or without plugin support.
+def compiled(emulator: str) -> Path | None:
+    """The plugin for this host's QEMU, which has to take plugins; None without a compiler.
 
     Raises LabError when it compiles for no interface version that this QEMU takes.
     """
     compiler = shutil.which("cc") or shutil.which("gcc")
-    if not compiler or "-plugin" not in run([qemu, "--help"]).output:
+    if not compiler:
         return None
     target = cache.root() / "plugins" / cache.key(cache.file_hash(SOURCE), emulator)
     plugin = target / "insns.so"
@@ -37,16 +37,16 @@ def compiled(qemu: str, emulator: str) -> Path | None:
         with cache.building(target) as folder:
             define = f"-DPLUGIN_API={interface}"
             run([compiler, *_FLAGS, define, "-o", str(folder / "insns.so"), str(SOURCE)])
-        refusal = _refusal(qemu, plugin)
+        refusal = _refusal(plugin)
         if not refusal:
             return plugin
         cache.remove(target)
     raise LabError(f"this QEMU does not load the plugin: {refusal}", where=str(SOURCE))
 
 
-def _refusal(qemu: str, plugin: Path) -> str:
+def _refusal(plugin: Path) -> str:
     """What QEMU says against the plugin; empty when it loads it."""
-    argv = [qemu, "-M", "none", "-display", "none", "-nodefaults", "-monitor", "stdio"]
+    argv = [QEMU, "-M", "none", "-display", "none", "-nodefaults", "-monitor", "stdio"]
     try:
         run([*argv, "-plugin", f"{plugin},out=/dev/null"], stdin="quit\n", timeout_s=30)
     except CommandError as exc:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from lab.base import cache
 from lab.base.errors import BuildError
-from lab.base.process import CommandError, Process, run, run_logged, tail
+from lab.base.process import CommandError, run, run_logged, tail
 from lab.base.progress import Progress
 from lab.build.patching import Tree
 from lab.build.source import git, store
@@ -211,9 +211,7 @@ def _configure(
         _run_make(
             [*_make(objects), f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig"], log, "configuration"
         )
-    config = (objects / ".config").read_text()
-    if any(kconfig.values(config).get(o.name, "n") != o.value for o in options.values()):
-        kconfig.check_survivors(options, config, _declared(tree))
+    kconfig.check_survivors(options, (objects / ".config").read_text(), lambda: _declared(tree))
 
 
 def _declared(tree: Tree) -> set[str]:
@@ -238,19 +236,15 @@ def _compile(workbench: Path, objects: Path, log: Path, progress: Progress) -> N
 
 def _run_make(argv: list[str], log: Path, what: str) -> None:
     with cache.disk_space_matters(log):
-        process = Process(argv, log=log)
         try:
-            status = process.wait()
-        finally:
-            process.kill()
-        if status:
-            output = log.read_text(errors="replace")
-            errors = "\n".join(found[0] for found in _ERROR.finditer(output))
+            run_logged(argv, log=log)
+        except CommandError as exc:
+            errors = "\n".join(found[0] for found in _ERROR.finditer(exc.output))
             raise BuildError(
-                f"the kernel's {what} failed:\n{tail(errors or output)}",
+                f"the kernel's {what} failed:\n{tail(errors or exc.output)}",
                 where=str(log),
                 hint="the log holds the whole output",
-            )
+            ) from exc
 
 
 def _steps_done(log: Path) -> str:

@@ -24,7 +24,6 @@ class Tree:
 
     source: Source
     hash: str
-    patches: tuple[str, ...] = ()
 
 
 def patched(source: Source, patches: Sequence[Path]) -> Tree:
@@ -48,7 +47,7 @@ def patched(source: Source, patches: Sequence[Path]) -> Tree:
                     hint=f"rebase the patch onto {source.spec} ({source.version})",
                 ) from exc
         tree = git("write-tree", env=index)
-    return Tree(source, tree, tuple(patch.name for patch in patches))
+    return Tree(source, tree)
 
 
 def _reason(patch: Path, output: str) -> str:

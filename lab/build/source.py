@@ -54,12 +54,10 @@ def store() -> Path:
     return path
 
 
-def git(
-    *args: str, env: Mapping[str, str] | None = None, stdin: str | None = None, check: bool = True
-) -> str:
+def git(*args: str, env: Mapping[str, str] | None = None) -> str:
     """Run git in the lab's object store and return its output without the last newline."""
     argv = ["git", f"--git-dir={store()}", *args]
-    return run(argv, env=env, stdin=stdin, check=check).output.rstrip("\n")
+    return run(argv, env=env).output.rstrip("\n")
 
 
 def resolve(spec: str, progress: Progress) -> Source:

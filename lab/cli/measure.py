@@ -144,9 +144,9 @@ def diff_command(
     session.prove(spec)
     kernels = [session.kernel(spec, patches if name == "after" else ()) for name in names]
     tasks = [one.on(k, name) for one, k, name in zip(planned, kernels, names, strict=True)]
-    costs = [session.cost(task) for task in tasks]
-    table = matrix_text.cost_table(names, (costs[0], costs[1]), rows)
-    run = RunBuilder(session, table.title).measured(session.outcomes(tasks), (table,))
+    outcomes, costs = zip(*session.costs(tasks), strict=True)
+    table = matrix_text.cost_table(names, costs, rows)
+    run = RunBuilder(session, table.title).measured(outcomes, (table,))
     click.echo(finish.finish(run, session.store).ending())
 
 

@@ -76,14 +76,14 @@ def table(results: Sequence[BranchResult]) -> Table:
         changed = sum(bool(change) for change in one.changes.values())
         cells = f"{len(one.changes)}, {changed} differ" if one.changes else "-"
         state = one.state.rpartition("@")[2] or "-"
-        rows.append((one.name, state, _COLOURS.get(one.series.verdict, "green"), cells))
+        rows.append((one.series.name, state, _COLOURS.get(one.series.verdict, "green"), cells))
         if one.series.error:
-            notes.append(f"{one.name}: {one.series.error}")
+            notes.append(f"{one.series.name}: {one.series.error}")
         for claim in one.series.claims:
             (found,) = claim.findings
             if found.verdict is not Verdict.HOLDS or found.change:
                 shown = finding.parts(found).change or "-"
-                notes.append(f"  {one.name} {claim.name}: {shown} ({found.reason})")
+                notes.append(f"  {one.series.name} {claim.name}: {shown} ({found.reason})")
     titles = ("branch", "state", "verdict", "cells")
     columns = tuple(Column(title=title) for title in titles)
     return Table(title="Gate", columns=columns, rows=tuple(rows), notes=tuple(notes))

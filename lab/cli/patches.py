@@ -66,7 +66,7 @@ def try_(
         own = own.model_copy(update={"tree": spec}) if spec else own
         return judged([own], session, f"Verdicts on {own.name}")
     profile = session.profile
-    subject = Subject(spec or profile.tree, patches, fragments or profile.kernel)
+    subject = Subject(spec, patches, fragments)
     wanted = cost_diff.cells(profile, selection)
     steps = try_patches.run(subject, wanted, session, each=each)
     outcomes = [side for one in steps for c in one.found for side in (c.before, c.after)]

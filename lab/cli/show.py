@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -18,14 +17,14 @@ from lab.measure.boot_store import BootStore
 from lab.report import compare, finish, run_record, terminal
 from lab.report.formats import FORMATS
 
-_SCHEMAS: dict[str, Callable[[], str]] = {
-    "run": run_record.schema,
-    "series": lambda: _schema(series.Series),
-    "topology": lambda: _schema(topology.Topology),
-    "workload": lambda: _schema(workload.Workload),
-    "counter": lambda: _schema(counters.Counter),
-    "profile": lambda: _schema(profile.Profile),
-    "gate": lambda: _schema(gate_config.Gate),
+_SCHEMAS: dict[str, type[toml.Model]] = {
+    "run": run_record.Run,
+    "series": series.Series,
+    "topology": topology.Topology,
+    "workload": workload.Workload,
+    "counter": counters.Counter,
+    "profile": profile.Profile,
+    "gate": gate_config.Gate,
 }
 
 
@@ -56,7 +55,7 @@ def list_() -> None:
     if ids := run_record.known(folder):
         click.echo("Runs, the newest last")
         for name in ids:
-            click.echo(f"  {name:<26} {run_record.load(run_record.find(folder, name)).title}")
+            click.echo(f"  {name:<26} {run_record.load(folder / 'runs' / name).title}")
 
 
 @click.command()
@@ -127,7 +126,7 @@ def schema_command(what: str) -> None:
 
     Example: lab schema series >series.schema.json
     """
-    click.echo(_SCHEMAS[what]())
+    click.echo(json.dumps(_SCHEMAS[what].model_json_schema(), indent=2))
 
 
 @click.command()
@@ -143,7 +142,3 @@ def completion(ctx: click.Context, shell: str) -> None:
     if kind is None:
         raise UsageError(f"no completion for {shell}")
     click.echo(kind(root, {}, "lab", "_LAB_COMPLETE").source())
-
-
-def _schema(model: type[toml.Model]) -> str:
-    return json.dumps(model.model_json_schema(), indent=2)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lab.base.stats import Interval, Paired, paired
 from lab.guest.host_noise import PREFIX
 from lab.inputs import workload
-from lab.inputs.profile import Profile
+from lab.inputs.profile import Block, Profile
 from lab.inputs.terms import Engine
 from lab.measure import matrix
 from lab.measure.cell import PlannedCell
@@ -47,16 +47,9 @@ class Repetition:
 
 def cells(profile: Profile, engine: Engine, count: int) -> list[PlannedCell]:
     """The first cells of small topologies: every scheduler before the next workload."""
-    every = Selection(topologies=TOPOLOGIES, workloads=WORKLOADS, schedulers=matrix.SCHEDULERS)
-    block = profile.matrix[0].model_copy(
-        update={
-            "topologies": TOPOLOGIES,
-            "workloads": WORKLOADS,
-            "schedulers": matrix.SCHEDULERS,
-        }
-    )
+    block = Block(topologies=TOPOLOGIES, schedulers=matrix.SCHEDULERS, workloads=WORKLOADS)
     short = profile.model_copy(update={"matrix": (block,)})
-    return matrix.cells(short, every, engine)[:count]
+    return matrix.cells(short, Selection(), engine)[:count]
 
 
 def wall_clock(session: Session, engine: Engine, count: int, arms: int) -> list[Comparison]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lab.base.errors import BuildError, LabError, UsageError, nearest
 from lab.base.stats import Paired
+from lab.base.text import percent
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
 from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME, fraction
@@ -222,7 +223,7 @@ class ByTime(CommitMeasure):
 
     def shown(self, value: float) -> str:
         """A value as a change in per cent."""
-        return f"{self._metric} {100 * math.expm1(value):+.1f} %"
+        return f"{self._metric} {percent(math.expm1(value), exact=False)}"
 
     def _decided(self, kernels: tuple[Kernel, Kernel], middle: float) -> Paired | None:
         """Pairs of boots of two kernels whose log-ratio is surely not middle; None when unsure."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from lab.base.text import PlainTable
@@ -63,19 +63,14 @@ def boots(asked: Sequence[Experiment], own: Series, profile: Profile) -> list[Bo
     """What would be booted for experiments of one series; what shares boots is there once."""
     running = [one for one in asked if one.runs and not _same(one, own)]
     single: dict[Cell, dict[str, int]] = {}
-    groups: dict[Hashable, list[Experiment]] = {}
     for one in running:
-        if one.timed:
-            groups.setdefault(one.together, []).append(one)
-            continue
-        for side in one.sides:
+        for side in () if one.timed else one.sides:
             arms = single.setdefault(side.cell, {})
             arms[side.arm] = max(arms.get(side.arm, 0), _each(one, side.cell, profile))
     found = [Boots(tuple(a), cell, max(a.values()), rounds=False) for cell, a in single.items()]
-    for group in groups.values():
-        together = dict.fromkeys(arm for one in group for arm in one.arms)
+    for group, sides in experiment.in_rounds([one for one in running if one.timed]):
         each = max(1 if one.lacking else one.rounds for one in group)
-        found.append(Boots(tuple(together), group[0].sides[0].cell, each, rounds=True))
+        found.append(Boots(tuple(side.arm for side in sides), sides[0].cell, each, rounds=True))
     return found
 
 
@@ -151,4 +146,4 @@ def _host() -> Report:
     why = "" if kvm else f"{_KVM} cannot be opened"
     engines = tuple(EngineReport(one, one is not Engine.KVM or kvm, why) for one in Engine)
     # Experiments ask for the number of CPUs only.
-    return Report(Facts(os.cpu_count() or 1, "", 0, 0, "", "", "", "", (0,), True, ""), engines)
+    return Report(Facts(os.cpu_count() or 1, "", 0, 0, "", "", "", "", True, ""), engines)

@@ -28,7 +28,8 @@ from lab.inputs.series import Expectation
 from lab.inputs.terms import Better, Level, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment, Side
-from lab.judge.verdict import Evidence, Failure, Finding
+from lab.judge.judge import failed_round, paired_evidence
+from lab.judge.verdict import Evidence, Finding
 from lab.measure import cost, matrix, metrics
 from lab.measure.cell import PlannedCell, Task
 from lab.measure.matrix import Selection
@@ -64,7 +65,6 @@ class BranchResult:
     the changes of its exact cells.
     """
 
-    name: str
     series: run_record.Series
     state: str
     changes: Mapping[str, float | None]
@@ -82,7 +82,7 @@ def judge(gating: Gating) -> list[BranchResult]:
             # A branch that does not build is red; a lab that fails is neither red nor green.
             broken = Verdict.REFUTED if isinstance(exc, BuildError) else Verdict.ERROR
             series = _series(name, branch, "", broken, (), error=str(exc))
-            found.append(BranchResult(name, series, "", {}))
+            found.append(BranchResult(series, "", {}))
     return found
 
 
@@ -97,7 +97,7 @@ def remember(results: Sequence[BranchResult], run_id: str, history: GateHistory)
             open_ = [c.name for c in one.series.claims if c.verdict == Verdict.INCONCLUSIVE]
             reason = f"costs more: {', '.join(red)}" if red else ""
             reason = reason or (f"not decided: {', '.join(open_)}" if open_ else "")
-            history.add(one.name, one.state, run_id, reason, one.changes)
+            history.add(one.series.name, one.state, run_id, reason, one.changes)
 
 
 def accept(config: Gate, name: str, reason: str, history: GateHistory, progress: Progress) -> str:
@@ -114,7 +114,8 @@ def accept(config: Gate, name: str, reason: str, history: GateHistory, progress:
 
 def _judged(name: str, branch: Branch, gating: Gating) -> BranchResult:
     config, session = gating.config, gating.session
-    state, base = _state(branch.source, session.progress), _baseline(name, branch, gating)
+    state = _state(branch.source, session.progress)
+    base = _baseline(name, branch, state, gating)
     try:
         before = session.kernel(base, (), config.kernel)
     except BuildError as exc:
@@ -131,7 +132,7 @@ def _judged(name: str, branch: Branch, gating: Gating) -> BranchResult:
     claims = tuple(_claim(title, found, gating) for title, found in findings.items())
     known = {_title(one.planned): one.change for one in changes}
     judged = verdict.of_claim(list(findings.values()))
-    return BranchResult(name, _series(name, branch, base, judged, claims), state, known)
+    return BranchResult(_series(name, branch, base, judged, claims), state, known)
 
 
 def _state(spec: str, progress: Progress) -> str:
@@ -142,7 +143,7 @@ def _state(spec: str, progress: Progress) -> str:
     return f"{spec.rpartition('@')[0]}@{found.version}"
 
 
-def _baseline(name: str, branch: Branch, gating: Gating) -> str:
+def _baseline(name: str, branch: Branch, state: str, gating: Gating) -> str:
     """The source that a branch is compared with; of a new branch its own state."""
     if branch.baseline.startswith(MERGE_BASE):
         path, _, revision = branch.source.removeprefix("git:").rpartition("@")
@@ -155,10 +156,9 @@ def _baseline(name: str, branch: Branch, gating: Gating) -> str:
     if branch.baseline != LAST_GOOD:
         return branch.baseline
     good = gating.history.last_good(name)
-    progress = gating.session.progress
     if good is None:
-        progress.say("    nothing was good before: this state becomes the baseline")
-    return good or _state(branch.source, progress)
+        gating.session.progress.say("    nothing was good before: this state becomes the baseline")
+    return good or state
 
 
 def _limit(branch: str, one: CellChange, gating: Gating) -> float:
@@ -250,16 +250,8 @@ def _confirmed(
 
 def _found(asked: Experiment, rounds: Rounds, part: slice, alpha: float) -> Finding:
     """What a part of the rounds says."""
-    metric = asked.expectation.metric
-    values = tuple(tuple(b.values[metric] for b in rounds.boots[arm][part]) for arm in ARMS)
-    boots = tuple(tuple(b.id for b in rounds.boots[arm][part]) for arm in ARMS)
-    failure = None
-    if rounds.error:
-        patched = rounds.failed_arm == ARMS[1]
-        failure = Failure(rounds.failed_arm, patched, rounds.error.outcome, rounds.error.brief)
-    (found,) = verdict.judge(
-        [(asked, Evidence(values, rounds.rejected, failure, boots=boots))], alpha
-    )
+    evidence = paired_evidence(asked, rounds, failed_round(asked.sides, rounds), part)
+    (found,) = verdict.judge([(asked, evidence)], alpha)
     return found
 
 
@@ -272,11 +264,10 @@ def _experiment(
         series=branch,
         claim=_title(planned),
         expectation=expectation,
-        topology=planned.cell.topology,
         level=level,
-        engine=planned.cell.engine,
         sides=sides,
         swept=planned.swept,
+        together=(branch, planned),
     )
 
 

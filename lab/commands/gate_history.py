@@ -6,7 +6,6 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from lab.measure.boot_store import BootStore
 
@@ -27,18 +26,6 @@ CREATE TABLE IF NOT EXISTS gate_run_changes (
 );
 CREATE INDEX IF NOT EXISTS gate_run_changes_by_cell ON gate_run_changes (cell);
 """
-
-
-@dataclass(frozen=True)
-class GateRun:
-    """A judgement of a branch: its state, the run, whether it was good, and why or why not."""
-
-    branch: str
-    source: str
-    run: str
-    judged: float
-    good: bool
-    reason: str
 
 
 class GateHistory:
@@ -96,19 +83,6 @@ class GateHistory:
                 (branch, cell),
             )
             return [float(change) for (change,) in rows]
-
-    def gate_runs(self, branch: str) -> list[GateRun]:
-        """All judgements of a branch, oldest first."""
-        with self._store.connection() as connection:
-            rows = connection.execute(
-                "SELECT branch, source, run, judged, good, reason FROM gate_runs WHERE branch = ?"
-                " ORDER BY id",
-                (branch,),
-            )
-            return [
-                GateRun(branch, source, run, judged, bool(good), reason)
-                for branch, source, run, judged, good, reason in rows
-            ]
 
     def _insert(
         self,

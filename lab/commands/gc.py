@@ -47,7 +47,7 @@ def garbage(store: BootStore, history: GateHistory, days: float) -> list[Garbage
     Raises UsageError when a record cannot be read, for then what it needs is not known.
     """
     horizon = time.time() - days * _DAY_S
-    folders = [run_record.find(store.folder, run) for run in run_record.known(store.folder)]
+    folders = [store.folder / "runs" / run for run in run_record.known(store.folder)]
     boots = {folder.name: set(_boots(run_record.load(folder))) for folder in folders}
     named = {boot for own in boots.values() for boot in own}
     found = [

@@ -18,16 +18,17 @@ from lab.report.tables import columns
 
 # Instructions per I/O; what is less would be shown as nothing.
 _SHOWN = 0.005
+_ROWS = 12
 
 
-def of_changes(found: Sequence[CellChange], rows: int = 12) -> tuple[Table, ...]:
+def of_changes(found: Sequence[CellChange]) -> tuple[Table, ...]:
     """The cells that differ, then the functions of the one that differs most."""
-    return tuple(_of_changes(found, rows))
+    return tuple(_of_changes(found))
 
 
-def of_steps(steps: Sequence[SeriesStep], rows: int = 12) -> tuple[Table, ...]:
+def of_steps(steps: Sequence[SeriesStep]) -> tuple[Table, ...]:
     """Every step: the cells that differ, then the functions of the one that differs most."""
-    return tuple(table for step in steps for table in _of_step(step, rows))
+    return tuple(table for step in steps for table in _of_step(step))
 
 
 def note(text: str) -> Table:
@@ -94,14 +95,14 @@ def of_bisection(
     )
 
 
-def _of_step(step: SeriesStep, rows: int) -> Iterator[Table]:
+def _of_step(step: SeriesStep) -> Iterator[Table]:
     yield Table(title=step.title)
-    yield from _of_changes(step.found, rows)
+    yield from _of_changes(step.found)
     if step.broken:
         yield note(f"{Verdict.REFUTED}: {step.broken}")
 
 
-def _of_changes(found: Sequence[CellChange], rows: int) -> Iterator[Table]:
+def _of_changes(found: Sequence[CellChange]) -> Iterator[Table]:
     differing = [one for one in found if one.change != 0.0]
     same = len(found) - len(differing)
     equal = f"{same} of {len(found)} cells are equal to the last digit."
@@ -115,7 +116,7 @@ def _of_changes(found: Sequence[CellChange], rows: int) -> Iterator[Table]:
     else:
         yield note(equal)
     if largest := next((one for one in differing if one.functions), None):
-        yield _functions(largest, rows)
+        yield _functions(largest)
     if failed := tuple(_failures(found)):
         yield Table(title="", notes=failed)
 
@@ -125,8 +126,8 @@ def _row(one: CellChange) -> tuple[str, ...]:
     return str(one.planned), *map(number, one.values), change
 
 
-def _functions(one: CellChange, rows: int) -> Table:
-    listed = [f for f in one.functions if abs(f.difference) >= _SHOWN][:rows]
+def _functions(one: CellChange) -> Table:
+    listed = [f for f in one.functions if abs(f.difference) >= _SHOWN][:_ROWS]
     shown = [
         (f.function, f"{f.before:,.2f}", f"{f.after:,.2f}", f"{f.difference:+,.2f}") for f in listed
     ]

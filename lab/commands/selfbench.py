@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from lab.base import cache
@@ -54,15 +53,16 @@ def repetitions(testbed: Testbed, count: int, say: Say) -> bool:
 def side_by_side(testbed: Testbed, say: Say) -> bool:
     """Time one cell alone, then as many at once as there are cores; whether all were equal."""
     workers = os.cpu_count() or 1
+    first = _folder("alone")
     start = time.monotonic()
-    _boot(testbed, determinism.probe_cell(), _folder("alone"))
+    _boot(testbed, determinism.probe_cell(), first)
     alone = time.monotonic() - start
     folders = [_folder(f"beside-{number}") for number in range(workers)]
     start = time.monotonic()
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(lambda folder: _boot(testbed, determinism.probe_cell(), folder), folders))
     together = time.monotonic() - start
-    equal = not any(determinism.first_difference(_folder("alone", clean=False), f) for f in folders)
+    equal = not any(determinism.first_difference(first, f) for f in folders)
     say(
         f"{workers} cells side by side took {duration(together)}, one alone {duration(alone)}: "
         f"ratio {together / alone:.2f}, {'equal' if equal else 'DIFFERENT'} numbers"
@@ -98,22 +98,21 @@ def near_exact(testbed: Testbed, count: int, say: Say) -> dict[str, float]:
 
 def speed(testbed: Testbed, say: Say) -> None:
     """Seconds of one cell by phase, and the share of its instructions that are measured."""
-    for cell in (determinism.probe_cell(), replace(determinism.probe_cell(), cpus=2)):
-        sample = _boot(testbed, cell, _folder("speed"))
+    for cpus in (1, 2):
+        sample = _boot(testbed, determinism.probe_cell(cpus=cpus), _folder("speed"))
         phases = ", ".join(f"{name} {took:.1f} s" for name, took in sample.phases_s.items())
         share = sample.values["measured_share"]
         total = sum(sample.phases_s.values())
-        say(f"{cell.cpus} vCPU: {total:.1f} s a cell ({phases}); {share:.0f} % measured")
+        say(f"{cpus} vCPU: {total:.1f} s a cell ({phases}); {share:.0f} % measured")
 
 
 def _boot(testbed: Testbed, cell: Cell, folder: Path) -> Sample:
     return sampling.measure(resolve(Task(cell=cell, kernel=testbed.proof), testbed), folder)
 
 
-def _folder(name: str, *, clean: bool = True) -> Path:
+def _folder(name: str) -> Path:
     folder = cache.root() / "selfbench" / name
-    if clean:
-        cache.remove(folder)
+    cache.remove(folder)
     return cache.make_folder(folder)
 
 

@@ -22,7 +22,6 @@ class SeriesStep:
     """What a step of a series changes; broken names the patch whose kernel fails, and how."""
 
     title: str
-    patches: tuple[Path, ...]
     found: tuple[CellChange, ...]
     broken: str = ""
 
@@ -56,7 +55,7 @@ def run(
         cost_diff.require_sound_base(found)
         _, failed = cost_diff.failures(found)
         broken = _broken(subject, (before, after), failed[0], session) if failed else ""
-        steps.append(SeriesStep(title, own, tuple(found), broken))
+        steps.append(SeriesStep(title, tuple(found), broken))
         if broken:
             break
     return steps

@@ -8,7 +8,7 @@ import os
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -73,7 +73,6 @@ class Boot:
     facts: Mapping[str, str]
     outputs: Mapping[str, str]
     phases_s: Mapping[str, float]
-    folder: Path
     noise: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -140,9 +139,9 @@ def run(
     and command line stay in machine.folder in any case.
     """
     folder = cache.make_folder(machine.folder)
-    with cache.disk_space_matters(folder):
-        _write_inputs(machine, orders)
     argv, log = qemu_command.command(machine), folder / _log_name(machine)
+    with cache.disk_space_matters(folder):
+        _write_inputs(machine, orders, argv)
     try:
         with supervised(argv, log=log, cwd=folder, env=_environment(folder)) as guest:
             watch = _Watch(lambda: _noise(guest, slot))
@@ -154,7 +153,7 @@ def run(
         (folder / "disk.raw").unlink(missing_ok=True)
     _judge(machine, watch, alive)
     noise = host_noise.signals(*watch.readings) if len(watch.readings) > 1 else {}
-    return Boot(_facts(watch.outputs), watch.outputs, watch.phases_s, folder, noise)
+    return Boot(_facts(watch.outputs), watch.outputs, watch.phases_s, noise)
 
 
 class Retries:
@@ -209,7 +208,7 @@ def _log_name(machine: Machine) -> str:
     return "qemu.log" if machine.engine.sealed else "console.log"
 
 
-def _write_inputs(machine: Machine, orders: Orders) -> None:
+def _write_inputs(machine: Machine, orders: Orders, argv: Sequence[str]) -> None:
     folder, topology = machine.folder, machine.topology
     (folder / "cell.tar").write_bytes(orders.archive())
     if topology.possible_cpus > topology.cpus:
@@ -217,7 +216,7 @@ def _write_inputs(machine: Machine, orders: Orders) -> None:
     if machine.backed and topology.drive:
         with (folder / "disk.raw").open("wb") as disk:
             disk.truncate(machine.size_mib << 20)
-    (folder / "command").write_text(paste(qemu_command.command(machine)) + "\n")
+    (folder / "command").write_text(paste(argv) + "\n")
     machine.results.write_bytes(b"")
     (folder / _log_name(machine)).write_bytes(b"")
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from lab.base.errors import ChannelError
+from lab.base.errors import GuestError
 
 _HEADER = re.compile(rb"@(phase|file|fail|end) ([\w.-]+) (\d+)$")
 _MAX_HEADER = 200
@@ -42,7 +41,7 @@ class Reader:
     def feed(self, data: bytes) -> Iterator[Record]:
         """Take more bytes and yield every record that is now complete.
 
-        Raises ChannelError when the bytes are no record.
+        Raises GuestError (``garbled``) when the agent cannot have written the bytes.
         """
         self._buffer += data
         while (record := self._cut()) is not None:
@@ -50,20 +49,13 @@ class Reader:
 
     def _cut(self) -> Record | None:
         line, newline, rest = self._buffer.partition(b"\n")
-        if not newline:
-            if len(line) > _MAX_HEADER:
-                raise ChannelError(f"the guest wrote no record: {line[:_MAX_HEADER]!r}")
+        if not newline and len(line) <= _MAX_HEADER:
             return None
         header = _HEADER.match(line)
-        if not header:
-            raise ChannelError(f"the guest wrote no record: {line[:_MAX_HEADER]!r}")
+        if not newline or not header:
+            raise GuestError("garbled", f"the guest wrote no record: {line[:_MAX_HEADER]!r}")
         length = int(header[3])
         if len(rest) <= length:
             return None
         self._buffer = rest[length + 1 :]
         return Record(header[1].decode(), header[2].decode(), rest[:length])
-
-
-def read(path: Path) -> list[Record]:
-    """All complete records of a finished channel file."""
-    return list(Reader().feed(path.read_bytes()))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,8 +53,8 @@ def reading(processes: Iterable[int], company: Iterable[int] = ()) -> Reading | 
     company are the processes of all guests of its round: what they use does not count as used by
     others. None when the guest's QEMU has not started or has ended.
     """
-    delays = _run_delays(processes)
-    totals = {**_steal(), **_pressure(), **_others({*processes, *company})}
+    delays, times = _run_delays(processes), _cpu_times()
+    totals = {**_steal(times), **_pressure(), **_others(times, {*processes, *company})}
     return Reading(time.monotonic(), delays, totals) if delays else None
 
 
@@ -116,15 +116,13 @@ def _cpu_times() -> list[float]:
     return [int(field) / ticks / cpus for field in fields]
 
 
-def _steal() -> dict[str, float]:
+def _steal(times: Sequence[float]) -> dict[str, float]:
     """Stolen time, in seconds of a CPU's time, averaged over the host's CPUs."""
-    times = _cpu_times()
     return {"steal": times[7]} if len(times) > 7 else {}
 
 
-def _others(processes: Iterable[int]) -> dict[str, float]:
+def _others(times: Sequence[float], processes: Iterable[int]) -> dict[str, float]:
     """CPU time of everything but the guest and the lab, averaged over the host's CPUs."""
-    times = _cpu_times()
     if len(times) < 7:
         return {}
     user, nice, system, _, _, hard, soft = times[:7]

@@ -55,7 +55,6 @@ class Machine:
     folder: Path
     size_mib: int = 16
     backed: bool = False
-    parameters: tuple[str, ...] = ()
     plugin: Path | None = None
     marker: int = 0
     seed: int = 1
@@ -102,7 +101,7 @@ def kernel_parameters(machine: Machine) -> list[str]:
         # QEMU's TSC is steady under TCG, whatever the kernel's clocksource watchdog makes of host
         # stalls; tsc=reliable keeps it away (tsc_setup() in arch/x86/kernel/tsc.c).
         parameters += ["tsc=reliable", "clocksource=tsc"]
-    return parameters + list(machine.parameters)
+    return parameters
 
 
 def clock(machine: Machine) -> list[str]:

@@ -97,7 +97,6 @@ class Slot:
         self._guest: Process | None = None
         self._monitor: Monitor | None = None
         self._company: set[int] = set()
-        self._taken = False
         self._left = False
         self._ran_s = 0.0
         self._since: float | None = None
@@ -116,18 +115,17 @@ class Slot:
         monitor is the socket of its QEMU.
         """
         self._guest = guest
-        if measured and not self._taken:
-            self._taken = True
+        if measured and not self._monitor:
             self._monitor = Monitor(monitor)
             self._monitor.stop()
             self._slices.enter(self)
-        elif self._taken and not measured:
+        elif self._monitor and not measured:
             self._leave()
 
     @property
     def ran_s(self) -> float | None:
         """For how many seconds the guest has run in slices; None while it does not."""
-        if not self._taken or self._left:
+        if not self._monitor or self._left:
             return None
         since = self._since
         return self._ran_s + (time.monotonic() - since if since is not None else 0.0)
@@ -136,7 +134,7 @@ class Slot:
         """The processes of all guests of the round; None once one of them has ended."""
         guests = [slot._guest for slot in self._slices.slots if slot._guest]
         found = {process for guest in guests for process in guest.members()}
-        left = any(slot._taken and slot._left for slot in self._slices.slots)
+        left = any(slot._monitor and slot._left for slot in self._slices.slots)
         if left or not self._company <= found:
             return None
         self._company = found

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.base.errors import BuildError, UsageError, nearest
+from lab.base.errors import BuildError, UsageError
 from lab.base.system import data
+from lab.base.toml import named
 
 FRAGMENTS = data("configs") / "kernel"
 Version = tuple[int, int]
@@ -75,14 +76,7 @@ def merge(names: Sequence[str], kernel: Version, folder: Path = FRAGMENTS) -> di
     """
     merged: dict[str, Option] = {}
     for name in names:
-        path = folder / f"{name}.config"
-        if not path.is_file():
-            known = [found.stem for found in folder.glob("*.config")]
-            raise UsageError(
-                f"no kernel fragment is called {name!r}",
-                where=str(folder),
-                hint=nearest(name, known),
-            )
+        path = named(folder, name, ".config", "kernel fragment")
         for number, line in enumerate(path.read_text().splitlines(), start=1):
             option = _option(line, f"{path}:{number}")
             if option and option.is_for(kernel):
@@ -100,18 +94,20 @@ def values(config: str) -> dict[str, str]:
     return {found[1]: found[2] for line in config.splitlines() if (found := _SET.match(line))}
 
 
-def check_survivors(options: dict[str, Option], config: str, declared: set[str]) -> None:
+def check_survivors(
+    options: dict[str, Option], config: str, declared: Callable[[], set[str]]
+) -> None:
     """Raise BuildError when the final .config differs from what a fragment asked for.
 
-    declared holds the options that any Kconfig file of the tree declares, as CONFIG_ names.
+    declared gives the options that any Kconfig file of the tree declares, as CONFIG_ names. It is
+    called only when an option is lost, because it searches the whole tree.
     """
     final = values(config)
     lost = [option for option in options.values() if final.get(option.name, "n") != option.value]
     if not lost:
         return
-    reasons = [
-        f"{option.where}: {option.line()}: {_why(option, final, declared)}" for option in lost
-    ]
+    known = declared()
+    reasons = [f"{option.where}: {option.line()}: {_why(option, final, known)}" for option in lost]
     raise BuildError(
         f"{len(lost)} kernel option(s) did not survive the configuration",
         where="\n         ".join(reasons),

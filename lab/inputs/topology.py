@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -109,15 +108,6 @@ class Topology(Model):
         return steps
 
 
-@dataclass(frozen=True)
-class Mismatch:
-    """A fact that is not what the topology says."""
-
-    fact: str
-    wanted: str
-    found: str
-
-
 def _version(release: str) -> tuple[int, ...]:
     """Version and patch level of a kernel release."""
     return tuple(int(part) for part in re.findall(r"\d+", release)[:2])
@@ -133,8 +123,10 @@ def get(name: str) -> Topology:
     return load(named(FOLDER, name, ".toml", "topology"), Topology)
 
 
-def mismatches(topology: Topology, scheduler: str, facts: Mapping[str, str]) -> Iterable[Mismatch]:
-    """Every fact in which the guest differs from its topology."""
+def _mismatches(
+    topology: Topology, scheduler: str, facts: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Every fact in which the guest differs from its topology, with what is wanted."""
     wanted: dict[str, int | str] = {
         "hw_queues": str(topology.hw_queues),
         "online_cpus": "0" if topology.cpus == 1 else f"0-{topology.cpus - 1}",
@@ -145,18 +137,20 @@ def mismatches(topology: Topology, scheduler: str, facts: Mapping[str, str]) -> 
     for fact, unfilled in wanted.items():
         value = topology.fill(unfilled, size_mib=0)
         if facts.get(fact) != value:
-            yield Mismatch(fact, value, facts.get(fact, "nothing"))
+            yield fact, value
     if f"[{scheduler}]" not in facts.get("queue/scheduler", ""):
-        yield Mismatch("queue/scheduler", scheduler, facts.get("queue/scheduler", "nothing"))
+        yield "queue/scheduler", scheduler
 
 
 def require_match(name: str, topology: Topology, scheduler: str, facts: Mapping[str, str]) -> None:
     """Raise GuestError unless the guest is what its topology says."""
-    wrong = list(mismatches(topology, scheduler, facts))
+    wrong = [
+        f"{fact}: wanted {value}, the guest has {facts.get(fact, 'nothing')}"
+        for fact, value in _mismatches(topology, scheduler, facts)
+    ]
     if wrong:
-        lines = [f"{m.fact}: wanted {m.wanted}, the guest has {m.found}" for m in wrong]
         raise GuestError(
             "mismatch",
-            f"the guest is not the topology {name}: {'; '.join(lines)}",
+            f"the guest is not the topology {name}: {'; '.join(wrong)}",
             where=str(FOLDER / f"{name}.toml"),
         )

@@ -31,7 +31,7 @@ class Side:
 class Experiment:
     """One expectation to be answered; every experiment is itself only.
 
-    There are two sides for a change, one for a value; topology is the claim's. swept names the
+    There are two sides for a change, one for a value. swept names the
     parameters that tell the expectation from others of its claim, conditions are what it is shown
     with. together is equal for experiments whose arms are booted in the same rounds.
 
@@ -42,9 +42,7 @@ class Experiment:
     series: str
     claim: str
     expectation: Expectation
-    topology: str
     level: Level
-    engine: Engine
     sides: tuple[Side, ...]
     seeds: int = 1
     rounds: int = 1
@@ -69,6 +67,11 @@ class Experiment:
     def arms(self) -> tuple[str, ...]:
         """The names of the arms, in the order in which they are compared."""
         return tuple(side.arm for side in self.sides)
+
+    @property
+    def engine(self) -> Engine:
+        """What executes all sides."""
+        return self.sides[0].cell.engine
 
     @property
     def workload(self) -> str:
@@ -140,17 +143,18 @@ def check(series: Series) -> None:
                 )
 
 
-def rounds_of(timed: Sequence[Experiment]) -> list[tuple[Side, ...]]:
-    """The sides of wall-clock experiments, those that are booted in the same rounds together.
+def in_rounds(timed: Sequence[Experiment]) -> list[tuple[list[Experiment], list[Side]]]:
+    """Wall-clock experiments that are booted in the same rounds, and all their sides.
 
     So what is compared was measured in the same minutes.
     """
-    groups: dict[Hashable, dict[str, Side]] = {}
-    for experiment in timed:
-        arms = groups.setdefault(experiment.together, {})
-        for side in experiment.sides:
-            arms.setdefault(side.arm, side)
-    return [tuple(arms.values()) for arms in groups.values()]
+    groups: dict[Hashable, list[Experiment]] = {}
+    for asked in timed:
+        groups.setdefault(asked.together, []).append(asked)
+    return [
+        (own, list(dict.fromkeys(side for asked in own for side in asked.sides)))
+        for own in groups.values()
+    ]
 
 
 def _arms(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
@@ -218,9 +222,7 @@ def _experiment(
         series=series.name,
         claim=title,
         expectation=expectation,
-        topology=claim.topology,
         level=level,
-        engine=choice.engine,
         sides=tuple(map(side, _arms(claim, expectation))),
         seeds=max(profile.seeds, claim.seeds),
         rounds=max(profile.rounds, claim.rounds),

@@ -147,17 +147,16 @@ def _rounds(case: Case, runner: Runner) -> dict[Experiment, Evidence]:
     """Run the rounds of a case's wall-clock experiments."""
     timed = case.running(timed=True)
     found: dict[Experiment, Evidence] = {}
-    for sides in experiment.rounds_of(timed):
-        answered = [asked for asked in timed if set(asked.sides) <= set(sides)]
+    for answered, sides in experiment.in_rounds(timed):
         # One round is enough where this host cannot give the answer anyway.
         wanted = max(1 if asked.lacking else asked.rounds for asked in answered)
         rounds = runner.rounds([case.tasks[side] for side in sides], wanted)
-        failure = _failed_round(sides, rounds)
-        found |= {asked: _paired_evidence(asked, rounds, failure) for asked in answered}
+        failure = failed_round(sides, rounds)
+        found |= {asked: paired_evidence(asked, rounds, failure) for asked in answered}
     return found
 
 
-def _failed_round(sides: Sequence[Side], rounds: Rounds) -> Failure | None:
+def failed_round(sides: Sequence[Side], rounds: Rounds) -> Failure | None:
     """The guest that ended the rounds, if one did."""
     if not rounds.error:
         return None
@@ -165,10 +164,13 @@ def _failed_round(sides: Sequence[Side], rounds: Rounds) -> Failure | None:
     return Failure(rounds.failed_arm, patched, rounds.error.outcome, rounds.error.brief)
 
 
-def _paired_evidence(asked: Experiment, rounds: Rounds, failure: Failure | None) -> Evidence:
-    metric = asked.expectation.metric
-    values = tuple(tuple(boot.values[metric] for boot in rounds.boots[arm]) for arm in asked.arms)
-    boots = tuple(tuple(boot.id for boot in rounds.boots[arm]) for arm in asked.arms)
+def paired_evidence(
+    asked: Experiment, rounds: Rounds, failure: Failure | None, part: slice = slice(None)
+) -> Evidence:
+    """What a part of the rounds says of an experiment."""
+    metric, own = asked.expectation.metric, [rounds.boots[arm][part] for arm in asked.arms]
+    values = tuple(tuple(boot.values[metric] for boot in arm) for arm in own)
+    boots = tuple(tuple(boot.id for boot in arm) for arm in own)
     return Evidence(values, rounds.rejected, failure, boots=boots)
 
 

@@ -10,6 +10,7 @@ is exact needs no chance: the value lies within the bound or not.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -160,7 +161,7 @@ def _exact(experiment: Experiment, evidence: Evidence) -> Finding:
             else f"the guests gave no {expectation.metric}; `lab doctor` says why"
         )
         return replace(found, reason=reason)
-    measured = tuple(math.fsum(values) / len(values) for values in evidence.values)
+    measured = tuple(statistics.fmean(values) for values in evidence.values)
     return _measured(replace(found, measured=measured))
 
 
@@ -224,8 +225,9 @@ def _timed(found: Finding, pairs: Paired, for_it: float, against: float, alpha: 
     """The verdict of paired boots; for_it and against are adjusted p-values."""
     bound = found.experiment.expectation.bound
     interval, detectable = pairs.interval(alpha), pairs.detectable(alpha)
-    known = replace(found, change=pairs.change, interval=interval, detectable=detectable)
-    known = replace(known, decided=True)
+    known = replace(
+        found, change=pairs.change, interval=interval, detectable=detectable, decided=True
+    )
     if interval.within(bound) and for_it <= alpha:
         reason = "the whole interval is as expected"
         return replace(known, verdict=Verdict.HOLDS, reason=reason, p=for_it)

@@ -68,12 +68,7 @@ class Task:
     swept: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.cell} {self.sweep}".strip()
-
-    @property
-    def sweep(self) -> str:
-        """The swept parameters, such as ``clients=4``."""
-        return self.cell.sweep(self.swept)
+        return f"{self.cell} {self.cell.sweep(self.swept)}".strip()
 
     def seeded(self, seed: int) -> Task:
         """The same with other random numbers."""

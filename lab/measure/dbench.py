@@ -10,9 +10,11 @@ whose number in a pass is known was done.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from lab.base.errors import GuestError, LabError
@@ -23,9 +25,7 @@ _TREE_LINES = 600
 _PASS_LINES = 3573
 _PATH = re.compile(r'"([^"]+)"')
 _DIRECTORY = "0x1"  # CreateOptions FILE_DIRECTORY_FILE
-_COUNT = re.compile(
-    r"^\s*(NTCreateX|ReadX|WriteX|Flush)\s+(\d+)\s+([\d.]+)\s+([\d.]+)", re.MULTILINE
-)
+_COUNT = re.compile(r"^\s*(NTCreateX|Flush)\s+(\d+)\s+([\d.]+)", re.MULTILINE)
 _THROUGHPUT = re.compile(r"^Throughput ([\d.]+) MB/sec.*?max_latency=([\d.]+) ms", re.MULTILINE)
 # Operations are spread unevenly over a pass, so the time of one does not follow from a small part.
 # Half of one is chosen.
@@ -57,9 +57,7 @@ def load_file(path: Path = CLIENT_FILE) -> LoadFile:
     """
     try:
         with path.open() as stream:
-            lines = [
-                line for _, line in zip(range(_TREE_LINES + _PASS_LINES), stream, strict=False)
-            ]
+            lines = list(islice(stream, _TREE_LINES + _PASS_LINES))
     except OSError as exc:
         raise LabError(
             f"dbench's load file cannot be read: {exc}", hint="install the package dbench"
@@ -67,10 +65,7 @@ def load_file(path: Path = CLIENT_FILE) -> LoadFile:
     if len(lines) < _TREE_LINES + _PASS_LINES:
         raise LabError(f"{path} has only {len(lines)} lines", hint="reinstall dbench")
     timed = lines[_TREE_LINES:]
-    operations: dict[str, int] = {}
-    for line in timed:
-        name = line.split(maxsplit=1)[0]
-        operations[name] = operations.get(name, 0) + 1
+    operations = Counter(line.split(maxsplit=1)[0] for line in timed)
     return LoadFile("".join(timed), tree(lines[:_TREE_LINES]), operations)
 
 

@@ -8,7 +8,7 @@ import os
 import platform
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab.base import cache, system
@@ -41,6 +41,7 @@ _PROBE = Topology(
 class Facts:
     """What this machine has; memory and disk in GiB.
 
+    qemu is the first line that QEMU prints of its version: number and distribution's revision.
     emulator names everything of QEMU that a count depends on: version, build and firmware.
     """
 
@@ -52,9 +53,13 @@ class Facts:
     host_kernel: str
     compiler: str
     qemu: str
-    qemu_version: tuple[int, ...]
     plugins: bool
     emulator: str
+
+    @property
+    def qemu_version(self) -> tuple[int, ...]:
+        """The version as numbers, such as (10, 0, 2)."""
+        return system.version_in(self.qemu)
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class Report:
     """Everything ``lab doctor`` says."""
 
     facts: Facts
-    engines: tuple[EngineReport, ...] = field(default=())
+    engines: tuple[EngineReport, ...] = ()
 
     def works(self, engine: Engine) -> bool:
         """Whether an engine was proved to work."""
@@ -94,7 +99,7 @@ class Report:
 
 def facts() -> Facts:
     """Look at this machine. Raises LabError when QEMU or the compiler is missing."""
-    version = qemu_version()
+    qemu = run([system.QEMU, "--version"]).output.splitlines()[0]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Facts(
         cpus=os.cpu_count() or 1,
@@ -104,16 +109,10 @@ def facts() -> Facts:
         system=_system(),
         host_kernel=platform.release(),
         compiler=run(["gcc", "--version"]).output.splitlines()[0],
-        qemu=version,
-        qemu_version=system.qemu_version(),
-        plugins=_has_plugins(),
-        emulator=f"{version}; firmware {_firmware()}",
+        qemu=qemu,
+        plugins="-plugin" in run([system.QEMU, "--help"]).output,
+        emulator=f"{qemu}; firmware {_firmware()}",
     )
-
-
-def qemu_version() -> str:
-    """The first line of qemu --version: number and distribution's revision."""
-    return run([system.QEMU, "--version"]).output.splitlines()[0]
 
 
 def identity() -> str:
@@ -212,10 +211,6 @@ def _firmware() -> str:
     folders = run([system.QEMU, "-L", "help"]).output.split()
     found = [Path(folder, name) for name in _FIRMWARE for folder in folders]
     return cache.key([cache.file_hash(path) for path in found if path.exists()])
-
-
-def _has_plugins() -> bool:
-    return "-plugin" in run([system.QEMU, "--help"]).output
 
 
 def chosen(report: Report, wanted: str | None) -> Engine:

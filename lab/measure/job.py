@@ -107,7 +107,7 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         plugin=testbed.plugin if costed(cell) else None,
         seed=cell.seed,
     )
-    orders = _orders(cell, own, work, probes)
+    orders = _orders(cell, machine, work, probes)
     return Job(
         task=task,
         machine=machine,
@@ -181,12 +181,12 @@ def _key(machine: Machine, orders: Orders, testbed: Testbed) -> str:
     )
 
 
-def _orders(cell: Cell, machine: Topology, work: Workload, probes: Probes | None) -> Orders:
+def _orders(cell: Cell, machine: Machine, work: Workload, probes: Probes | None) -> Orders:
     """What the agent has to do for a cell."""
-    size_mib = work.disk_mib(dict(cell.parameters))
+    own, size_mib = machine.topology, machine.size_mib
     clients = int(cell.number("clients"))
     seconds = cell.number("seconds") + cell.number("ramp_seconds")
-    steps = ["phase setup", *machine.setup_steps(size_mib), f"scheduler {cell.scheduler}", "facts"]
+    steps = ["phase setup", *own.setup_steps(size_mib), f"scheduler {cell.scheduler}", "facts"]
     files: dict[str, str] = {}
     if work.filesystem:
         steps += [f"mkfs {work.filesystem}", f"mount {work.filesystem}"]
@@ -206,7 +206,7 @@ def _orders(cell: Cell, machine: Topology, work: Workload, probes: Probes | None
     steps += ["phase workload", *runs]
     factor = _SEALED_FACTOR if cell.engine.sealed else _FACTOR
     deadlines = {
-        "boot": _BOOT_S + _PER_MIB_S * machine.disk_memory_mib(size_mib),
+        "boot": _BOOT_S + _PER_MIB_S * own.disk_memory_mib(size_mib),
         "agent": _SETUP_S,
         "setup": _SETUP_S + _PER_CLIENT_S * clients,
         "workload": _WORKLOAD_S + factor * seconds + _PER_CLIENT_S * clients,

@@ -29,10 +29,6 @@ class Selection:
     parameters: tuple[tuple[str, tuple[Value, ...]], ...] = ()
     cpus: int = 0
 
-    def check(self) -> None:
-        """Raise UsageError for a name that does not exist."""
-        require_known(self.topologies, self.schedulers, self.workloads)
-
 
 def require_known(
     topologies: Sequence[str],
@@ -62,7 +58,7 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Planne
 
     Raises UsageError for unknown names and when nothing is selected.
     """
-    selection.check()
+    require_known(selection.topologies, selection.schedulers, selection.workloads)
     # One vCPU is the exact engine's default: it shows path length, and that needs no second one.
     cpus = selection.cpus or (1 if engine.sealed else 0)
     for name, parameters in profile.parameters.items():
@@ -127,10 +123,9 @@ def _parameter_sets(
 ) -> tuple[tuple[str, ...], list[dict[str, Value]]]:
     """The swept parameters' names, and every combination of all parameters' values."""
     definition = workload.get(work)
-    known = dict(selection.parameters).keys() & definition.parameters.keys()
-    own = {name: values for name, values in selection.parameters if name in known}
-    merged = {**definition.parameters, **profile.parameters.get(work, {})}
-    merged |= {name: definition.checked({name: v}, "--set")[name] for name, v in own.items()}
+    own = {name: v for name, v in selection.parameters if name in definition.parameters}
+    definition.checked(own, "--set")
+    merged = {**definition.parameters, **profile.parameters.get(work, {}), **own}
     names = sorted(merged)
     lists = [value if isinstance(value := merged[name], tuple) else (value,) for name in names]
     swept = tuple(

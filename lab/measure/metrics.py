@@ -42,7 +42,8 @@ def of_workload(name: str) -> dict[str, Metric]:
 
 def require_headline(name: str) -> None:
     """Raise UsageError when a workload's tool does not give the workload's own metric."""
-    given, own = of_workload(name), workload.get(name)
+    own = workload.get(name)
+    given = BY_TOOL[own.tool]
     if own.metric not in given:
         raise UsageError(
             f"{own.tool} gives no metric {own.metric!r}",

@@ -241,8 +241,9 @@ class Runner:
                 started = time.time()
                 sample = sampling.measure(job, folder, observe, slot)
         except GuestError as exc:
-            why = (exc.outcome, str(exc))
-            self._store.add(identity, task, origin, started, None, outcome=why[0], reason=why[1])
+            self._store.add(
+                identity, task, origin, started, None, outcome=exc.outcome, reason=str(exc)
+            )
             tally.ended(title, f"FAILED: {exc.outcome}", time.time() - started, done=False)
             return exc
         self._store.add(identity, task, origin, started, sample)

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lab.base import cache, system
+from lab.base import cache
 from lab.base.errors import LabError, UsageError
 from lab.base.progress import Progress
 from lab.build import guest_root, insn_plugin, kernel, patching, source
@@ -67,10 +67,10 @@ class Session:
         """
         proof = self.kernel(spec, (), fragments)
         with self.progress.phase("guest root"):
-            guest = guest_root.build(self.progress)
+            guest = self.proved.guest if self.proved else guest_root.build(self.progress)
         with self.progress.phase("engines"):
             report = host.examine(proof, guest, self.progress, fresh=fresh)
-            plugin = insn_plugin.compiled(system.QEMU, report.facts.emulator)
+            plugin = insn_plugin.compiled(report.facts.emulator) if report.facts.plugins else None
         testbed = Testbed(proof, guest, report, plugin)
         if fresh:
             determinism.forget(testbed)
@@ -106,8 +106,8 @@ class Session:
         with self.measuring(tasks) as runner:
             return runner.all(tasks, boots)
 
-    def cost(self, task: Task) -> Cost:
-        """What an I/O of an fio task costs by function, measured or out of the store.
+    def costs(self, tasks: Sequence[Task]) -> list[tuple[Outcome, Cost]]:
+        """The outcomes of fio tasks and what an I/O of each costs by function.
 
         Raises LabError when the guest fails or no plugin can count, UsageError for a cell that the
         exact engine cannot give a cost for.
@@ -117,7 +117,10 @@ class Session:
                 "no instructions by function: no compiler, or a QEMU without plugins",
                 hint="`lab doctor` shows what this machine has",
             )
-        (outcome,) = self.outcomes([task])
+        return [(outcome, self._cost(outcome)) for outcome in self.outcomes(tasks)]
+
+    def _cost(self, outcome: Outcome) -> Cost:
+        task = outcome.task
         if outcome.error:
             raise LabError(f"{task} failed: {outcome.error.what}", where=outcome.error.where)
         found = self.store.cost(outcome.boots[-1].id)

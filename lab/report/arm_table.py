@@ -26,7 +26,6 @@ class Entry:
     published is the change that was published, where one figure was.
     """
 
-    cell: Cell
     values: tuple[float, ...]
     change: float | None = None
     real: bool = False
@@ -135,11 +134,10 @@ def _add(own: ArmTable, run: Run, finding: Finding) -> None:
         if arm not in own.arms:
             own.arms.append(arm)
         if arm not in row:
-            row[arm] = Entry(cell, cell.values(finding.metric))
+            row[arm] = Entry(cell.values(finding.metric))
     base, arm = finding.arms
     if row[arm].change is None and _order(base) == _FIRST:
         row[arm] = Entry(
-            cells[1],
             row[arm].values,
             finding.change,
             real((cells[0], cells[1]), finding.metric, run.alpha),

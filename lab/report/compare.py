@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 
 from lab.base.text import PlainTable, number, percent
 from lab.report import finding
-from lab.report.run_record import Cell, Finding, Run
+from lab.report.run_record import Finding, Run
 
 # What one run of an engine differs by from the next is not for this table to judge.
 _NOTE = (
@@ -82,14 +81,10 @@ def _measured(run: Run) -> Iterator[tuple[str, tuple[float, bool]]]:
                     yield name, (mean, found.engine.sealed)
     if not run.series:
         for cell in run.cells:
-            if values := cell.values():
-                yield _cell_name(cell), (statistics.fmean(values), cell.engine.sealed)
+            if (value := cell.mean()) is not None:
+                name = f"{cell.arm} {cell.name} {cell.metric} {cell.engine}"
+                yield name, (value, cell.engine.sealed)
 
 
 def _name(claim: str, found: Finding, arm: str) -> str:
     return f"{claim} {arm} {finding.parts(found).subject}, {found.engine}"
-
-
-def _cell_name(cell: Cell) -> str:
-    where = f"{cell.arm} {cell.topology} {cell.scheduler}"
-    return f"{where} {cell.workload} {cell.sweep}".strip() + f" {cell.metric} {cell.engine}"

@@ -93,7 +93,7 @@ def csv_text(run: Run) -> str:
 
 
 def json_text(run: Run) -> str:
-    """The record itself; ``lab schema`` prints its JSON Schema."""
+    """The record itself; ``lab schema run`` prints its JSON Schema."""
     return run.model_dump_json(indent=1) + "\n"
 
 
@@ -103,7 +103,7 @@ def _commit_table(own: ArmTable) -> Iterator[str]:
     title += f"{own.metric} in {own.unit}, {own.better} is better"
     yield from textwrap.wrap(title, _COMMIT_WIDTH)
     yield ""
-    rows = [[own.swept, own.arms[0], *own.arms[1:]]]
+    rows = [[own.swept, *own.arms]]
     for label in arm_table.sorted_labels(list(own.rows)):
         found = own.rows[label]
         rows.append([label, *(_shown(own, found.get(arm)) for arm in own.arms)])
@@ -181,7 +181,7 @@ def _cells(run: Run) -> Iterator[str]:
     yield "|---|---|---|---|---:|---:|---|"
     for cell in run.cells:
         values = cell.values()
-        mean = number(sum(values) / len(values)) if values else tables.cell(cell.error)
+        mean = number(cell.mean()) if values else tables.cell(cell.error)
         work = f"{cell.workload} {cell.sweep}".strip()
         shown = (cell.topology, cell.scheduler, work, cell.engine, str(len(values)), mean)
         yield f"| {' | '.join(shown)} | {cell.unit if values else ''} |"

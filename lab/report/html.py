@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,7 +39,7 @@ _TELLING = (
     "queue/nr_requests",
     "device/queue_depth",
 )
-# A page with more cells shows fewer boots of each.
+# Of a cell of a matrix the page shows so many boots, the newest.
 _POINTS = 12
 
 # For a boot and a metric: (seconds since 1970, kernel id, value) of every boot of the same cell.
@@ -165,7 +166,7 @@ def _latency(run: Run, claim: Claim) -> Markup:
     for found in claim.findings:
         for arm, place in zip(found.arms, found.cells, strict=False):
             cell = run.cells[place]
-            means = [_mean(cell.values(f"lat_{name}_ms")) for name in _PERCENTILES]
+            means = [cell.mean(f"lat_{name}_ms") for name in _PERCENTILES]
             if found.timed and any(means):
                 curves.setdefault(f"{arm}, {found.engine}", means)
     drawn = svg.lines(["50 %", "90 %", "99 %", "99.9 %"], curves, "completion latency", log=True)
@@ -193,16 +194,15 @@ def _histories(run: Run, claim: Claim, history: History) -> Markup:
             for number, (old, new) in enumerate(itertools.pairwise(values), start=1)
             if min(new) > (1 + margin) * max(old) or max(new) < (1 - margin) * min(old)
         ]
-        own = f"{cell.topology} {cell.scheduler} {cell.workload} {cell.sweep}".strip()
         curve = svg.lines(
             [kernel[:6] for kernel in kernels],
-            {cell.arm: [_mean(one) for one in values]},
+            {cell.arm: [statistics.fmean(one) for one in values]},
             "history",
             marks=marks,
         )
         drawn.append(
-            f"<figure><figcaption>{own} ({cell.engine}), {cell.metric} in {cell.unit}, by kernel in"
-            f" order of time; change points: {len(marks)}</figcaption>{curve}</figure>"
+            f"<figure><figcaption>{cell.name} ({cell.engine}), {cell.metric} in {cell.unit}, "
+            f"by kernel in order of time; change points: {len(marks)}</figcaption>{curve}</figure>"
         )
     return Markup("".join(drawn))
 
@@ -226,14 +226,14 @@ def _matrix(run: Run) -> Iterator[MatrixTable]:
         yield MatrixTable(
             workload=work,
             metric=metric,
-            unit=next((cell.unit for cell in cells if cell.boots), cells[0].unit),
+            unit=cells[0].unit,
             direction=f"{cells[0].better} is better",
             schedulers=schedulers,
             rows=tuple(
                 (label, tuple(found.get(name) for name in schedulers))
                 for label, found in rows.items()
             ),
-            top=max((max(cell.values(), default=0.0) for cell in cells), default=0.0),
+            top=max((value for cell in cells for value in cell.values()), default=0.0),
         )
 
 
@@ -270,10 +270,6 @@ def _commands(run: Run) -> list[str]:
     known = series.known()
     alone = [f"make lab-run SERIES={own.name}" for own in run.series if own.name in known]
     return [run.command, *alone]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
 
 
 def _time(seconds: float) -> str:

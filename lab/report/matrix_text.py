@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 
 from lab.base.text import PlainTable, number
@@ -60,11 +59,6 @@ def failures(run: Run) -> str:
     return "\n".join(f"  {cell.name}: {cell.error}" for cell in run.cells if cell.error)
 
 
-def cost_difference(names: tuple[str, str], costs: tuple[Cost, Cost], rows: int) -> str:
-    """Instructions per I/O of two measurements as text: totals, then what changed by function."""
-    return tables.text(cost_table(names, costs, rows))
-
-
 def cost_table(names: tuple[str, str], costs: tuple[Cost, Cost], rows: int) -> Table:
     """Instructions per I/O of two measurements: what changed by function, then totals."""
     before, after = costs
@@ -115,5 +109,4 @@ def _workload_table(run: Run, cells: Sequence[Cell], metric: str) -> str:
 def _shown(cell: Cell, metric: str) -> str:
     if cell.error:
         return "failed"
-    values = cell.values(metric)
-    return number(statistics.fmean(values) if values else None)
+    return number(cell.mean(metric))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import json
+import statistics
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -74,6 +74,11 @@ class Cell(Model):
         """A metric of every boot that has it; the cell's own without a name."""
         wanted = metric or self.metric
         return tuple(boot.values[wanted] for boot in self.boots if wanted in boot.values)
+
+    def mean(self, metric: str = "") -> float | None:
+        """The mean of a metric over the boots that have it; None without any."""
+        values = self.values(metric)
+        return statistics.fmean(values) if values else None
 
 
 class Finding(Model):
@@ -226,11 +231,6 @@ class Run(Model):
     cells: tuple[Cell, ...] = ()
     workloads: dict[str, Workload] = Field(default={}, description="by name, those of the cells")
     costs: tuple[CostDifference, ...] = ()
-
-
-def schema() -> str:
-    """The JSON Schema of a record."""
-    return json.dumps(Run.model_json_schema(), indent=2)
 
 
 def save(run: Run, results: Path) -> Path:

@@ -89,10 +89,7 @@ def _finding(found: Finding) -> Iterator[str]:
 
 def _rejections(findings: Sequence[Finding]) -> str:
     """How many rounds were rejected; those that answer several expectations count once."""
-    rejected: dict[object, int] = {}
-    for place, found in enumerate(findings):
-        if found.timed:
-            rejected[("alone", place) if found.group is None else found.group] = found.rejected
+    rejected = {found.group: found.rejected for found in findings if found.timed}
     return f"Rounds rejected because the host disturbed them: {sum(rejected.values())}."
 
 

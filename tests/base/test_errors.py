@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.base.errors import BuildError, ChannelError, GuestError, LabError, UsageError, nearest
+from lab.base.errors import BuildError, GuestError, LabError, UsageError, nearest
 
 
 def test_a_message_says_what_where_and_how_to_mend_it_in_that_order() -> None:
@@ -18,9 +18,7 @@ def test_a_message_leaves_out_what_is_not_known() -> None:
     assert str(LabError("it broke", hint="glue it")) == "it broke\n  hint:  glue it"
 
 
-@pytest.mark.parametrize(
-    ("kind", "code"), [(LabError, 3), (UsageError, 2), (BuildError, 3), (ChannelError, 3)]
-)
+@pytest.mark.parametrize(("kind", "code"), [(LabError, 3), (UsageError, 2), (BuildError, 3)])
 def test_the_exit_code_tells_the_users_fault_from_the_labs(kind: type[LabError], code: int) -> None:
     assert kind("it broke").exit_code == code
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import examples
+import guests
 import pytest
 from click.testing import CliRunner, Result
 
@@ -32,9 +33,7 @@ def found(verdict: Verdict, error: str = "") -> Judged:
     """The series with its first expectation found so; with an error nothing of it was judged."""
     own = series.get(NAME)
     title, claim = next(pair for pair in own.claims.items() if pair[1].expect[0].change)
-    cell = examples.measured_cell(
-        topology=claim.topology, scheduler=claim.scheduler, work=claim.workload
-    )
+    cell = guests.cell(topology=claim.topology, scheduler=claim.scheduler, work=claim.workload)
     asked = examples.experiment(claim.expect[0], series=NAME, claim=title, cell=cell)
     finding = Finding(
         experiment=asked,

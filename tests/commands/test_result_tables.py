@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from examples import KERNEL, measured_cell
+from examples import KERNEL
+from guests import cell as measured_cell
 
 from lab.base.errors import GuestError
 from lab.commands import result_tables
@@ -34,7 +35,7 @@ def change(before: float, after: float | None, *functions: Change) -> CellChange
 
 def shown(*found: CellChange, broken: str = "") -> str:
     """All tables of one step, runs of blanks as one."""
-    step = SeriesStep("1 patch(es)", (), found, broken)
+    step = SeriesStep("1 patch(es)", found, broken)
     text = "\n".join(map(tables.text, result_tables.of_steps([step])))
     return "\n".join(" ".join(line.split()) for line in text.splitlines())
 

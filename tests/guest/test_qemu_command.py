@@ -147,13 +147,6 @@ def test_the_topology_has_the_last_word_on_the_labs_defaults(engine: Engine) -> 
         assert parameters.index(f"{default}0") < parameters.index(f"{default}1")
 
 
-def test_a_machines_own_parameters_come_last() -> None:
-    parameters = kernel_line(
-        qemu_command.command(machine("raid64", parameters=("maxcpus=1", "x=y")))
-    )
-    assert parameters[-2:] == ["maxcpus=1", "x=y"]
-
-
 @pytest.mark.parametrize("engine", Engine)
 def test_a_guest_that_dies_does_not_linger(engine: Engine) -> None:
     expected = {"panic=-1", "oops=panic", "hung_task_panic=1", "softlockup_panic=1", "nokaslr"}

@@ -18,7 +18,12 @@ from lab.measure import host
 from lab.measure.host import EngineReport, Facts, Report
 
 KERNEL = Kernel("k", "6.12.117", "tree", ("base",), "gcc; ld")
-FACTS = Facts(2, "A CPU", 24.0, 65.0, "Debian 12", "6.1", "gcc 12", "10.0.2", (10, 0, 2), True, "q")
+FACTS = Facts(
+    *(2, "A CPU", 24.0, 65.0, "Debian 12", "6.1", "gcc 12"),
+    qemu="QEMU emulator version 10.0.2",
+    plugins=True,
+    emulator="q",
+)
 LINES = "[    0.0] Linux version 6.12\n"
 
 
@@ -36,7 +41,7 @@ def proved(
         machine.console.write_text(console)
         if error:
             raise error
-        return Boot({}, {}, {"boot": 1.5, "proved": 0.5}, machine.folder)
+        return Boot({}, {}, {"boot": 1.5, "proved": 0.5})
 
     monkeypatch.setattr(boot, "run", run)
     monkeypatch.setattr(host, "_obstacle", lambda engine, found: None)

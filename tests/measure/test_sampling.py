@@ -50,7 +50,7 @@ def guest_sends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             observe: Callable[[str], None] = lambda phase: None,
             slot: Slot | None = None,
         ) -> Boot:
-            return Boot(reported, outputs, {"workload": 3.0}, machine.folder)
+            return Boot(reported, outputs, {"workload": 3.0})
 
         monkeypatch.setattr(boot, "run", run)
 

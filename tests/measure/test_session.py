@@ -121,12 +121,12 @@ def test_a_cost_is_that_of_the_boot_or_says_why_there_is_none(
     session: FakeSession, guests: Guests
 ) -> None:
     guests.cost_of = {"kernel-stock": fakes.insns(submit_bio=7.0)}.get
-    assert session.cost(task(Engine.ICOUNT)).kernel == {"submit_bio": 7.0}
+    assert session.costs([task(Engine.ICOUNT)])[0][1].kernel == {"submit_bio": 7.0}
     with pytest.raises(UsageError, match="has no cost per I/O"):
-        session.cost(task(Engine.ICOUNT, arm="other"))
+        session.costs([task(Engine.ICOUNT, arm="other")])
     guests.says = lambda job: GuestError("panic", "BUG: x")
     with pytest.raises(LabError, match="failed: BUG: x"):
-        session.cost(task(Engine.ICOUNT, arm="third"))
+        session.costs([task(Engine.ICOUNT, arm="third")])
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_a_workload_that_is_edited_meanwhile_changes_no_orders(
         given.append((orders.archive(), machine.size_mib))
         cache.make_folder(machine.folder)
         outputs = {"fio.json": (DATA / "fio-randwrite-group.json").read_text()}
-        return Boot(facts, outputs, {"workload": 1.0}, machine.folder)
+        return Boot(facts, outputs, {"workload": 1.0})
 
     monkeypatch.setattr(boot, "run", run)
     monkeypatch.setattr(dbench, "load_file", lambda: fakes.LOAD)

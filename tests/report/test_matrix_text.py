@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import examples
+import guests
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from lab.inputs.workload import Value
 from lab.measure.cost import Cost
 from lab.measure.matrix import SCHEDULERS
 from lab.measure.metrics import headline
-from lab.report import matrix_text, run_record
+from lab.report import matrix_text, run_record, tables
 
 FACTS = {
     "hw_queues": "64",
@@ -207,7 +208,7 @@ def test_a_number_is_never_off_by_more_than_a_percent(value: float) -> None:
 
 def test_the_exact_engine_shows_costs_before_its_guests_own_numbers() -> None:
     values = {"kernel_insns_per_io": 3482.09, "user_insns_per_io": 2223.19, "iops": 50000.0}
-    own = examples.measured_cell(topology="nullb_mq", engine=Engine.ICOUNT, cpus=1)
+    own = guests.cell(topology="nullb_mq", engine=Engine.ICOUNT, cpus=1)
     assert headline(own, values) == "kernel_insns_per_io"
     measured = cell(3482.09).model_copy(update={"metric": "kernel_insns_per_io"})
     boots = tuple(boot.model_copy(update={"values": values}) for boot in measured.boots)
@@ -224,7 +225,7 @@ def test_a_workload_that_is_gone_is_shown_by_its_name() -> None:
 def test_a_cost_difference_sums_to_its_totals() -> None:
     before = Cost(10.0, {"submit_bio": 100.0, "kfree": 5.0, "bio_put": 1.5})
     after = Cost(12.0, {"submit_bio": 120.0, "kfree": 5.0, "bio_get": 2.0})
-    text = matrix_text.cost_difference(("none", "bfq"), (before, after), rows=1)
+    text = tables.text(matrix_text.cost_table(("none", "bfq"), (before, after), rows=1))
     assert row(text, "submit_bio") == ["submit_bio", "100.00", "120.00", "+20.00"]
     assert row(text, "2 more") == ["2", "more", "1.50", "2.00", "+0.50"]
     assert row(text, "1 unchanged") == ["1", "unchanged", "5.00", "5.00", "+0.00"]

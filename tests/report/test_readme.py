@@ -13,7 +13,7 @@ from lab.base.system import PROJECT
 from lab.inputs import series
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.measure.cost import Cost
-from lab.report import matrix_text, run_record, terminal
+from lab.report import matrix_text, run_record, tables, terminal
 
 README = (PROJECT / "README.md").read_text()
 
@@ -85,7 +85,7 @@ def costs() -> tuple[Cost, Cost]:
     "printed",
     [
         terminal.series(judged()),
-        matrix_text.cost_difference(("none", "mq-deadline"), costs(), rows=4),
+        tables.text(matrix_text.cost_table(("none", "mq-deadline"), costs(), rows=4)),
     ],
     ids=["lab run", "lab diff"],
 )

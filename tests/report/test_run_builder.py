@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import examples
+import guests
 import pytest
 from examples import KERNEL
 
@@ -107,7 +108,7 @@ def test_a_series_that_could_not_be_judged_says_why(store: BootStore) -> None:
 
 
 def test_a_matrix_is_recorded_with_its_failures(store: BootStore) -> None:
-    own = Task(cell=examples.measured_cell(numjobs=10), kernel=KERNEL)
+    own = Task(cell=guests.cell(), kernel=KERNEL)
     boot(store, own, 5.0)
     failed = Outcome(own, (), GuestError("panic", "BUG"))
     fine = Outcome(own, tuple(store.finished("k")))
@@ -118,7 +119,7 @@ def test_a_matrix_is_recorded_with_its_failures(store: BootStore) -> None:
 
 def test_the_history_of_a_cell_spans_kernels(store: BootStore) -> None:
     own, other = (
-        Task(cell=examples.measured_cell(scheduler=name), kernel=KERNEL, arm="after")
+        Task(cell=guests.cell(scheduler=name), kernel=KERNEL, arm="after")
         for name in ("bfq", "none")
     )
     boot(store, other, 1.0)

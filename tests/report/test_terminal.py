@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import examples
+import guests
 import pytest
 
 from lab.inputs import profile
@@ -34,7 +35,7 @@ def experiment(
     **lacking: str,
 ) -> Experiment:
     conditions = {**asked.parameters, **({"cpus": cpus} if cpus > 1 else {})}
-    cell = examples.measured_cell(work=work, cpus=cpus)
+    cell = guests.cell(work=work, cpus=cpus)
     return examples.experiment(
         asked, claim=claim, level=level, cell=cell, conditions=conditions, **lacking
     )

@@ -115,8 +115,9 @@ def run_guest(machine: Machine, orders: Orders) -> Boot:
 
 
 def machine_of(testbed: Testbed, folder: Path, name: str = "megasas", *parameters: str) -> Machine:
-    machine = topology.get(name)
-    return Machine(testbed.proof, testbed.guest, machine, Engine.TCG, folder, parameters=parameters)
+    own = topology.get(name)
+    hardware = own.model_copy(update={"kernel_parameters": (*own.kernel_parameters, *parameters)})
+    return Machine(testbed.proof, testbed.guest, hardware, Engine.TCG, folder)
 
 
 def test_a_guest_that_panics_at_boot_is_reported_with_its_panic(
