@@ -33,7 +33,10 @@ from lab.measure.session import Session
 
 LOAD = LoadFile("Flush 1 NT_STATUS_OK\n", "d clients\n", {"NTCreateX": 613})
 ROOT = GuestRoot("guest")
-PLUGIN = Path("/plugins/0123/insns.so")
+PLUGINS = {
+    Engine.ICOUNT: Path("/plugins/0123/insns.so"),
+    Engine.SIM: Path("/plugins/4567/sim.so"),
+}
 INSTRUMENTED = ".instrument"
 
 # What a guest gives beside its usual numbers, or how it fails.
@@ -81,6 +84,7 @@ class Guests:
         folder: Path,
         observe: Callable[[str], None] = lambda phase: None,
         slot: Slot | None = None,
+        host_cpu: int | None = None,
     ) -> Sample:
         """What stands for lab.measure.sampling.measure."""
         cache.make_folder(folder)
@@ -152,12 +156,12 @@ def proved(
     proof: Kernel,
     *works: Engine,
     memory_gib: float = 8.0,
-    plugin: Path | None = None,
+    plugins: Mapping[Engine, Path] | None = None,
     root: GuestRoot = ROOT,
 ) -> Testbed:
     """A testbed of this kernel; without engines, multi-threaded TCG and icount work."""
     engines = works or (Engine.TCG, Engine.ICOUNT)
-    return Testbed(proof, root, report(*engines, memory_gib=memory_gib), plugin)
+    return Testbed(proof, root, report(*engines, memory_gib=memory_gib), plugins or {})
 
 
 def cell(
@@ -217,7 +221,7 @@ class FakeSession(Session):
     def prove(
         self, spec: str = "", fragments: Sequence[str] = (), *, fresh: bool = False
     ) -> Testbed:
-        found = proved(self.kernel(spec, (), fragments), *self.engines, plugin=PLUGIN)
+        found = proved(self.kernel(spec, (), fragments), *self.engines, plugins=PLUGINS)
         self.proved = self.proved or found
         return found
 

@@ -37,7 +37,7 @@ COMMANDS = {
     ),
     "gate": ("lab.cli.nightly:gate_command", "Judge branches against their baselines."),
     "gc": ("lab.cli.nightly:gc_command", "Delete what neither a baseline nor a report needs."),
-    "list": ("lab.cli.show:list_", "List series, topologies, workloads, counters, ..."),
+    "list": ("lab.cli.show:list_", "List what can be named: series, topologies, ..."),
     "matrix": (
         "lab.cli.measure:matrix_command",
         "Run a profile's matrix of schedulers, topologies ...",

@@ -74,10 +74,11 @@ def matrix_command(
     Example: lab matrix --topology nullb_mq --workload randwrite_uring --set seconds=10
     """
     profile = session.profile
-    matrix.require_used(selection, matrix.cells(profile, selection, Engine(engine or Engine.TCG)))
+    wanted = Engine(engine) if engine else None
+    matrix.require_used(selection, matrix.cells(profile, selection, wanted or Engine.TCG))
     report = session.prove(spec, fragments).host
     kernel = session.kernel(spec, patches, fragments)
-    planned = matrix.cells(profile, selection, host.chosen(report, engine))
+    planned = matrix.cells(profile, selection, host.chosen(report, wanted))
     outcomes = session.outcomes([one.on(kernel) for one in planned], profile.boots)
     title = f"Linux {kernel.release}, {profile.title}"
     run = RunBuilder(session, title).measured(outcomes)
@@ -109,7 +110,20 @@ def matrix_command(
     show_default=True,
     help="One to compare kernels under it; two to compare them on one kernel.",
 )
-@click.option("--cpus", default=1, show_default=True, type=click.IntRange(1, 64), help="vCPUs.")
+@click.option(
+    "--engine",
+    default=Engine.ICOUNT.value,
+    show_default=True,
+    type=click.Choice([Engine.ICOUNT.value, Engine.SIM.value]),
+    help="icount: instructions; sim: nanoseconds of all vCPUs, waiting and moved lines included.",
+)
+@options.machine
+@click.option(
+    "--cpus",
+    default=0,
+    type=click.IntRange(0, 64),
+    help="vCPUs; default: icount 1, sim what the machine has active.",
+)
 @click.option("--rows", default=25, show_default=True, help="How many functions to show.")
 @options.measuring
 @options.tree
@@ -119,17 +133,19 @@ def diff_command(
     topology_name: str,
     workload_name: str,
     schedulers: tuple[str, ...],
+    engine: str,
+    machine: str,
     cpus: int,
     rows: int,
     spec: str,
     patches: tuple[Path, ...],
 ) -> None:
-    """Show by function what an I/O costs more or less: instructions, exact to the last digit.
+    """Show by function what an I/O costs more or less, exact to the last digit.
 
     Compares the kernel without and with patches, or two schedulers on one kernel.
 
     Examples: lab diff --scheduler bfq --patch 0001-my.patch;
-    lab diff --scheduler none --scheduler mq-deadline
+    lab diff --engine sim --machine xeon16 --scheduler none --scheduler mq-deadline
     """
     if len(schedulers) + bool(patches) != 2:
         raise UsageError(
@@ -139,13 +155,15 @@ def diff_command(
     names = ("before", "after") if patches else (schedulers[0], schedulers[1])
     planned = []
     for scheduler in schedulers * (3 - len(schedulers)):
-        selection = Selection((topology_name,), (scheduler,), (workload_name,), cpus=cpus)
-        planned.append(matrix.cells(session.profile, selection, Engine.ICOUNT)[0])
-    session.prove(spec)
+        names_of = ((topology_name,), (scheduler,), (workload_name,))
+        selection = Selection(*names_of, cpus=cpus, machine=machine)
+        planned.append(matrix.cells(session.profile, selection, Engine(engine))[0])
+    session.prove(spec).host.require(Engine(engine))
     kernels = [session.kernel(spec, patches if name == "after" else ()) for name in names]
     tasks = [one.on(k, name) for one, k, name in zip(planned, kernels, names, strict=True)]
     outcomes, costs = zip(*session.costs(tasks), strict=True)
-    table = matrix_text.cost_table(names, costs, rows)
+    what = "CPU ns" if Engine(engine).simulated else "instructions"
+    table = matrix_text.cost_table(names, costs, rows, f"Kernel {what} per I/O")
     run = RunBuilder(session, table.title).measured(outcomes, (table,))
     click.echo(finish.finish(run, session.store).ending())
 
@@ -165,7 +183,7 @@ def bench_command(session: Session, repeat: int) -> None:
     Example: lab bench --repeat 5
     """
     testbed = session.prove()
-    if testbed.plugin is None:
+    if Engine.ICOUNT not in testbed.plugins:
         raise LabError("the plugin cannot be compiled here", hint="install a C compiler")
     lines: list[str] = []
 

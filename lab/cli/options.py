@@ -40,6 +40,13 @@ fragments = click.option(
     help="A file of configs/kernel, without its suffix; may be given several times.",
 )
 
+machine = click.option(
+    "--machine",
+    default="",
+    metavar="MODEL",
+    help="A file of configs/machine, for the engine sim.",
+)
+
 
 def measuring(command: Command) -> Command:
     """The options of every command that measures; it gets them as ``session``."""
@@ -76,8 +83,9 @@ def selection(command: Command) -> Command:
         "--cpus",
         default=0,
         type=click.IntRange(0, 64),
-        help="vCPUs; default: the topology's, icount 1.",
+        help="vCPUs; default: the topology's, icount 1, sim what the machine has active.",
     )
+    @machine
     @functools.wraps(command)
     def with_selection(
         *args: Any,
@@ -86,9 +94,10 @@ def selection(command: Command) -> Command:
         workloads: tuple[str, ...],
         settings: tuple[tuple[str, tuple[Value, ...]], ...],
         cpus: int,
+        machine: str,
         **kwargs: Any,
     ) -> Any:
-        picked = Selection(topologies, schedulers, workloads, settings, cpus)
+        picked = Selection(topologies, schedulers, workloads, settings, cpus, machine)
         return command(*args, selection=picked, **kwargs)
 
     return with_selection

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from lab.base import cache, toml
 from lab.base.errors import UsageError
 from lab.commands import gate_config
-from lab.inputs import counters, kconfig, profile, series, topology, workload
+from lab.inputs import counters, kconfig, machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
 from lab.report import compare, finish, run_record, terminal
 from lab.report.formats import FORMATS
@@ -35,13 +35,14 @@ def _runs(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionI
 
 @click.command("list")
 def list_() -> None:
-    """List series, topologies, workloads, counters, profiles, kernel fragments and runs."""
+    """List what can be named: series, topologies, workloads, machines and so on, and the runs."""
     click.echo("Series")
     for name in series.known():
         click.echo(f"  {name:<26} {series.get(name).title}")
     for title, folder, load in (
         ("Topologies", topology.FOLDER, topology.get),
         ("Workloads", workload.FOLDER, workload.get),
+        ("Machine models", machine_model.FOLDER, machine_model.get),
         ("Counters", counters.FOLDER, counters.get),
         ("Profiles", profile.FOLDER, profile.get),
     ):

@@ -28,9 +28,19 @@ _PARAMETERS = (
     # kernel/watchdog.c): a host that stalls must not look like one. 30 is chosen.
     "watchdog_thresh=30",
 )
+# A simulated guest's TSC counts nanoseconds; measuring it, and the length of a jiffy with it, would
+# take reading it two million times, each time a fault (lab/build/sim/host.c). One CPU is started
+# after the other, without waiting ten milliseconds for it: all waiting at once takes the host long.
+_SIM_PARAMETERS = (
+    "tsc_early_khz=1000000",
+    "lpj=4000000",
+    "cpu_init_udelay=0",
+    "cpuhp.parallel=0",
+)
+_SIM = ("-accel", "tcg,thread=multi")
 # One guest instruction is one nanosecond; time is the guest's own, so nothing needs calibration.
 _ICOUNT = ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
-_ICOUNT_CLOCK = ("-rtc", "base=2024-01-01,clock=vm")
+_SEALED_CLOCK = ("-rtc", "base=2024-01-01,clock=vm")
 _CPU = "qemu64,+x2apic"
 # A sealed guest needs entropy from somewhere, and collecting it from timing costs 0.2 G
 # instructions (docs/measuring.md). RDRAND follows QEMU's -seed, so it is the same in every run:
@@ -44,8 +54,9 @@ class Machine:
     """One guest to be: everything its command line depends on.
 
     folder is where cell.tar and madt.aml lie and where results and console.log will; plugin
-    counts a sealed guest's instructions and starts a new phase when the guest reaches the address
-    marker. seed determines the random numbers of a sealed guest.
+    counts a sealed guest's instructions, or simulates its time as plugin_options say, and starts a
+    new phase when the guest reaches the address marker. seed determines the random numbers of a
+    sealed guest. host_cpu is the one that QEMU has to itself; None leaves that to the host.
     """
 
     kernel: Kernel
@@ -56,7 +67,9 @@ class Machine:
     size_mib: int = 16
     backed: bool = False
     plugin: Path | None = None
+    plugin_options: tuple[str, ...] = ()
     marker: int = 0
+    host_cpu: int | None = None
     seed: int = 1
 
     @property
@@ -66,8 +79,8 @@ class Machine:
 
     @property
     def counts(self) -> Path:
-        """Where the plugin writes the instruction counts of a sealed guest."""
-        return self.folder / "insns"
+        """Where the plugin writes what it counted of a sealed guest."""
+        return self.folder / ("sim" if self.engine.simulated else "insns")
 
     @property
     def results(self) -> Path:
@@ -101,6 +114,8 @@ def kernel_parameters(machine: Machine) -> list[str]:
         # QEMU's TSC is steady under TCG, whatever the kernel's clocksource watchdog makes of host
         # stalls; tsc=reliable keeps it away (tsc_setup() in arch/x86/kernel/tsc.c).
         parameters += ["tsc=reliable", "clocksource=tsc"]
+    if machine.engine.simulated:
+        parameters += _SIM_PARAMETERS
     return parameters
 
 
@@ -108,7 +123,8 @@ def clock(machine: Machine) -> list[str]:
     """How a machine executes and keeps time, the processor model included."""
     if not machine.engine.sealed:
         return ["-cpu", _CPU]
-    return [*_ICOUNT, *_ICOUNT_CLOCK, "-seed", str(machine.seed), "-cpu", _SEALED_CPU]
+    execution = _SIM if machine.engine.simulated else _ICOUNT
+    return [*execution, *_SEALED_CLOCK, "-seed", str(machine.seed), "-cpu", _SEALED_CPU]
 
 
 def devices(machine: Machine) -> list[str]:
@@ -148,6 +164,8 @@ def _sealed(machine: Machine) -> list[str]:
     topology = machine.topology
     append = ["console=ttyS0", "no_timer_check", *kernel_parameters(machine)]
     return [
+        *_alone(machine),
+        *_preload(machine),
         QEMU,
         *("-M", "q35", *clock(machine)),
         *("-smp", str(topology.cpus), "-m", f"{machine.memory_mib}M"),
@@ -160,13 +178,24 @@ def _sealed(machine: Machine) -> list[str]:
     ]
 
 
+def _alone(machine: Machine) -> list[str]:
+    """Keeps QEMU on one CPU: its threads take turns, and a turn is given faster on one."""
+    return [] if machine.host_cpu is None else ["taskset", "--cpu-list", str(machine.host_cpu)]
+
+
+def _preload(machine: Machine) -> list[str]:
+    """Puts the simulation between QEMU and the C library. By its name: a path may have blanks."""
+    if machine.plugin is None or not machine.engine.simulated:
+        return []
+    own = machine.plugin
+    return ["env", f"LD_LIBRARY_PATH={own.parent}", f"LD_PRELOAD={own.name}"]
+
+
 def _plugin(machine: Machine) -> list[str]:
     if machine.plugin is None:
         return []
-    return [
-        "-plugin",
-        f"{_escaped(machine.plugin)},out={_escaped(machine.counts)},marker={machine.marker:x}",
-    ]
+    own = [f"out={_escaped(machine.counts)}", f"marker={machine.marker:x}"]
+    return ["-plugin", ",".join([_escaped(machine.plugin), *own, *machine.plugin_options])]
 
 
 def _virtme(machine: Machine) -> list[str]:

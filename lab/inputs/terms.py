@@ -11,13 +11,19 @@ class Engine(StrEnum):
     """What executes and times a guest."""
 
     ICOUNT = "icount"
+    SIM = "sim"
     TCG = "tcg"
     KVM = "kvm"
 
     @property
     def sealed(self) -> bool:
         """Whether nothing of the host, not even its file system, reaches into the guest."""
-        return self is Engine.ICOUNT
+        return self in (Engine.ICOUNT, Engine.SIM)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether a machine model says what the guest's work costs."""
+        return self is Engine.SIM
 
     @property
     def pausable(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from lab.base.errors import UsageError
 from lab.build.kernel import Kernel
-from lab.inputs import topology
+from lab.inputs import machine_model, topology
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 
@@ -21,8 +21,9 @@ class Cell:
 
     parameters are the workload's, sorted by name. cpus are the vCPUs, hw_queues the disk's hardware
     queues, kernel_parameters those beside the topology's own. With counters, which only an
-    instrumented kernel has, the cell is counted, not timed. seed chooses a sealed guest's random
-    numbers: equal guests with another seed do the same work a little differently.
+    instrumented kernel has, the cell is counted, not timed. machine is the model of a simulated
+    one. seed chooses a sealed guest's random numbers: equal guests with another seed do the same
+    work a little differently.
     """
 
     topology: str
@@ -34,10 +35,11 @@ class Cell:
     hw_queues: int
     kernel_parameters: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
+    machine: str = ""
     seed: int = 1
 
     def __str__(self) -> str:
-        return f"{self.topology} {self.scheduler} {self.workload}"
+        return f"{self.topology} {self.scheduler} {self.workload} {self.machine}".strip()
 
     def number(self, name: str) -> float:
         """A parameter that must be a number; 0 when the workload has none of that name.
@@ -101,12 +103,21 @@ def resolved(
     hw_queues: int = 0,
     kernel_parameters: tuple[str, ...] = (),
     counters: tuple[str, ...] = (),
+    machine: str = "",
 ) -> Cell:
     """A cell; 0 vCPUs or hardware queues stand for as many as its topology has.
 
-    Raises UsageError for a topology that does not exist.
+    A simulated one is on the machine called so, or the usual one, and has as many vCPUs as that has
+    active ones. Raises UsageError for a topology or a machine that does not exist.
     """
     own = topology.get(topology_name)
+    if engine.simulated:
+        machine = machine or machine_model.DEFAULT
+        cpus = cpus or machine_model.get(machine).usual_cpus
+    elif machine:
+        raise UsageError(
+            f"{engine} has no machine model", hint=f"use --engine {Engine.SIM} for {machine}"
+        )
     return Cell(
         topology=topology_name,
         scheduler=scheduler,
@@ -117,4 +128,5 @@ def resolved(
         hw_queues=hw_queues or own.hw_queues,
         kernel_parameters=kernel_parameters,
         counters=counters,
+        machine=machine,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The exact engine's proof of itself: one cell run twice must be equal to the last digit."""
+"""The sealed engines' proof of themselves: one cell run twice must be equal to the last digit."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lab.measure.cell import Cell, Task, resolved
 from lab.measure.job import Testbed, resolve
 
 # What a boot leaves that must not differ: the console with its time stamps, the result channel
-# with fio's own numbers, the instruction counts of every block of the kernel.
-COMPARED = ("console.log", "results", "insns")
+# with fio's own numbers, the instruction counts or the simulated time of every block of the kernel.
+COMPARED = ("console.log", "results", "insns", "sim")
 
 
 # The first that the kernel can have is booted for the proof.
@@ -26,51 +26,57 @@ _PROBES = ("nullb_mq", "nullb_mq_old")
 
 
 def probe_cell(
-    scheduler: str = "mq-deadline", topology_name: str = "nullb_mq", cpus: int = 1
+    scheduler: str = "mq-deadline",
+    topology_name: str = "nullb_mq",
+    cpus: int = 1,
+    engine: Engine = Engine.ICOUNT,
 ) -> Cell:
-    """A cell that touches nothing outside the guest."""
-    usual = {**workload.get("randread_burst").parameters, "numjobs": 1}
+    """A cell that touches nothing outside the guest; simulated, all vCPUs contend."""
+    jobs = cpus if engine.simulated else 1
+    usual = {**workload.get("randread_burst").parameters, "numjobs": jobs}
     parameters = {name: value for name, value in usual.items() if not isinstance(value, tuple)}
     return resolved(
         topology_name=topology_name,
         scheduler=scheduler,
         workload="randread_burst",
         parameters=parameters,
-        engine=Engine.ICOUNT,
+        engine=engine,
         cpus=cpus,
     )
 
 
-def require_sound(testbed: Testbed, progress: Progress) -> None:
-    """Raise LabError when the exact engine is not exact on this host.
+def require_sound(testbed: Testbed, engine: Engine, progress: Progress) -> None:
+    """Raise LabError when a sealed engine does not repeat itself on this host.
 
     The answer is kept for this kernel, guest root, QEMU and plugin until `lab doctor --fresh`.
     """
-    kept = _answer(testbed)
+    kept = _answer(testbed, engine)
     probes = cache.root() / "probe"
     with cache.lock(probes / "lock", progress, "proving an engine"):
         if not kept.exists():
-            folders = [probes / f"exact-{run}" for run in ("first", "second")]
+            folders = [probes / f"{engine}-{run}" for run in ("first", "second")]
             release = testbed.proof.release
             possible = (name for name in _PROBES if not topology.get(name).refusal(release))
-            cell = probe_cell(topology_name=next(possible, _PROBES[0]))
+            cpus = 4 if engine.simulated else 1
+            cell = probe_cell(topology_name=next(possible, _PROBES[0]), cpus=cpus, engine=engine)
             job = resolve(Task(cell=cell, kernel=testbed.proof), testbed)
-            with progress.step("proving that the exact engine is exact"):
+            with progress.step(f"proving that {engine} repeats itself exactly"):
                 for folder in folders:
                     cache.remove(folder)
                     sampling.measure(job, folder)
             cache.write_atomically(kept, json.dumps(first_difference(*folders)))
     if difference := json.loads(kept.read_text()):
         raise LabError(
-            f"the exact engine is not exact on this host: {difference}",
+            f"the engine {engine} does not repeat itself on this host: {difference}",
             where=str(probes),
             hint="`lab doctor --fresh` tries again",
         )
 
 
 def forget(testbed: Testbed) -> None:
-    """Let the exact engine be proved again the next time it is used."""
-    _answer(testbed).unlink(missing_ok=True)
+    """Let the sealed engines be proved again the next time they are used."""
+    for engine in Engine:
+        _answer(testbed, engine).unlink(missing_ok=True)
 
 
 def first_difference(left: Path, right: Path) -> str:
@@ -102,8 +108,8 @@ def _lines(path: Path) -> list[str]:
     return lines
 
 
-def _answer(testbed: Testbed) -> Path:
-    """Where it is kept whether the exact engine is exact."""
-    emulator = testbed.host.facts.emulator
-    identity = cache.key(testbed.proof.id, testbed.guest.id, str(testbed.plugin), emulator)
-    return cache.root() / "host" / f"exact-{identity}.json"
+def _answer(testbed: Testbed, engine: Engine) -> Path:
+    """Where it is kept whether a sealed engine repeats itself."""
+    plugin, emulator = str(testbed.plugins.get(engine)), testbed.host.facts.emulator
+    identity = cache.key(testbed.proof.id, testbed.guest.id, plugin, emulator)
+    return cache.root() / "host" / f"exact-{engine}-{identity}.json"

@@ -7,8 +7,8 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from lab.base import cache, system
@@ -20,6 +20,7 @@ from lab.build.kernel import Kernel
 from lab.guest import boot
 from lab.guest.boot import Orders
 from lab.guest.qemu_command import Machine
+from lab.inputs import machine_model
 from lab.inputs.terms import Engine
 from lab.inputs.topology import Disk, Topology
 
@@ -122,31 +123,51 @@ def identity() -> str:
     return cache.key(own, _cpu_model(), os.cpu_count())
 
 
-def examine(kernel: Kernel, guest: GuestRoot, progress: Progress, *, fresh: bool = False) -> Report:
+def examine(
+    found: Facts,
+    kernel: Kernel,
+    guest: GuestRoot,
+    plugins: Mapping[Engine, Path],
+    progress: Progress,
+    *,
+    fresh: bool = False,
+) -> Report:
     """Prove each engine by booting kernel, unless that was done since this host was booted."""
-    found = facts()
-    record = (
-        cache.root() / "host" / f"{_boot_id()}-{cache.key(found.qemu, kernel.id, guest.id)}.json"
-    )
+    identity = cache.key(found.qemu, kernel.id, guest.id, sorted(map(str, plugins.values())))
+    record = cache.root() / "host" / f"{_boot_id()}-{identity}.json"
     if record.exists() and not fresh:
         reports = [
             EngineReport(Engine(row.pop("engine")), **row) for row in json.loads(record.read_text())
         ]
         return Report(found, tuple(reports))
-    reports = [prove(engine, kernel, guest, found, progress) for engine in Engine]
+    reports = [
+        prove(engine, kernel, guest, found, progress, plugins.get(engine)) for engine in Engine
+    ]
     cache.write_atomically(record, json.dumps([asdict(report) for report in reports], indent=1))
     return Report(found, tuple(reports))
 
 
 def prove(
-    engine: Engine, kernel: Kernel, guest: GuestRoot, found: Facts, progress: Progress
+    engine: Engine,
+    kernel: Kernel,
+    guest: GuestRoot,
+    found: Facts,
+    progress: Progress,
+    plugin: Path | None = None,
 ) -> EngineReport:
-    """Boot a guest of two vCPUs to its agent and say whether it came up."""
-    if obstacle := _obstacle(engine, found):
+    """Boot a guest of two vCPUs to its agent and say whether it came up.
+
+    The simulation is in a plugin, and needs it.
+    """
+    if obstacle := _obstacle(engine, found, plugin):
         return EngineReport(engine, False, obstacle)
     deadline = _KVM_S if engine is Engine.KVM else _TCG_S
     folder = cache.root() / "probe" / engine
     machine = Machine(kernel, guest, _PROBE, engine, folder)
+    if engine.simulated:
+        model = machine_model.get(machine_model.DEFAULT)
+        options = ("jobs=1", *model.options(_PROBE.cpus))
+        machine = replace(machine, plugin=plugin, plugin_options=options)
     orders = Orders(("phase proved",), {"boot": deadline, "agent": deadline, "proved": deadline})
     with (
         cache.lock(cache.root() / "probe" / "lock", progress, "proving an engine"),
@@ -175,10 +196,14 @@ def _failure(engine: Engine, machine: Machine, error: GuestError, deadline: floa
     return opens + error.what
 
 
-def _obstacle(engine: Engine, found: Facts) -> str | None:
+def _obstacle(engine: Engine, found: Facts, plugin: Path | None) -> str | None:
     """Why an engine cannot work, as far as that is known without booting."""
     if engine is Engine.ICOUNT and found.qemu_version < system.MIN_QEMU:
         return "QEMU before 8.1 hangs under icount with more than one vCPU"
+    if engine is Engine.SIM and platform.machine() != "x86_64":
+        return "the simulation answers for the TSC of an x86-64 host only"
+    if engine is Engine.SIM and not plugin:
+        return "no compiler, or a QEMU before 9.1 or without plugins"
     if engine is Engine.KVM:
         kvm = Path("/dev/kvm")
         if not kvm.exists():
@@ -213,9 +238,9 @@ def _firmware() -> str:
     return cache.key([cache.file_hash(path) for path in found if path.exists()])
 
 
-def chosen(report: Report, wanted: str | None) -> Engine:
+def chosen(report: Report, wanted: Engine | None) -> Engine:
     """The engine a user asked for, or the best wall-clock one; raises when it does not work."""
-    engine = Engine(wanted) if wanted else report.best_wall_clock()
+    engine = wanted or report.best_wall_clock()
     report.require(engine)
     return engine
 

@@ -9,11 +9,14 @@ from lab.base.errors import UsageError, nearest
 from lab.guest import host_noise
 from lab.inputs import counters, workload
 from lab.inputs.terms import Better, Metric
-from lab.measure import cost, dbench, fio
+from lab.measure import cost, dbench, fio, sim_counts
 from lab.measure.cell import Cell
 
-# What each tool gives; the exact engine adds the cost of an I/O to fio's numbers.
-BY_TOOL = {"fio": {**fio.METRICS, **cost.METRICS}, "dbench": dbench.METRICS}
+# What each tool gives; the exact engine and the simulation add the cost of an I/O to fio's numbers.
+BY_TOOL = {
+    "fio": {**fio.METRICS, **cost.METRICS, **sim_counts.METRICS},
+    "dbench": dbench.METRICS,
+}
 # What the exact engine gives beside a workload's own metric, the more telling first.
 EXACT = (cost.KERNEL, "guest_ns_per_io")
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from queue import SimpleQueue
 from threading import Event
 from typing import TypeVar
 
@@ -83,6 +84,10 @@ class Runner:
         self._emulator = testbed.host.facts.emulator
         self._host = host.identity()
         self._memory = MemoryBudget(testbed.host.facts.memory_gib)
+        # A simulated guest has a CPU of the host to itself: its threads take turns.
+        self._cpus: SimpleQueue[int] = SimpleQueue()
+        for cpu in sorted(os.sched_getaffinity(0)):
+            self._cpus.put(cpu)
         self._stop = Event()
         self._errors: dict[str, GuestError] = {}
 
@@ -92,7 +97,7 @@ class Runner:
         Sealed guests come first and run side by side; of these one boot is enough: more are equal.
         """
         jobs = [resolve(task, self._testbed) for task in tasks]
-        self._complete([job for job in jobs if job.cell.engine.sealed], 1, os.cpu_count() or 1)
+        self._complete([job for job in jobs if job.cell.engine.sealed], 1, self._cpus.qsize())
         self._complete([job for job in jobs if not job.cell.engine.sealed], boots, 1)
         return [
             Outcome(job.task, tuple(self._store.finished(job.key)), self._errors.get(job.key))
@@ -184,6 +189,18 @@ class Runner:
         shared = job.cell.engine.pausable
         return host_noise.disturbance(done.values, job.cell.cpus, cpus, shared=shared)
 
+    @contextmanager
+    def _host_cpu(self, job: Job) -> Iterator[int | None]:
+        """A CPU of the host for a simulated guest while the block runs."""
+        if not job.cell.engine.simulated:
+            yield None
+            return
+        cpu = self._cpus.get()
+        try:
+            yield cpu
+        finally:
+            self._cpus.put(cpu)
+
     def _results(self, pool: Executor, running: Sequence[Future[T]]) -> list[T]:
         """What all jobs returned; when one raises, the running guests end at their next look."""
         try:
@@ -235,11 +252,12 @@ class Runner:
         try:
             with (
                 slot or nullcontext(),
+                self._host_cpu(job) as host_cpu,
                 self._memory.taken(job.machine.memory_mib),
                 self._progress.live(str(task), lambda: phase),
             ):
                 started = time.time()
-                sample = sampling.measure(job, folder, observe, slot)
+                sample = sampling.measure(job, folder, observe, slot, host_cpu)
         except GuestError as exc:
             self._store.add(
                 identity, task, origin, started, None, outcome=exc.outcome, reason=str(exc)

@@ -13,7 +13,7 @@ from lab.guest.boot import Boot
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
 from lab.inputs import counters, topology
-from lab.measure import cost, dbench, fio
+from lab.measure import cost, dbench, fio, sim_counts
 from lab.measure.insn_counts import phases as read_phases
 from lab.measure.insn_counts import run_phase, symbols
 from lab.measure.job import Job, costed, fio_jobs, fio_runs
@@ -33,15 +33,17 @@ def measure(
     folder: Path,
     observe: Callable[[str], None] = lambda phase: None,
     slot: Slot | None = None,
+    host_cpu: int | None = None,
 ) -> Sample:
     """Boot a job once in folder, where its raw outputs stay, and return its numbers.
 
-    With a slot it shares the host with other guests, a time slice each.
+    With a slot it shares the host with other guests, a time slice each; with a CPU of the host it
+    runs on that one alone.
 
     Raises GuestError when the guest fails, is not what its topology says, or prints what cannot be
     understood.
     """
-    machine, cell = job.at(folder), job.cell
+    machine, cell = job.at(folder, host_cpu), job.cell
     done = boot.run(machine, job.orders, observe, slot)
     for name, content in done.outputs.items():
         (folder / name).write_text(content)
@@ -65,6 +67,8 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     values = fio.metrics(done.outputs.get(f"{last}.json", ""))
     if not costed(job.cell):
         return values
+    if job.cell.engine.simulated:
+        return values | _simulated(machine, len(fio_runs(job.cell)) - 1, values["runtime_s"])
     fewer = fio.metrics(done.outputs.get("few.json", ""))
     ios = values["ios"] - fewer["ios"]
     if ios <= 0:
@@ -79,3 +83,12 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
         values[cost.USER] = found.user
         values["measured_share"] = 100 * (few.total + many.total) / sum(p.total for p in phases)
     return values
+
+
+def _simulated(machine: Machine, run: int, fio_runtime_s: float) -> dict[str, float]:
+    """What the simulation says of an I/O of the run-th run of fio."""
+    phases = sim_counts.phases(machine.counts.read_text())
+    names = symbols(machine.kernel.system_map)
+    found = sim_counts.simulated(phases, run, names, fio_runtime_s)
+    (machine.folder / "cost.tsv").write_text(cost.to_text(found.cost))
+    return found.values()

@@ -15,7 +15,7 @@ from pathlib import Path
 from lab.base import cache
 from lab.base.errors import LabError, UsageError
 from lab.base.progress import Progress
-from lab.build import guest_root, insn_plugin, kernel, patching, source
+from lab.build import guest_root, kernel, patching, source, tcg_plugin
 from lab.build.kernel import Kernel
 from lab.inputs.profile import Profile
 from lab.measure import determinism, host
@@ -69,9 +69,10 @@ class Session:
         with self.progress.phase("guest root"):
             guest = self.proved.guest if self.proved else guest_root.build(self.progress)
         with self.progress.phase("engines"):
-            report = host.examine(proof, guest, self.progress, fresh=fresh)
-            plugin = insn_plugin.compiled(report.facts.emulator) if report.facts.plugins else None
-        testbed = Testbed(proof, guest, report, plugin)
+            found = host.facts()
+            plugins = tcg_plugin.compiled(found.emulator) if found.plugins else {}
+            report = host.examine(found, proof, guest, plugins, self.progress, fresh=fresh)
+        testbed = Testbed(proof, guest, report, plugins)
         if fresh:
             determinism.forget(testbed)
         self.proved = self.proved or testbed
@@ -94,8 +95,8 @@ class Session:
                 alone = cache.lock(cache.root() / "measuring", self.progress, "measuring")
                 locks.enter_context(alone)
             self.store.forget_unfinished()
-            if any(engine.sealed for engine in engines):
-                determinism.require_sound(testbed, self.progress)
+            for engine in sorted(engine for engine in engines if engine.sealed):
+                determinism.require_sound(testbed, engine, self.progress)
             yield Runner(testbed, self.store, self.progress)
 
     def outcomes(self, tasks: Sequence[Task], boots: int = 1) -> list[Outcome]:
@@ -109,10 +110,10 @@ class Session:
     def costs(self, tasks: Sequence[Task]) -> list[tuple[Outcome, Cost]]:
         """The outcomes of fio tasks and what an I/O of each costs by function.
 
-        Raises LabError when the guest fails or no plugin can count, UsageError for a cell that the
-        exact engine cannot give a cost for.
+        Raises LabError when the guest fails or no plugin can count, UsageError for a cell that has
+        no cost for an I/O.
         """
-        if self.testbed.plugin is None:
+        if any(task.cell.engine not in self.testbed.plugins for task in tasks):
             raise LabError(
                 "no instructions by function: no compiler, or a QEMU without plugins",
                 hint="`lab doctor` shows what this machine has",

@@ -82,7 +82,7 @@ def _measured(run: Run) -> Iterator[tuple[str, tuple[float, bool]]]:
     if not run.series:
         for cell in run.cells:
             if (value := cell.mean()) is not None:
-                name = f"{cell.arm} {cell.name} {cell.metric} {cell.engine}"
+                name = f"{cell.arm} {cell.name} {cell.metric} {cell.executed}"
                 yield name, (value, cell.engine.sealed)
 
 

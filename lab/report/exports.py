@@ -183,7 +183,7 @@ def _cells(run: Run) -> Iterator[str]:
         values = cell.values()
         mean = number(cell.mean()) if values else tables.cell(cell.error)
         work = f"{cell.workload} {cell.sweep}".strip()
-        shown = (cell.topology, cell.scheduler, work, cell.engine, str(len(values)), mean)
+        shown = (cell.topology, cell.scheduler, work, cell.executed, str(len(values)), mean)
         yield f"| {' | '.join(shown)} | {cell.unit if values else ''} |"
 
 

@@ -201,7 +201,7 @@ def _histories(run: Run, claim: Claim, history: History) -> Markup:
             marks=marks,
         )
         drawn.append(
-            f"<figure><figcaption>{cell.name} ({cell.engine}), {cell.metric} in {cell.unit}, "
+            f"<figure><figcaption>{cell.name} ({cell.executed}), {cell.metric} in {cell.unit}, "
             f"by kernel in order of time; change points: {len(marks)}</figcaption>{curve}</figure>"
         )
     return Markup("".join(drawn))
@@ -243,7 +243,7 @@ def _hardware(run: Run) -> dict[str, Mapping[str, str]]:
     for cell in run.cells:
         if cell.boots:
             arm = f" ({cell.arm})" if cell.arm not in ("stock", "before", "after") else ""
-            name = f"{cell.topology}{arm}, {cell.scheduler}, {cell.engine}"
+            name = f"{cell.topology}{arm}, {cell.scheduler}, {cell.executed}"
             found.setdefault(name, cell.facts)
     return found
 

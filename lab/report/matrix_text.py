@@ -59,8 +59,13 @@ def failures(run: Run) -> str:
     return "\n".join(f"  {cell.name}: {cell.error}" for cell in run.cells if cell.error)
 
 
-def cost_table(names: tuple[str, str], costs: tuple[Cost, Cost], rows: int) -> Table:
-    """Instructions per I/O of two measurements: what changed by function, then totals."""
+def cost_table(
+    names: tuple[str, str],
+    costs: tuple[Cost, Cost],
+    rows: int,
+    what: str = "Kernel instructions per I/O",
+) -> Table:
+    """What an I/O costs in two measurements: what changed by function, then totals."""
     before, after = costs
     changed = cost.changes(before, after)
     shown = [(c.function, c.before, c.after) for c in changed[:rows]]
@@ -74,7 +79,7 @@ def cost_table(names: tuple[str, str], costs: tuple[Cost, Cost], rows: int) -> T
         ("user space", before.user, after.user),
     )
     return Table(
-        title=f"Kernel instructions per I/O by function: {names[0]} -> {names[1]}",
+        title=f"{what} by function: {names[0]} -> {names[1]}",
         columns=tables.columns("function", *names, "difference"),
         rows=tuple(_difference(*one) for one in shown),
         totals=tuple(_difference(*one) for one in totals),
@@ -92,7 +97,7 @@ def _workload_table(run: Run, cells: Sequence[Cell], metric: str) -> str:
     own = f"{work.unit}, {work.better} is better" if work else first.unit
     meaning = _EXACT.get(metric, own)
     title = work.title if work else first.workload
-    table = PlainTable(f"{title}\n{meaning}, {first.engine}, {boots} boot(s)")
+    table = PlainTable(f"{title}\n{meaning}, {first.executed}, {boots} boot(s)")
     schedulers = list(dict.fromkeys(cell.scheduler for cell in cells))
     table.column("topology")
     for scheduler in schedulers:

@@ -193,6 +193,7 @@ class RunBuilder:
                 hw_queues=cell.hw_queues,
                 kernel_parameters=cell.kernel_parameters,
                 counters=cell.counters,
+                machine=cell.machine,
                 metric=metric,
                 unit=metrics.get(metric).unit,
                 better=metrics.get(metric).better,

@@ -53,6 +53,7 @@ class Cell(Model):
     hw_queues: int = Field(description="hardware queues of the disk")
     kernel_parameters: tuple[str, ...] = Field(description="additional kernel parameters")
     counters: tuple[str, ...]
+    machine: str = Field(default="", description="the machine model of a simulated guest")
     metric: str = Field(description="the number that stands for the cell")
     unit: str
     better: ABetter
@@ -64,6 +65,11 @@ class Cell(Model):
     def name(self) -> str:
         """Hardware, scheduler and work, such as ``raid64 bfq dbench_xfs clients=4``."""
         return f"{self.topology} {self.scheduler} {self.workload} {self.sweep}".strip()
+
+    @property
+    def executed(self) -> str:
+        """What executed and timed it, such as ``icount`` or ``sim xeon16``."""
+        return f"{self.engine} {self.machine}".strip()
 
     @property
     def sweep(self) -> str:

@@ -11,7 +11,7 @@ import pytest
 from lab.base.errors import UsageError
 from lab.base.system import PROJECT
 from lab.base.toml import Model, load, named, names
-from lab.inputs import counters, kconfig, profile, topology, workload
+from lab.inputs import counters, kconfig, machine_model, profile, topology, workload
 
 
 class Part(Model):
@@ -150,7 +150,7 @@ def test_a_mistyped_name_gets_the_nearest_one_of_its_kind(tmp_path: Path) -> Non
     assert caught.value.hint == "did you mean 'block'? known: block, net"
 
 
-@pytest.mark.parametrize("get", [topology.get, workload.get, profile.get])
+@pytest.mark.parametrize("get", [topology.get, workload.get, profile.get, machine_model.get])
 def test_a_mistyped_topology_workload_or_profile_lists_those_there_are(
     get: Callable[[str], object],
 ) -> None:
@@ -169,6 +169,7 @@ def _scalars(parameters: workload.Workload) -> dict[str, workload.Value]:
 LOADERS: dict[tuple[str, str], Callable[[str], object]] = {
     ("configs/counter", ".toml"): counters.get,
     ("configs/guest", ".toml"): topology.get,
+    ("configs/machine", ".toml"): machine_model.get,
     ("configs/profile", ".toml"): profile.get,
     ("configs/kernel", ".config"): lambda name: kconfig.merge([name], (6, 12)),
     ("workloads", ".toml"): workload.get,

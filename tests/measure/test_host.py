@@ -44,7 +44,7 @@ def proved(
         return Boot({}, {}, {"boot": 1.5, "proved": 0.5})
 
     monkeypatch.setattr(boot, "run", run)
-    monkeypatch.setattr(host, "_obstacle", lambda engine, found: None)
+    monkeypatch.setattr(host, "_obstacle", lambda engine, found, plugin: None)
     return host.prove(engine, KERNEL, GuestRoot("g"), FACTS, quiet)
 
 
@@ -80,7 +80,7 @@ def test_a_kvm_that_boots_nothing_is_refused_with_the_reason(
     report = Report(FACTS, (found,))
     assert host.chosen(report, None) is Engine.TCG
     with pytest.raises(LabError, match="the engine kvm does not work on this machine") as caught:
-        host.chosen(report, "kvm")
+        host.chosen(report, Engine.KVM)
     assert found.reason in str(caught.value)
 
 
@@ -97,11 +97,10 @@ def test_what_is_proved_once_is_asked_of_the_cache(
         calls.append(engine)
         return EngineReport(engine, engine is Engine.TCG, "because", 1.0)
 
-    monkeypatch.setattr(host, "facts", lambda: FACTS)
     monkeypatch.setattr(host, "prove", prove)
     guest = GuestRoot("g")
-    first = host.examine(KERNEL, guest, quiet)
-    assert host.examine(KERNEL, guest, quiet) == first
+    first = host.examine(FACTS, KERNEL, guest, {}, quiet)
+    assert host.examine(FACTS, KERNEL, guest, {}, quiet) == first
     assert calls == list(Engine)
-    assert host.examine(KERNEL, guest, quiet, fresh=True) == first
+    assert host.examine(FACTS, KERNEL, guest, {}, quiet, fresh=True) == first
     assert calls == 2 * list(Engine)

@@ -94,10 +94,10 @@ def test_the_exact_engine_is_proved_once_and_under_a_lock(
 
     monkeypatch.setattr(sampling, "measure", measure)
     for _ in range(2):
-        determinism.require_sound(session.testbed, session.progress)
+        determinism.require_sound(session.testbed, Engine.ICOUNT, session.progress)
     assert locked == [True, True]
     determinism.forget(session.testbed)
-    determinism.require_sound(session.testbed, session.progress)
+    determinism.require_sound(session.testbed, Engine.ICOUNT, session.progress)
     assert len(locked) == 4
 
 
@@ -105,7 +105,7 @@ def test_an_engine_that_is_not_exact_measures_nothing(
     session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(determinism, "first_difference", lambda *_: "insns, line 2")
-    with pytest.raises(LabError, match="not exact on this host: insns, line 2"):
+    with pytest.raises(LabError, match="icount does not repeat itself on this host: insns, line 2"):
         session.outcomes([task(Engine.ICOUNT)])
     assert guests.booted == []
 

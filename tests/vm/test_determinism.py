@@ -15,6 +15,7 @@ import pytest
 from lab.build.source import git
 from lab.commands import cost_diff
 from lab.inputs import profile
+from lab.inputs.terms import Engine
 from lab.measure import cost, determinism, job, sampling
 from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell, PlannedCell, Task
@@ -29,6 +30,12 @@ PLANTED_EDIT = (
     "block/blk-mq.c",
     "void blk_mq_submit_bio(struct bio *bio)\n{\n",
     f'\tasm volatile (".rept {PLANTED}\\n\\tnop\\n\\t.endr");\n',
+)
+# A counter that all CPUs write, in every I/O.
+SHARED_EDIT = (
+    "block/blk-mq.c",
+    "void blk_mq_submit_bio(struct bio *bio)\n{\n",
+    "\t{ static atomic_long_t planted; atomic_long_inc(&planted); }\n",
 )
 HARMLESS_EDIT = ("block/blk-mq.c", "void blk_mq_submit_bio(struct bio *bio)\n{\n", "\t/* same */\n")
 
@@ -111,7 +118,7 @@ def test_two_vcpus_are_exact_too(tmp_path: Path) -> None:
 
 def test_a_guest_that_idles_is_very_nearly_exact(tmp_path: Path) -> None:
     cell = determinism.probe_cell("bfq", "raid64", cpus=2)
-    assert session().testbed.plugin
+    assert Engine.ICOUNT in session().testbed.plugins
     with ThreadPoolExecutor() as pool:  # side by side, so that they disturb each other
         first, second = pool.map(
             lambda name: cost_of(tmp_path / name, cell=cell), ("first", "second")
@@ -121,9 +128,31 @@ def test_a_guest_that_idles_is_very_nearly_exact(tmp_path: Path) -> None:
 
 
 def test_without_a_plugin_the_guests_clock_gives_the_total(stock: Cost, tmp_path: Path) -> None:
-    sample = booted(tmp_path, testbed=replace(session().testbed, plugin=None))
+    sample = booted(tmp_path, testbed=replace(session().testbed, plugins={}))
     assert "kernel_insns_per_io" not in sample.values
     # One instruction is one nanosecond, null_blk completes at once, and fio's runtimes are exact
     # to a millisecond: two of them over 10,000 I/Os are 200 ns an I/O.
     total = stock.kernel_total + stock.user
     assert sample.values["guest_ns_per_io"] == pytest.approx(total, abs=200)
+
+
+@pytest.mark.parametrize("scheduler", ["mq-deadline", "bfq"])
+def test_simulated_vcpus_contend_the_same_way_every_time(scheduler: str, tmp_path: Path) -> None:
+    cell = determinism.probe_cell(scheduler, cpus=4, engine=Engine.SIM)
+    with ThreadPoolExecutor() as pool:  # side by side, so that they disturb each other
+        first, second = pool.map(lambda name: booted(tmp_path / name, cell=cell), ("one", "two"))
+    assert determinism.first_difference(tmp_path / "one", tmp_path / "two") == ""
+    assert first.values == second.values
+    assert first.values["moves_per_io"] > 1
+
+
+def test_a_shared_counter_costs_the_simulated_machine_more_than_its_instructions(
+    tmp_path: Path,
+) -> None:
+    cell = determinism.probe_cell("none", cpus=8, engine=Engine.SIM)
+    patch = patch_of(SHARED_EDIT, tmp_path)
+    before, after = booted(tmp_path / "one", cell=cell), booted(tmp_path / "two", patch, cell=cell)
+    moved = after.values["moves_per_io"] - before.values["moves_per_io"]
+    # The line is written by another CPU before nearly every increment.
+    assert moved == pytest.approx(1, abs=0.3)
+    assert after.values["iops"] < before.values["iops"]

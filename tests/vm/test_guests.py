@@ -105,7 +105,7 @@ def test_engines_are_proved_and_a_kvm_that_boots_nothing_is_refused(testbed: Tes
     assert host.chosen(report, None) is (Engine.KVM if came_up else Engine.TCG)
     if not came_up:
         with pytest.raises(LabError, match="the engine kvm does not work on this machine"):
-            host.chosen(report, "kvm")
+            host.chosen(report, Engine.KVM)
     assert testbed.host.works(Engine.TCG)
     assert testbed.host.works(Engine.ICOUNT)
 

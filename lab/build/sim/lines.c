@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Which vCPU has which cache line, and what moving it costs.
+ *
+ * Private caches without end, kept coherent as by MESI: a line has one owner that wrote it last, or
+ * any number of holders that read it. Reading what another owns costs a dirty move, reading what
+ * others hold a clean one, writing what others hold an upgrade, and what another owns a dirty move
+ * again. What nobody else has is free. How dear a move is depends on how near the other one is.
+ */
+#include <stdio.h>
+
+#include "sim.h"
+
+#define MAX_LEVELS 8
+#define LINE_BITS 6
+#define TABLE_BITS 20
+
+struct line {
+	uint64_t number;
+	uint64_t holders;
+	bool owned;	/* by the only holder */
+};
+
+struct level {
+	uint64_t cost[MOVES];
+	uint64_t near[MAX_VCPUS];	/* for each vCPU, those that are no farther than this level */
+};
+
+static struct line table[1 << TABLE_BITS];
+static struct level levels[MAX_LEVELS];
+static unsigned int level_count;
+
+/* Levels from the nearest to the farthest, "CPUS:CLEAN:DIRTY:UPGRADE/..." in ns: so many
+ * neighbouring CPUs of the machine are at that level. vCPU i is the machine's CPU i times stride.
+ * Returns how many levels there are, 0 for a text that is none.
+ */
+int set_levels(const char *text, unsigned int vcpus, unsigned int stride)
+{
+	level_count = 0;
+	while (level_count < MAX_LEVELS) {
+		struct level *level = &levels[level_count];
+		unsigned int cpus, i, j;
+		double clean, dirty, upgrade;
+		int used = 0;
+
+		if (sscanf(text, "%u:%lf:%lf:%lf%n", &cpus, &clean, &dirty, &upgrade, &used) != 4 ||
+		    !cpus)
+			return 0;
+		level->cost[CLEAN] = clean * NS;
+		level->cost[DIRTY] = dirty * NS;
+		level->cost[UPGRADE] = upgrade * NS;
+		for (i = 0; i < vcpus; i++)
+			for (j = 0; j < vcpus; j++)
+				if (i * stride / cpus == j * stride / cpus)
+					level->near[i] |= 1ULL << j;
+		level_count++;
+		if (!text[used])
+			return level_count;
+		if (text[used] != '/')
+			return 0;
+		text += used + 1;
+	}
+	return 0;
+}
+
+/* What a move costs from the nearest of others, or to the farthest of them. */
+static uint64_t cost(enum move move, unsigned int vcpu, uint64_t others)
+{
+	unsigned int i;
+
+	for (i = 0; i < level_count - 1; i++) {
+		uint64_t near = levels[i].near[vcpu] & others;
+
+		if (move == UPGRADE ? near == others : near != 0)
+			break;
+	}
+	return levels[i].cost[move];
+}
+
+/* Account for an access of a vCPU to an address; returns what it costs. */
+uint64_t touch(uint64_t address, unsigned int vcpu, bool store, enum move *move)
+{
+	uint64_t number = address >> LINE_BITS, self = 1ULL << vcpu, others;
+	struct line *line = &table[number * 0x9e3779b97f4a7c15ULL >> (64 - TABLE_BITS)];
+
+	*move = NO_MOVE;
+	if (line->number != number) {
+		/* Never seen, or displaced by another: it comes from memory, which is free. */
+		line_taken(line->number, line->holders);
+		*line = (struct line){ .number = number, .holders = self, .owned = store };
+		return 0;
+	}
+	others = line->holders & ~self;
+	if (!others) {
+		line->owned |= store;
+		return 0;
+	}
+	if (!store && line->holders & self)
+		return 0;
+	*move = line->owned ? DIRTY : store ? UPGRADE : CLEAN;
+	if (store)
+		line_taken(number, others);
+	line->holders = store ? self : line->holders | self;
+	line->owned = store;
+	return cost(*move, vcpu, others);
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the guest executes, what it costs, and what is written down of it.
+ *
+ * Arguments: out=FILE, marker=ADDRESS (a block that the guest executes at each mark), jobs=N (how
+ * many jobs make marks), quantum=NS, insn=PS, pause=PS, clock=PS, levels=... and stride=N (lines.c).
+ * insn, pause and clock are what an instruction, PAUSE and RDTSC cost.
+ *
+ * A run of fio is four phases: what was before it, the start of its jobs, what is measured, and its
+ * end. In the others, where a guest boots and programs start, no line is looked at and waiting is
+ * made dear, so that they are soon over.
+ *
+ * The output is text, times in 1/256 ns. For every phase, and the rest for those measured:
+ *
+ *	phase NUMBER TIME USER		when it ended, and the time of all vCPUs in user space
+ *	ADDRESS TIME EXECUTIONS		of a kernel block, moved lines left out
+ *	ADDRESS TIME CLEAN DIRTY UPGRADE	of a kernel instruction that moved lines
+ *	line ADDRESS INSTRUCTION MOVES	which lines these were
+ */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+#define NO_REGISTERS 0
+#define READ_AND_WRITE 3
+#define KERNEL_HALF (1ULL << 63)
+#define LINE_SIZE 64
+#define WATCHED_BITS 16
+
+typedef uint64_t plugin_id;
+typedef uint32_t memory_info;
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+
+/* What is needed of qemu_info_t, which QEMU keeps at the beginning of it. */
+struct qemu_info {
+	const char *target;
+	struct {
+		int minimum, current;
+	} version;
+	bool system_emulation;
+	struct {
+		int vcpus, max_vcpus;
+	} system;
+};
+
+void qemu_plugin_register_vcpu_init_cb(plugin_id id, void (*cb)(plugin_id, unsigned int));
+void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id id,
+					   void (*cb)(plugin_id, struct qemu_plugin_tb *));
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
+					  void (*cb)(unsigned int, void *), int flags, void *data);
+void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn,
+				      void (*cb)(unsigned int, memory_info, uint64_t, void *),
+				      int flags, int accesses, void *data);
+void qemu_plugin_register_atexit_cb(plugin_id id, void (*cb)(plugin_id, void *), void *data);
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
+uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
+size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
+size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *target, size_t size);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
+bool qemu_plugin_mem_is_store(memory_info info);
+
+EXPORT int qemu_plugin_version = PLUGIN_API;
+
+/* What a spinning vCPU waits and a clock is read for outside of what is measured: each leaves
+ * QEMU's fast path, and a guest that boots does it often.
+ */
+#define IDLE_WAIT (1000 * NS)
+
+struct instruction {
+	uint64_t address;
+	uint64_t time;
+	uint64_t moves[MOVES];
+	struct instruction *next;
+};
+
+/* One per translation; a block that is translated again gets another one. */
+struct block {
+	uint64_t address;
+	uint64_t cost;
+	uint64_t unmeasured_cost;
+	uint64_t executed;
+	uint64_t slept;
+	bool pauses, reads_clock;
+	struct block *next;
+};
+
+/* How often an instruction moved a line; what the table has no room for is not told apart. */
+struct watched {
+	uint64_t line;
+	uint64_t instruction;
+	uint64_t moves;
+};
+
+static uint64_t insn_cost, pause_cost, clock_cost, marker;
+static unsigned int vcpus, jobs, marks, phase;
+static bool measured;
+static struct block *blocks;
+static struct instruction *instructions;
+static struct watched watched[1 << WATCHED_BITS];
+/* The cost of the block that is being executed: time passes when it has been. */
+static uint64_t executing;
+static FILE *out;
+
+static void watch(uint64_t line, uint64_t instruction)
+{
+	uint64_t hash = (line ^ instruction << 1) * 0x9e3779b97f4a7c15ULL >> (64 - WATCHED_BITS);
+	struct watched *place = &watched[hash];
+
+	if (!place->moves)
+		*place = (struct watched){ .line = line, .instruction = instruction };
+	if (place->line == line && place->instruction == instruction)
+		place->moves++;
+}
+
+static void finish_phase(void)
+{
+	struct instruction *insn;
+	struct block *block;
+	uint64_t user = 0;
+	unsigned int i;
+
+	for (block = blocks; block; block = block->next)
+		if (!(block->address & KERNEL_HALF))
+			user += block->cost * block->executed;
+	fprintf(out, "phase %u %" PRIu64 " %" PRIu64 "\n", phase++, now, user);
+	if (!measured)
+		return;
+	for (block = blocks; block; block = block->next) {
+		if (!block->executed || !(block->address & KERNEL_HALF))
+			continue;
+		fprintf(out, "%" PRIx64 " %" PRIu64 " %" PRIu64 "\n", block->address,
+			block->cost * block->executed + block->slept, block->executed);
+	}
+	for (insn = instructions; insn; insn = insn->next) {
+		if (!insn->moves[CLEAN] && !insn->moves[DIRTY] && !insn->moves[UPGRADE])
+			continue;
+		fprintf(out, "%" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+			insn->address, insn->time, insn->moves[CLEAN], insn->moves[DIRTY],
+			insn->moves[UPGRADE]);
+	}
+	for (i = 0; i < 1 << WATCHED_BITS; i++)
+		if (watched[i].moves)
+			fprintf(out, "line %" PRIx64 " %" PRIx64 " %" PRIu64 "\n",
+				watched[i].line * LINE_SIZE, watched[i].instruction,
+				watched[i].moves);
+}
+
+static void begin_phase(void)
+{
+	struct instruction *insn;
+	struct block *block;
+
+	for (block = blocks; block; block = block->next) {
+		block->executed = 0;
+		block->slept = 0;
+	}
+	for (insn = instructions; insn; insn = insn->next) {
+		insn->time = 0;
+		memset(insn->moves, 0, sizeof(insn->moves));
+	}
+	memset(watched, 0, sizeof(watched));
+}
+
+/* The agent marks the start of fio, each job the start and the end of its I/O, the agent the end
+ * of fio. What is measured begins when the last job has started and ends when the first has ended:
+ * all contend all the time, and starting them, which takes each another while, is no part of it.
+ */
+static void on_marker(unsigned int vcpu, void *data)
+{
+	unsigned int place;
+
+	(void)vcpu;
+	(void)data;
+	place = marks++ % (2 * jobs + 2);
+	if (place && place != jobs && place != jobs + 1 && place != 2 * jobs + 1)
+		return;
+	finish_phase();
+	begin_phase();
+	measured = place == jobs;
+}
+
+static void on_execution(unsigned int vcpu, void *data)
+{
+	struct block *block = data;
+
+	(void)vcpu;
+	if (!turns_have_begun())
+		begin_turns(vcpus);
+	now += executing;
+	executing = 0;
+	if (now >= limit)
+		yield_turn();
+	if (measured && block->pauses)
+		block->slept += spin_pause(vcpu_in_turn(), block);
+	else if (measured)
+		spin_block(vcpu_in_turn(), block);
+	if (block->reads_clock)
+		spin_access(vcpu_in_turn(), 0, true);
+	block->executed++;
+	executing = measured ? block->cost : block->unmeasured_cost;
+}
+
+static void on_access(unsigned int vcpu, memory_info info, uint64_t address, void *data)
+{
+	struct instruction *insn = data;
+	enum move move;
+	uint64_t cost;
+
+	(void)vcpu;
+	if (!measured)
+		return;
+	if (!(address & KERNEL_HALF)) {
+		spin_access(vcpu_in_turn(), address, true); /* nobody tells when it changes */
+		return;
+	}
+	cost = touch(address, vcpu_in_turn(), qemu_plugin_mem_is_store(info), &move);
+	spin_access(vcpu_in_turn(), address, qemu_plugin_mem_is_store(info) || move != NO_MOVE);
+	if (move == NO_MOVE)
+		return;
+	now += cost;
+	insn->time += cost;
+	insn->moves[move]++;
+	watch(address / LINE_SIZE, insn->address);
+}
+
+static void add_instruction(struct block *block, struct qemu_plugin_insn *insn)
+{
+	uint64_t address = qemu_plugin_insn_vaddr(insn);
+	unsigned char code[3] = { 0 };
+	size_t size = qemu_plugin_insn_size(insn);
+	struct instruction *own;
+
+	block->cost += insn_cost;
+	block->unmeasured_cost += insn_cost;
+	qemu_plugin_insn_data(insn, code, size < sizeof(code) ? size : sizeof(code));
+	if (size == 2 && code[0] == 0xf3 && code[1] == 0x90) { /* PAUSE */
+		block->cost += pause_cost;
+		block->pauses = true;
+		block->unmeasured_cost += IDLE_WAIT;
+	} else if (code[0] == 0x0f && (code[1] == 0x31 || (code[1] == 0x01 && code[2] == 0xf9))) {
+		block->cost += clock_cost; /* RDTSC, RDTSCP */
+		block->reads_clock = true;
+		block->unmeasured_cost += IDLE_WAIT;
+	}
+	if (!(address & KERNEL_HALF))
+		return;
+	own = calloc(1, sizeof(*own));
+	if (!own)
+		abort();
+	own->address = address;
+	own->next = instructions;
+	instructions = own;
+	qemu_plugin_register_vcpu_mem_cb(insn, on_access, NO_REGISTERS, READ_AND_WRITE, own);
+}
+
+static void on_translation(plugin_id id, struct qemu_plugin_tb *tb)
+{
+	struct block *block = calloc(1, sizeof(*block));
+	size_t i;
+
+	(void)id;
+	if (!block)
+		abort();
+	block->address = qemu_plugin_tb_vaddr(tb);
+	block->next = blocks;
+	blocks = block;
+	for (i = 0; i < qemu_plugin_tb_n_insns(tb); i++)
+		add_instruction(block, qemu_plugin_tb_get_insn(tb, i));
+	if (marker && block->address == marker)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_marker, NO_REGISTERS, NULL);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_execution, NO_REGISTERS, block);
+}
+
+static void on_vcpu(plugin_id id, unsigned int vcpu)
+{
+	(void)id;
+	take_vcpu_seat(vcpu);
+}
+
+static void at_exit(plugin_id id, void *data)
+{
+	(void)id;
+	(void)data;
+	finish_phase();
+	end_turns();
+	fprintf(out, "end\n");
+	fclose(out);
+}
+
+static int refuse(const char *why)
+{
+	fprintf(stderr, "sim: %s\n", why);
+	return -1;
+}
+
+EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int argc, char **argv)
+{
+	const char *path = NULL, *levels = "1:0:0:0";
+	unsigned int stride = 1;
+	int i;
+
+	for (i = 0; i < argc; i++) {
+		const char *value = strchr(argv[i], '=');
+		uint64_t number;
+
+		if (!value++)
+			return refuse("an argument without a value");
+		number = strtoull(value, NULL, 10);
+		if (!strncmp(argv[i], "out=", 4))
+			path = value;
+		else if (!strncmp(argv[i], "marker=", 7))
+			marker = strtoull(value, NULL, 16);
+		else if (!strncmp(argv[i], "jobs=", 5))
+			jobs = number;
+		else if (!strncmp(argv[i], "quantum=", 8))
+			quantum = number * NS;
+		else if (!strncmp(argv[i], "insn=", 5))
+			insn_cost = number * NS / 1000;
+		else if (!strncmp(argv[i], "pause=", 6))
+			pause_cost = number * NS / 1000;
+		else if (!strncmp(argv[i], "clock=", 6))
+			clock_cost = number * NS / 1000;
+		else if (!strncmp(argv[i], "levels=", 7))
+			levels = value;
+		else if (!strncmp(argv[i], "stride=", 7))
+			stride = number;
+		else
+			return refuse("an argument that it does not know");
+	}
+	if (!info->system_emulation)
+		return refuse("only whole machines are simulated");
+	vcpus = info->system.vcpus;
+	if (vcpus > MAX_VCPUS)
+		return refuse("more vCPUs than it has room for");
+	if (!set_levels(levels, vcpus, stride))
+		return refuse("no levels of transfers");
+	out = path ? fopen(path, "w") : NULL;
+	if (!out)
+		return refuse("cannot write the file of out=");
+	qemu_plugin_register_vcpu_init_cb(id, on_vcpu);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	qemu_plugin_register_atexit_cb(id, at_exit, NULL);
+	return 0;
+}

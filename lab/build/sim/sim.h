@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The simulated multiprocessor: QEMU's vCPU threads take turns in the guest's time.
+ *
+ * One shared object is loaded twice into one QEMU, by LD_PRELOAD and as a TCG plugin. Every vCPU
+ * has a clock of its own, which instructions, waiting and moving cache lines advance. Of QEMU's
+ * vCPU threads and its main loop one at a time runs: the vCPU whose clock is the earliest, until
+ * it is the quantum ahead of the next. Whose turn it is depends on nothing but the guest, so a
+ * guest does the same, bit by bit, in every run and on any host.
+ *
+ * turns.c	whose turn it is, and what time it is
+ * host.c	what QEMU calls to wait, to wake and to read clocks
+ * lines.c	which vCPU has which cache line, and what moving it costs
+ * spin.c	vCPUs that wait in a loop, which need not execute it
+ * plugin.c	what the guest executes, and what is written down of it
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Time is counted in 1/256 ns: half a nanosecond an instruction must not be lost. */
+#define NS 256ULL
+#define NEVER UINT64_MAX
+/* A set of vCPUs is one word. */
+#define MAX_VCPUS 64
+
+/* --- turns.c */
+
+/* The clock of the vCPU that has the turn, and how far it may go. */
+extern uint64_t now, limit;
+/* How far a vCPU may be ahead of the slowest other one. */
+extern uint64_t quantum;
+
+bool in_main(void);
+bool is_seated(void);
+bool has_turn(void);
+bool turns_have_begun(void);
+unsigned int vcpu_in_turn(void);
+uint64_t read_clock(void);
+
+void take_main_seat(void);
+void take_vcpu_seat(unsigned int vcpu);
+void begin_turns(unsigned int vcpus);
+void end_turns(void);
+void yield_turn(void);
+uint64_t nap(uint64_t round_time);
+void rouse(unsigned int vcpu);
+void stop_soon(void);
+
+bool waits_by_turns(void);
+void sit_down(const void *condition);
+void sit_until_woken(void);
+void wake(const void *condition);
+
+bool main_was_taken(void);
+void main_waits(uint64_t nanoseconds);
+bool main_has_nothing_to_do(void);
+void main_has_work(void);
+
+/* --- lines.c */
+
+enum move { NO_MOVE, CLEAN, DIRTY, UPGRADE, MOVES };
+
+int set_levels(const char *levels, unsigned int vcpus, unsigned int stride);
+uint64_t touch(uint64_t address, unsigned int vcpu, bool store, enum move *move);
+
+/* --- spin.c */
+
+void spin_block(unsigned int vcpu, const void *block);
+uint64_t spin_pause(unsigned int vcpu, const void *block);
+void spin_access(unsigned int vcpu, uint64_t address, bool changed);
+void line_taken(uint64_t number, uint64_t holders);
+
+#endif

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Machine models: what work costs on a simulated multiprocessor, one TOML file each.
+
+They lie in configs/machine. Times are in nanoseconds of the guest.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from lab.base.errors import UsageError
+from lab.base.system import data
+from lab.base.toml import Model, load, named, names
+
+FOLDER = data("configs") / "machine"
+DEFAULT = "xeon16"
+# A set of vCPUs is a word of 64 bits (lab/build/sim/sim.h).
+MAX_CPUS = 64
+# How far a vCPU may be ahead of the slowest other one. Chosen: docs/simulated.md shows what a
+# shorter one changes and costs.
+QUANTUM_NS = 250
+_MAX_LEVELS = 8
+
+
+class TransferLevel(Model):
+    """What moving a cache line costs between CPUs that are at most so far apart."""
+
+    cpus: int = Field(ge=1, description="so many neighbouring CPUs are within this level")
+    clean_ns: float = Field(ge=0, description="to read a line that others only read")
+    dirty_ns: float = Field(ge=0, description="to read or write a line that another one wrote")
+    upgrade_ns: float = Field(ge=0, description="to write a line that others hold for reading")
+
+
+class MachineModel(Model):
+    """A machine: its CPUs, what their work costs, and what moving cache lines among them costs."""
+
+    title: str
+    cpus: int = Field(ge=1, description="CPUs of the machine")
+    active: int = Field(
+        default=0, ge=0, description="the vCPUs of a guest if not told otherwise; 0: all"
+    )
+    insn_ns: float = Field(gt=0, le=1000, description="an instruction that meets no miss")
+    pause_ns: float = Field(ge=0, description="an instruction that waits in a loop")
+    clock_ns: float = Field(ge=0, description="reading the clock")
+    level: tuple[TransferLevel, ...] = Field(
+        min_length=1, max_length=_MAX_LEVELS, description="from the nearest CPUs to the farthest"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        sizes = [level.cpus for level in self.level]
+        if sizes != sorted(set(sizes)) or sizes[-1] != self.cpus:
+            raise ValueError("levels go from the nearest CPUs to all CPUs of the machine")
+        if self.usual_cpus > min(self.cpus, MAX_CPUS):
+            raise ValueError(f"no more than {MAX_CPUS} CPUs, and those there are, can be active")
+        return self
+
+    @property
+    def usual_cpus(self) -> int:
+        """The vCPUs of a guest if not told otherwise."""
+        return self.active or self.cpus
+
+    def options(self, vcpus: int) -> tuple[str, ...]:
+        """The model as the plugin's arguments, for a guest whose vCPUs are spread evenly.
+
+        Raises UsageError when the machine has fewer CPUs, or the simulation has no room for them.
+        """
+        most = min(self.cpus, MAX_CPUS)
+        if vcpus > most:
+            raise UsageError(
+                f"a guest of {vcpus} vCPUs has no place on this machine: {self.title}",
+                hint=f"choose at most {most}",
+            )
+        levels = (
+            f"{one.cpus}:{one.clean_ns:g}:{one.dirty_ns:g}:{one.upgrade_ns:g}" for one in self.level
+        )
+        return (
+            f"quantum={QUANTUM_NS}",
+            f"insn={round(self.insn_ns * 1000)}",
+            f"pause={round(self.pause_ns * 1000)}",
+            f"clock={round(self.clock_ns * 1000)}",
+            f"levels={'/'.join(levels)}",
+            f"stride={self.cpus // vcpus}",
+        )
+
+
+def known() -> list[str]:
+    """The names of all machine models, sorted."""
+    return names(FOLDER)
+
+
+def get(name: str) -> MachineModel:
+    """The machine model called name; UsageError names the nearest one."""
+    return load(named(FOLDER, name, ".toml", "machine model"), MachineModel)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the simulation wrote: the guest's time, and where it and the cache lines went.
+
+A run of fio is four phases: what was before it, the start of its jobs, the time in which all of
+them do I/O, and its end. The third alone is measured (lab/build/sim/plugin.c).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lab.base.errors import GuestError, LabError
+from lab.inputs.terms import Metric
+from lab.measure import cost
+from lab.measure.cost import Cost
+from lab.measure.insn_counts import Phase, Symbols
+
+CPU = "cpu_ns_per_io"
+MOVES = "moves_per_io"
+METRICS = {CPU: Metric("ns"), MOVES: Metric("lines/I/O")}
+# The plugin counts in parts of a nanosecond (NS in lab/build/sim/sim.h).
+_PARTS = 256
+# Fio's clock has a resolution of a millisecond.
+_RESOLUTION_MS = 1.0
+# Every I/O of a disk goes through it once.
+_PER_IO = "submit_bio"
+# So many I/Os at least must fall into what is measured. Chosen: 1000 are a fortieth of a run.
+_MIN_IOS = 1000
+
+
+@dataclass(frozen=True)
+class SimPhase:
+    """A phase: when it ended, in ns; what the vCPUs did, by address; and the lines that moved.
+
+    work is in parts of a nanosecond, summed over all vCPUs, waiting in loops included. executed
+    says how often, by the address of a kernel block.
+    """
+
+    ended_ns: float
+    work: Phase
+    executed: Mapping[int, int]
+    moves: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What the simulation says of a workload: IOPS, CPU time and moved lines per I/O."""
+
+    iops: float
+    moves: float
+    cost: Cost
+
+    def values(self) -> dict[str, float]:
+        """These numbers by metric."""
+        return {
+            "iops": self.iops,
+            CPU: self.cost.user + self.cost.kernel_total,
+            MOVES: self.moves,
+        }
+
+
+def phases(output: str) -> list[SimPhase]:
+    """The phases that the plugin wrote, in order. Raises LabError for a file that was cut off."""
+    lines = output.splitlines()
+    if not lines or lines[-1] != "end":
+        raise LabError("the simulation's record is incomplete: QEMU did not end by itself")
+    found: list[tuple[float, int, Counter[int], Counter[int], Counter[int]]] = []
+    for line in lines[:-1]:
+        words = line.split()
+        if words[0] == "phase":
+            ended = int(words[2]) / _PARTS
+            found.append((ended, int(words[3]), Counter(), Counter(), Counter()))
+        elif words[0] != "line":
+            _, _, kernel, executed, moves = found[-1]
+            address, numbers = int(words[0], 16), [int(word) for word in words[1:]]
+            kernel[address] += numbers[0]
+            if len(numbers) == 2:
+                executed[address] += numbers[1]
+            else:
+                moves[address] += sum(numbers[1:])
+    return [SimPhase(ended, Phase(user, own), *rest) for ended, user, own, *rest in found]
+
+
+def simulated(
+    found: Sequence[SimPhase], run: int, names: Symbols, fio_runtime_s: float
+) -> Simulated:
+    """What is simulated of an I/O in the run-th run of fio, counted from 0.
+
+    Raises LabError when marks are missing or the jobs hardly ran at the same time, GuestError when
+    the guest's own clock did not show the simulated time.
+    """
+    if len(found) <= 4 * run + 4:
+        raise LabError(
+            f"the guest made marks for {(len(found) - 1) // 4} runs of fio, not {run + 1}"
+        )
+    before, start, window, end = found[4 * run : 4 * run + 4]
+    span_ns = window.ended_ns - start.ended_ns
+    _require_clock(fio_runtime_s * 1e3, span_ns / 1e6, (end.ended_ns - before.ended_ns) / 1e6)
+    ios = window.executed.get(names.address(_PER_IO), 0)
+    if ios < _MIN_IOS:
+        raise LabError(
+            f"all jobs did I/O at the same time for {ios} I/Os only",
+            hint="raise exact_ios of the workload",
+        )
+    nothing = Phase(0, {})
+    return Simulated(
+        iops=ios / span_ns * 1e9,
+        moves=sum(window.moves.values()) / ios,
+        cost=cost.slope(nothing, window.work, ios * _PARTS, names),
+    )
+
+
+def _require_clock(fio_ms: float, measured_ms: float, whole_ms: float) -> None:
+    """Fio's run lasted longer than all jobs were busy, and not as long as fio itself."""
+    if not measured_ms - _RESOLUTION_MS <= fio_ms <= whole_ms + _RESOLUTION_MS:
+        raise GuestError(
+            "mismatch",
+            f"the guest's clock is not the simulated one: fio says {fio_ms:.1f} ms, the simulation "
+            f"at least {measured_ms:.1f} and at most {whole_ms:.1f} ms",
+        )

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The simulation's numbers: read as they were written, and none from a guest with another clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.base.errors import GuestError, LabError
+from lab.measure import sim_counts
+from lab.measure.insn_counts import Symbols
+
+NAMES = Symbols((0x1000, 0x2000), ("submit_bio", "blk_mq_run_hw_queue"))
+MS = 256_000_000 // 1000 * 1000  # a millisecond in parts of a nanosecond
+# Two runs of fio: what was before, starting, measured, ending; then what came after. In the second
+# run 2000 I/Os took 10 ms; two translations of submit_bio began there, each 1000 times.
+WINDOW = f"""\
+phase 6 {25 * MS} 5120000
+1000 256000 1000
+1000 256000 1000
+1010 512000 2000
+2000 1024000 500
+2004 5120000 100 300 100
+line ffff888000001000 2004 400
+"""
+OUTPUT = f"""\
+phase 0 {1 * MS} 0
+phase 1 {2 * MS} 0
+phase 2 {3 * MS} 0
+1000 256 1
+phase 3 {4 * MS} 0
+phase 4 {10 * MS} 0
+phase 5 {15 * MS} 0
+{WINDOW}phase 7 {27 * MS} 0
+phase 8 {40 * MS} 0
+end
+"""
+
+
+def test_throughput_time_and_moves_are_those_of_what_is_measured() -> None:
+    found = sim_counts.simulated(sim_counts.phases(OUTPUT), 1, NAMES, 0.012)
+    assert found.iops == pytest.approx(2000 / 10e-3)
+    assert found.moves == 500 / 2000
+    assert found.cost.user == 5120000 / 256 / 2000
+    # Waiting for lines belongs to the function whose instruction waited.
+    assert found.cost.kernel == {
+        "submit_bio": 1024000 / 256 / 2000,
+        "blk_mq_run_hw_queue": (1024000 + 5120000) / 256 / 2000,
+    }
+    total = found.cost.user + found.cost.kernel_total
+    assert found.values() == {"iops": found.iops, "cpu_ns_per_io": total, "moves_per_io": 0.25}
+
+
+@pytest.mark.parametrize("runtime_ms", [8.9, 18.1, 3000.0])
+def test_a_guest_with_another_clock_is_an_error(runtime_ms: float) -> None:
+    with pytest.raises(GuestError, match="clock is not the simulated one") as caught:
+        sim_counts.simulated(sim_counts.phases(OUTPUT), 1, NAMES, runtime_ms / 1e3)
+    assert caught.value.outcome == "mismatch"
+
+
+def test_a_record_that_was_cut_off_is_refused() -> None:
+    with pytest.raises(LabError, match="incomplete"):
+        sim_counts.phases(OUTPUT.removesuffix("end\n"))
+
+
+def test_missing_marks_are_an_error() -> None:
+    with pytest.raises(LabError, match="marks for 2 runs of fio, not 3"):
+        sim_counts.simulated(sim_counts.phases(OUTPUT), 2, NAMES, 0.012)
+
+
+def test_jobs_that_hardly_met_measure_nothing() -> None:
+    few = OUTPUT.replace("1000 256000 1000\n", "1000 256000 499\n")
+    with pytest.raises(LabError, match="998 I/Os only"):
+        sim_counts.simulated(sim_counts.phases(few), 1, NAMES, 0.012)
