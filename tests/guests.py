@@ -59,6 +59,7 @@ class Guests:
     consoles: dict[int, str] = field(default_factory=dict)
     booted: list[Job] = field(default_factory=list)
     slots: list[Slot | None] = field(default_factory=list)
+    host_cpus: list[int | None] = field(default_factory=list)
     # Guests that proved that the exact engine is exact.
     proofs: list[Job] = field(default_factory=list)
     inside: int = 0
@@ -96,6 +97,7 @@ class Guests:
             number = len(self.booted)
             self.booted.append(job)
             self.slots.append(slot)
+            self.host_cpus.append(host_cpu)
             self.inside += 1
             self.together = max(self.together, self.inside)
         try:

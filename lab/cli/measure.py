@@ -3,19 +3,27 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from lab.base.errors import LabError, UsageError
+from lab.base.text import number, percent
 from lab.cli import options
 from lab.commands import result_tables, selfbench
 from lab.inputs.terms import Engine
 from lab.measure import host, matrix
 from lab.measure.matrix import Selection
+from lab.measure.runner import Outcome
 from lab.measure.session import Session
 from lab.report import finish, matrix_text
 from lab.report.run_builder import RunBuilder
+from lab.report.run_record import Table
+
+# So many cache lines are shown of a simulated kernel.
+_LINES = 8
 
 
 @click.command("doctor")
@@ -163,9 +171,26 @@ def diff_command(
     tasks = [one.on(k, name) for one, k, name in zip(planned, kernels, names, strict=True)]
     outcomes, costs = zip(*session.costs(tasks), strict=True)
     what = "CPU ns" if Engine(engine).simulated else "instructions"
-    table = matrix_text.cost_table(names, costs, rows, f"Kernel {what} per I/O")
-    run = RunBuilder(session, table.title).measured(outcomes, (table,))
+    shown = [matrix_text.cost_table(names, costs, rows, f"Kernel {what} per I/O")]
+    if Engine(engine).simulated:
+        shown += _simulated(session, names, outcomes)
+    run = RunBuilder(session, shown[0].title).measured(outcomes, tuple(shown))
     click.echo(finish.finish(run, session.store).ending())
+
+
+def _simulated(session: Session, names: Sequence[str], outcomes: Sequence[Outcome]) -> list[Table]:
+    """What a simulation says beside the cost by function: throughput, and which lines move."""
+    worst = [
+        matrix_text.lines_table(name, session.store.lines(outcome.boots[-1].id), _LINES)
+        for name, outcome in zip(names, outcomes, strict=True)
+    ]
+    cell = outcomes[0].task.cell
+    before, after = (outcome.value("iops") or math.nan for outcome in outcomes)
+    title = (
+        f"Simulated on {cell.machine} with {cell.cpus} CPUs: {number(before)} -> {number(after)} "
+        f"IOPS, {percent(after / before - 1, exact=False)}"
+    )
+    return [*worst, Table(title=title)]
 
 
 @click.command("bench")

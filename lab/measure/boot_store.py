@@ -18,7 +18,7 @@ from typing import Any
 from lab.base import cache
 from lab.base.errors import UsageError
 from lab.base.system import results
-from lab.measure import metrics
+from lab.measure import metrics, sim_counts
 from lab.measure.cell import Task
 from lab.measure.cost import Cost, from_text
 from lab.measure.raw_files import RawFiles
@@ -96,6 +96,11 @@ class BootStore:
         """What an I/O of a boot cost by function; None where that was not counted."""
         path = self.boot_folder(identity) / "cost.tsv"
         return from_text(path.read_text()) if path.exists() else None
+
+    def lines(self, identity: str) -> list[sim_counts.Line]:
+        """The cache lines that moved most in a simulated boot; none in others."""
+        path = self.boot_folder(identity) / "lines.tsv"
+        return sim_counts.from_text(path.read_text()) if path.exists() else []
 
     def new_boot(self) -> str:
         """An id for a boot that is about to start; ids sort by time."""

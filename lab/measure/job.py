@@ -86,6 +86,13 @@ class Job:
         """What is measured."""
         return self.task.cell
 
+    @property
+    def refusal(self) -> str:
+        """Why this cannot be measured, in a line; empty when it can."""
+        if self.cell.engine.simulated and self.work.tool != "fio":
+            return f"{self.work.tool} cannot be simulated: it makes no marks to measure between"
+        return self.machine.topology.refusal(self.task.kernel.release)
+
     def at(self, folder: Path, host_cpu: int | None = None) -> Machine:
         """The machine to boot in a folder, on a CPU of the host if one is given."""
         machine = replace(self.machine, folder=folder, host_cpu=host_cpu)
@@ -134,12 +141,7 @@ def hardware(cell: Cell) -> Topology:
 
 
 def _simulation(cell: Cell) -> tuple[str, ...]:
-    """The machine model as the simulation takes it. Raises UsageError for what has no I/Os."""
-    if not fio_jobs(cell):
-        raise UsageError(
-            f"{cell.workload} cannot be simulated: its I/Os are not marked",
-            hint="choose an fio workload",
-        )
+    """The machine model as the simulation takes it."""
     return (f"jobs={fio_jobs(cell)}", *machine_model.get(cell.machine).options(cell.cpus))
 
 

@@ -234,8 +234,8 @@ class Runner:
         self, job: Job, key: str, tally: Tally, round_id: str = "", slot: Slot | None = None
     ) -> Sample | GuestError:
         """One boot, written down however it ends; the error when it failed, or cannot be."""
-        if refusal := job.machine.topology.refusal(job.task.kernel.release):
-            return GuestError("mismatch", refusal)
+        if job.refusal:
+            return GuestError("mismatch", job.refusal)
         task, identity = job.task, self._store.new_boot()
         folder = self._store.boot_folder(identity)
         origin = Provenance(key, task.kernel.id, self._emulator, self._host, round_id)

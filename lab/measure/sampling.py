@@ -91,4 +91,5 @@ def _simulated(machine: Machine, run: int, fio_runtime_s: float) -> dict[str, fl
     names = symbols(machine.kernel.system_map)
     found = sim_counts.simulated(phases, run, names, fio_runtime_s)
     (machine.folder / "cost.tsv").write_text(cost.to_text(found.cost))
+    (machine.folder / "lines.tsv").write_text(sim_counts.to_text(found.lines))
     return found.values()

@@ -28,29 +28,51 @@ _RESOLUTION_MS = 1.0
 _PER_IO = "submit_bio"
 # So many I/Os at least must fall into what is measured. Chosen: 1000 are a fortieth of a run.
 _MIN_IOS = 1000
+# So many of the lines that move most are kept.
+_LINES = 20
 
 
 @dataclass(frozen=True)
 class SimPhase:
     """A phase: when it ended, in ns; what the vCPUs did, by address; and the lines that moved.
 
-    work is in parts of a nanosecond, summed over all vCPUs, waiting in loops included. executed
-    says how often, by the address of a kernel block.
+    user is what they did in user space, kernel by address, in parts of a nanosecond, summed over
+    all vCPUs, waiting in loops included. executed says how often, by the address of a kernel block;
+    lines by line and instruction.
     """
 
     ended_ns: float
-    work: Phase
-    executed: Mapping[int, int]
-    moves: Mapping[int, int]
+    user: int
+    kernel: Counter[int]
+    executed: Counter[int]
+    moves: Counter[int]
+    lines: Counter[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A cache line that moves between CPUs: how often for an I/O, and by which functions."""
+
+    address: int
+    moves: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        """Moves per I/O."""
+        return sum(self.moves.values())
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """What the simulation says of a workload: IOPS, CPU time and moved lines per I/O."""
+    """What the simulation says of a workload: IOPS, CPU time and moved lines per I/O.
+
+    lines are those that move most, the first most of all.
+    """
 
     iops: float
     moves: float
     cost: Cost
+    lines: tuple[Line, ...]
 
     def values(self) -> dict[str, float]:
         """These numbers by metric."""
@@ -66,21 +88,29 @@ def phases(output: str) -> list[SimPhase]:
     lines = output.splitlines()
     if not lines or lines[-1] != "end":
         raise LabError("the simulation's record is incomplete: QEMU did not end by itself")
-    found: list[tuple[float, int, Counter[int], Counter[int], Counter[int]]] = []
+    found: list[SimPhase] = []
     for line in lines[:-1]:
         words = line.split()
         if words[0] == "phase":
-            ended = int(words[2]) / _PARTS
-            found.append((ended, int(words[3]), Counter(), Counter(), Counter()))
-        elif words[0] != "line":
-            _, _, kernel, executed, moves = found[-1]
-            address, numbers = int(words[0], 16), [int(word) for word in words[1:]]
-            kernel[address] += numbers[0]
-            if len(numbers) == 2:
-                executed[address] += numbers[1]
-            else:
-                moves[address] += sum(numbers[1:])
-    return [SimPhase(ended, Phase(user, own), *rest) for ended, user, own, *rest in found]
+            ended, user = int(words[2]) / _PARTS, int(words[3])
+            found.append(SimPhase(ended, user, Counter(), Counter(), Counter(), Counter()))
+        else:
+            _add(found[-1], words)
+    return found
+
+
+def _add(phase: SimPhase, words: Sequence[str]) -> None:
+    """Add a line of the plugin's to its phase."""
+    if words[0] == "line":
+        line, instruction, moves = int(words[1], 16), int(words[2], 16), int(words[3])
+        phase.lines[line, instruction] += moves
+        return
+    address, numbers = int(words[0], 16), [int(word) for word in words[1:]]
+    phase.kernel[address] += numbers[0]
+    if len(numbers) == 2:
+        phase.executed[address] += numbers[1]
+    else:
+        phase.moves[address] += sum(numbers[1:])
 
 
 def simulated(
@@ -98,18 +128,49 @@ def simulated(
     before, start, window, end = found[4 * run : 4 * run + 4]
     span_ns = window.ended_ns - start.ended_ns
     _require_clock(fio_runtime_s * 1e3, span_ns / 1e6, (end.ended_ns - before.ended_ns) / 1e6)
-    ios = window.executed.get(names.address(_PER_IO), 0)
+    ios = window.executed[names.address(_PER_IO)]
     if ios < _MIN_IOS:
         raise LabError(
             f"all jobs did I/O at the same time for {ios} I/Os only",
             hint="raise exact_ios of the workload",
         )
-    nothing = Phase(0, {})
+    nothing, work = Phase(0, {}), Phase(window.user, window.kernel)
     return Simulated(
         iops=ios / span_ns * 1e9,
-        moves=sum(window.moves.values()) / ios,
-        cost=cost.slope(nothing, window.work, ios * _PARTS, names),
+        moves=window.moves.total() / ios,
+        cost=cost.slope(nothing, work, ios * _PARTS, names),
+        lines=_worst(window.lines, ios, names),
     )
+
+
+def _worst(moves: Mapping[tuple[int, int], int], ios: int, names: Symbols) -> tuple[Line, ...]:
+    """The lines that move most, and the functions whose instructions make them."""
+    found: dict[int, Counter[str]] = {}
+    for (line, instruction), count in moves.items():
+        found.setdefault(line, Counter())[names.name(instruction)] += count
+    ordered = sorted(found.items(), key=lambda one: (-one[1].total(), one[0]))[:_LINES]
+    return tuple(
+        Line(line, {name: count / ios for name, count in own.most_common()})
+        for line, own in ordered
+    )
+
+
+def to_text(lines: Sequence[Line]) -> str:
+    """Lines as rows ``ADDRESS<TAB>FUNCTION<TAB>MOVES``, moves per I/O."""
+    return "".join(
+        f"{line.address:x}\t{name}\t{moves!r}\n"
+        for line in lines
+        for name, moves in line.moves.items()
+    )
+
+
+def from_text(text: str) -> list[Line]:
+    """The inverse of to_text."""
+    found: dict[int, dict[str, float]] = {}
+    for row in text.splitlines():
+        address, name, moves = row.split("\t")
+        found.setdefault(int(address, 16), {})[name] = float(moves)
+    return [Line(address, moves) for address, moves in found.items()]
 
 
 def _require_clock(fio_ms: float, measured_ms: float, whole_ms: float) -> None:

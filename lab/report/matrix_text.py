@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from lab.base.text import PlainTable, number
 from lab.measure import cost
 from lab.measure.cost import Cost
+from lab.measure.sim_counts import Line
 from lab.report import tables
-from lab.report.run_record import Cell, Run, Table
+from lab.report.run_record import Cell, Column, Run, Table
 
 _NOTHING = "-"
+# So many functions are named for a line.
+_MOVERS = 3
 # What the exact engine gives beside a workload's own metric.
 _EXACT = {
     cost.KERNEL: "kernel instructions per I/O, lower is better",
@@ -83,6 +86,19 @@ def cost_table(
         columns=tables.columns("function", *names, "difference"),
         rows=tuple(_difference(*one) for one in shown),
         totals=tuple(_difference(*one) for one in totals),
+    )
+
+
+def lines_table(arm: str, lines: Sequence[Line], rows: int) -> Table:
+    """The cache lines that move most between CPUs, and which functions move them."""
+    found = []
+    for line in lines[:rows]:
+        by = ", ".join(f"{name} {number(moves)}" for name, moves in [*line.moves.items()][:_MOVERS])
+        found.append((f"{line.address:x}", number(line.total), by))
+    return Table(
+        title=f"Cache lines that move most, moves per I/O: {arm}",
+        columns=(*tables.columns("line", "moves"), Column(title="by")),
+        rows=tuple(found),
     )
 
 

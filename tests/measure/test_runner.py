@@ -130,14 +130,31 @@ def test_boots_that_measure_host_time_are_never_side_by_side(
     assert guests.together == 1
 
 
+@pytest.mark.parametrize(
+    ("engine", "host_cpus"), [(Engine.ICOUNT, [None, None]), (Engine.SIM, [0, 3])]
+)
 def test_sealed_boots_run_side_by_side(
-    runner: Runner, guests: Guests, monkeypatch: pytest.MonkeyPatch
+    engine: Engine,
+    host_cpus: list[int | None],
+    guests: Guests,
+    store: BootStore,
+    quiet: Progress,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 3})
     both = threading.Barrier(2, timeout=10)
     guests.on_boot = both.wait
-    assert len(runner.all(pair(Engine.ICOUNT))) == 2
+    assert len(fresh(store, quiet).all(pair(engine))) == 2
     assert guests.together == 2
+    assert sorted(guests.host_cpus, key=str) == host_cpus
+
+
+def test_what_makes_no_marks_is_not_simulated(runner: Runner, guests: Guests) -> None:
+    dbench = task(of=fakes.cell("raid64", "bfq", "dbench_xfs", Engine.SIM))
+    refused, usual = runner.all([dbench, *two_schedulers(Engine.SIM)[:1]])
+    assert refused.error
+    assert "dbench cannot be simulated" in refused.error.what
+    assert (len(usual.boots), len(guests.booted)) == (1, 1)
 
 
 def test_sealed_boots_that_memory_does_not_hold_wait_for_each_other(

@@ -20,7 +20,10 @@ phase 6 {25 * MS} 5120000
 1010 512000 2000
 2000 1024000 500
 2004 5120000 100 300 100
-line ffff888000001000 2004 400
+line ffff888000001000 2004 300
+line ffff888000002000 2004 100
+line ffff888000002000 1010 80
+line ffff888000002000 1014 20
 """
 OUTPUT = f"""\
 phase 0 {1 * MS} 0
@@ -71,3 +74,12 @@ def test_jobs_that_hardly_met_measure_nothing() -> None:
     few = OUTPUT.replace("1000 256000 1000\n", "1000 256000 499\n")
     with pytest.raises(LabError, match="998 I/Os only"):
         sim_counts.simulated(sim_counts.phases(few), 1, NAMES, 0.012)
+
+
+def test_the_lines_that_move_most_come_first_with_who_moves_them() -> None:
+    lines = sim_counts.simulated(sim_counts.phases(OUTPUT), 1, NAMES, 0.012).lines
+    assert [line.address for line in lines] == [0xFFFF888000001000, 0xFFFF888000002000]
+    assert lines[0].moves == {"blk_mq_run_hw_queue": 300 / 2000}
+    assert lines[1].moves == {"blk_mq_run_hw_queue": 100 / 2000, "submit_bio": 100 / 2000}
+    assert lines[1].total == 200 / 2000
+    assert sim_counts.from_text(sim_counts.to_text(lines)) == [*lines]

@@ -31,11 +31,12 @@ PLANTED_EDIT = (
     "void blk_mq_submit_bio(struct bio *bio)\n{\n",
     f'\tasm volatile (".rept {PLANTED}\\n\\tnop\\n\\t.endr");\n',
 )
-# A counter that all CPUs write, in every I/O.
+# A counter that all CPUs write, in every I/O, alone in its line.
 SHARED_EDIT = (
     "block/blk-mq.c",
     "void blk_mq_submit_bio(struct bio *bio)\n{\n",
-    "\t{ static atomic_long_t planted; atomic_long_inc(&planted); }\n",
+    "\t{ static struct { atomic_long_t n; } ____cacheline_aligned planted;"
+    " atomic_long_inc(&planted.n); }\n",
 )
 HARMLESS_EDIT = ("block/blk-mq.c", "void blk_mq_submit_bio(struct bio *bio)\n{\n", "\t/* same */\n")
 
