@@ -16,6 +16,8 @@ from lab.inputs.terms import Engine
 
 # The agent calls it to end a phase; nothing else in a guest does.
 MARKER = "__x64_sys_sethostname"
+# Every I/O of a disk goes through it once.
+PER_IO = "submit_bio"
 # A plugin names one version of the interface, and QEMU refuses one that it does not support: 7.2
 # wants 1, 10.0 has 4. No header with the number is installed, so they are tried; 9 leaves room.
 _NEWEST = 9

@@ -55,8 +55,9 @@ class Machine:
 
     folder is where cell.tar and madt.aml lie and where results and console.log will; plugin
     counts a sealed guest's instructions, or simulates its time as plugin_options say, and starts a
-    new phase when the guest reaches the address marker. seed determines the random numbers of a
-    sealed guest. host_cpu is the one that QEMU has to itself; None leaves that to the host.
+    new phase when the guest reaches the address marker; a simulated guest reaches io with each I/O.
+    seed determines the random numbers of a sealed guest. host_cpu is the one that QEMU has to
+    itself; None leaves that to the host.
     """
 
     kernel: Kernel
@@ -69,6 +70,7 @@ class Machine:
     plugin: Path | None = None
     plugin_options: tuple[str, ...] = ()
     marker: int = 0
+    io: int = 0
     host_cpu: int | None = None
     seed: int = 1
 
@@ -195,6 +197,7 @@ def _plugin(machine: Machine) -> list[str]:
     if machine.plugin is None:
         return []
     own = [f"out={_escaped(machine.counts)}", f"marker={machine.marker:x}"]
+    own += [f"io={machine.io:x}"] if machine.io else []
     return ["-plugin", ",".join([_escaped(machine.plugin), *own, *machine.plugin_options])]
 
 

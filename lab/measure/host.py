@@ -166,8 +166,7 @@ def prove(
     machine = Machine(kernel, guest, _PROBE, engine, folder)
     if engine.simulated:
         model = machine_model.get(machine_model.DEFAULT)
-        options = ("jobs=1", *model.options(_PROBE.cpus))
-        machine = replace(machine, plugin=plugin, plugin_options=options)
+        machine = replace(machine, plugin=plugin, plugin_options=model.options(_PROBE.cpus))
     orders = Orders(("phase proved",), {"boot": deadline, "agent": deadline, "proved": deadline})
     with (
         cache.lock(cache.root() / "probe" / "lock", progress, "proving an engine"),

@@ -15,7 +15,7 @@ from lab.base import cache
 from lab.base.errors import UsageError
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
-from lab.build.tcg_plugin import MARKER
+from lab.build.tcg_plugin import MARKER, PER_IO
 from lab.guest import qemu_command
 from lab.guest.boot import Orders
 from lab.guest.qemu_command import Machine
@@ -90,7 +90,7 @@ class Job:
     def refusal(self) -> str:
         """Why this cannot be measured, in a line; empty when it can."""
         if self.cell.engine.simulated and self.work.tool != "fio":
-            return f"{self.work.tool} cannot be simulated: it makes no marks to measure between"
+            return f"{self.work.tool} cannot be simulated: its number of I/Os is not known"
         return self.machine.topology.refusal(self.task.kernel.release)
 
     def at(self, folder: Path, host_cpu: int | None = None) -> Machine:
@@ -98,7 +98,11 @@ class Job:
         machine = replace(self.machine, folder=folder, host_cpu=host_cpu)
         if not machine.plugin:
             return machine
-        return replace(machine, marker=symbols(machine.kernel.system_map).address(MARKER))
+        functions = symbols(machine.kernel.system_map)
+        machine = replace(machine, marker=functions.address(MARKER))
+        if not machine.engine.simulated:
+            return machine
+        return replace(machine, io=functions.address(PER_IO))
 
 
 def resolve(task: Task, testbed: Testbed) -> Job:
@@ -115,7 +119,7 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         size_mib=work.disk_mib(dict(cell.parameters)),
         backed=work.filesystem is not None,
         plugin=testbed.plugins.get(cell.engine) if costed(cell) else None,
-        plugin_options=_simulation(cell) if cell.engine.simulated else (),
+        plugin_options=_simulation(cell, work) if cell.engine.simulated else (),
         seed=cell.seed,
     )
     orders = _orders(cell, machine, work, probes)
@@ -140,9 +144,10 @@ def hardware(cell: Cell) -> Topology:
     return own.model_copy(update=changes)
 
 
-def _simulation(cell: Cell) -> tuple[str, ...]:
-    """The machine model as the simulation takes it."""
-    return (f"jobs={fio_jobs(cell)}", *machine_model.get(cell.machine).options(cell.cpus))
+def _simulation(cell: Cell, work: Workload) -> tuple[str, ...]:
+    """The machine model, and what is measured, as the simulation takes it."""
+    ios = fio_jobs(cell) * _ios_of_job(cell, work.exact_ios[1])
+    return (f"ios={ios}", *machine_model.get(cell.machine).options(cell.cpus))
 
 
 def costed(cell: Cell) -> bool:
@@ -240,8 +245,22 @@ def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
     parameters = dict(cell.parameters)
     if not cell.engine.sealed and not cell.counters:
         return {"fio.fio": workload.fio_job(cell.workload, parameters)}
-    jobs = fio_jobs(cell)
-    return {
-        f"{name}.fio": workload.fio_job(cell.workload, {**parameters, "ios": max(1, ios // jobs)})
+    files = {
+        f"{name}.fio": workload.fio_job(
+            cell.workload, {**parameters, "ios": _ios_of_job(cell, ios)}
+        )
         for name, ios in zip(("few", "many"), work.exact_ios, strict=True)
     }
+    if not cell.engine.simulated:
+        return files
+    # To mark a job's start and end a program is run, and when many jobs do so at once that takes
+    # them farther apart than their I/O takes.
+    return {
+        name: "".join(line for line in text.splitlines(True) if not line.startswith("exec_"))
+        for name, text in files.items()
+    }
+
+
+def _ios_of_job(cell: Cell, ios: int) -> int:
+    """What one job does of so many I/Os."""
+    return max(1, ios // fio_jobs(cell))

@@ -68,7 +68,7 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     if not costed(job.cell):
         return values
     if job.cell.engine.simulated:
-        return values | _simulated(machine, len(fio_runs(job.cell)) - 1, values["runtime_s"])
+        return values | _simulated(machine, values["runtime_s"])
     fewer = fio.metrics(done.outputs.get("few.json", ""))
     ios = values["ios"] - fewer["ios"]
     if ios <= 0:
@@ -85,11 +85,10 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     return values
 
 
-def _simulated(machine: Machine, run: int, fio_runtime_s: float) -> dict[str, float]:
-    """What the simulation says of an I/O of the run-th run of fio."""
+def _simulated(machine: Machine, fio_runtime_s: float) -> dict[str, float]:
+    """What the simulation says of an I/O."""
     phases = sim_counts.phases(machine.counts.read_text())
-    names = symbols(machine.kernel.system_map)
-    found = sim_counts.simulated(phases, run, names, fio_runtime_s)
+    found = sim_counts.simulated(phases, symbols(machine.kernel.system_map), fio_runtime_s)
     (machine.folder / "cost.tsv").write_text(cost.to_text(found.cost))
     (machine.folder / "lines.tsv").write_text(sim_counts.to_text(found.lines))
     return found.values()

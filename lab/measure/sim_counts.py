@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the simulation wrote: the guest's time, and where it and the cache lines went.
 
-A run of fio is four phases: what was before it, the start of its jobs, the time in which all of
-them do I/O, and its end. The third alone is measured (lab/build/sim/plugin.c).
+Of a run of fio the half of the I/Os in its middle is measured (lab/build/sim/plugin.c). That phase
+stands between the run's beginning and its end.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.base.errors import GuestError, LabError
+from lab.build.tcg_plugin import PER_IO
 from lab.inputs.terms import Metric
 from lab.measure import cost
 from lab.measure.cost import Cost
@@ -24,23 +25,20 @@ METRICS = {CPU: Metric("ns"), MOVES: Metric("lines/I/O")}
 _PARTS = 256
 # Fio's clock has a resolution of a millisecond.
 _RESOLUTION_MS = 1.0
-# Every I/O of a disk goes through it once.
-_PER_IO = "submit_bio"
-# So many I/Os at least must fall into what is measured. Chosen: 1000 are a fortieth of a run.
-_MIN_IOS = 1000
 # So many of the lines that move most are kept.
 _LINES = 20
 
 
 @dataclass(frozen=True)
 class SimPhase:
-    """A phase: when it ended, in ns; what the vCPUs did, by address; and the lines that moved.
+    """A phase: whether it is the measured one, when it ended, and what happened in it.
 
-    user is what they did in user space, kernel by address, in parts of a nanosecond, summed over
-    all vCPUs, waiting in loops included. executed says how often, by the address of a kernel block;
-    lines by line and instruction.
+    user is the vCPUs' time in user space, kernel that in the kernel by address, in parts of a
+    nanosecond, summed over all vCPUs, waiting in loops included. executed says how often, by the
+    address of a kernel block; moves how many lines moved, by instruction; lines by line, too.
     """
 
+    measured: bool
     ended_ns: float
     user: int
     kernel: Counter[int]
@@ -93,7 +91,8 @@ def phases(output: str) -> list[SimPhase]:
         words = line.split()
         if words[0] == "phase":
             ended, user = int(words[2]) / _PARTS, int(words[3])
-            found.append(SimPhase(ended, user, Counter(), Counter(), Counter(), Counter()))
+            empty: tuple[Counter[int], Counter[int], Counter[int]] = Counter(), Counter(), Counter()
+            found.append(SimPhase(words[1] == "1", ended, user, *empty, Counter()))
         else:
             _add(found[-1], words)
     return found
@@ -113,27 +112,19 @@ def _add(phase: SimPhase, words: Sequence[str]) -> None:
         phase.moves[address] += sum(numbers[1:])
 
 
-def simulated(
-    found: Sequence[SimPhase], run: int, names: Symbols, fio_runtime_s: float
-) -> Simulated:
-    """What is simulated of an I/O in the run-th run of fio, counted from 0.
+def simulated(found: Sequence[SimPhase], names: Symbols, fio_runtime_s: float) -> Simulated:
+    """What is simulated of an I/O.
 
-    Raises LabError when marks are missing or the jobs hardly ran at the same time, GuestError when
-    the guest's own clock did not show the simulated time.
+    Raises LabError when nothing was measured, GuestError when the guest's own clock did not show
+    the simulated time.
     """
-    if len(found) <= 4 * run + 4:
-        raise LabError(
-            f"the guest made marks for {(len(found) - 1) // 4} runs of fio, not {run + 1}"
-        )
-    before, start, window, end = found[4 * run : 4 * run + 4]
+    place = next((i for i, phase in enumerate(found) if phase.measured), None)
+    if place is None or not 2 <= place < len(found) - 1:
+        raise LabError("the guest did not do the I/Os that were to be measured")
+    before, start, window, end = found[place - 2 : place + 2]
     span_ns = window.ended_ns - start.ended_ns
     _require_clock(fio_runtime_s * 1e3, span_ns / 1e6, (end.ended_ns - before.ended_ns) / 1e6)
-    ios = window.executed[names.address(_PER_IO)]
-    if ios < _MIN_IOS:
-        raise LabError(
-            f"all jobs did I/O at the same time for {ios} I/Os only",
-            hint="raise exact_ios of the workload",
-        )
+    ios = window.executed[names.address(PER_IO)]
     nothing, work = Phase(0, {}), Phase(window.user, window.kernel)
     return Simulated(
         iops=ios / span_ns * 1e9,
@@ -174,7 +165,7 @@ def from_text(text: str) -> list[Line]:
 
 
 def _require_clock(fio_ms: float, measured_ms: float, whole_ms: float) -> None:
-    """Fio's run lasted longer than all jobs were busy, and not as long as fio itself."""
+    """Fio's I/O lasted longer than what is measured of it, and not as long as fio itself."""
     if not measured_ms - _RESOLUTION_MS <= fio_ms <= whole_ms + _RESOLUTION_MS:
         raise GuestError(
             "mismatch",

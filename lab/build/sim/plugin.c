@@ -2,17 +2,18 @@
 /*
  * What the guest executes, what it costs, and what is written down of it.
  *
- * Arguments: out=FILE, marker=ADDRESS (a block that the guest executes at each mark), jobs=N (how
- * many jobs make marks), quantum=NS, insn=PS, pause=PS, clock=PS, levels=... and stride=N (lines.c).
+ * Arguments: out=FILE, marker=ADDRESS (a block that the guest executes before and after a run of
+ * fio), io=ADDRESS (one that it executes for each I/O), ios=N (as many as the run does that is
+ * measured; shorter ones are not), quantum=NS, insn=PS, pause=PS, clock=PS, levels=... and stride=N (lines.c).
  * insn, pause and clock are what an instruction, PAUSE and RDTSC cost.
  *
- * A run of fio is four phases: what was before it, the start of its jobs, what is measured, and its
- * end. In the others, where a guest boots and programs start, no line is looked at and waiting is
- * made dear, so that they are soon over.
+ * What is measured is the half of the I/Os in the middle of a run: all jobs have started by then,
+ * and none has ended. In all other phases, where a guest boots and programs start, no line is looked
+ * at and waiting is made dear, so that they are soon over.
  *
- * The output is text, times in 1/256 ns. For every phase, and the rest for those measured:
+ * The output is text, times in 1/256 ns. For every phase, and the rest for the one that is measured:
  *
- *	phase NUMBER TIME USER		when it ended, and the time of all vCPUs in user space
+ *	phase MEASURED TIME USER	when it ended, and the time of all vCPUs in user space
  *	ADDRESS TIME EXECUTIONS		of a kernel block, moved lines left out
  *	ADDRESS TIME CLEAN DIRTY UPGRADE	of a kernel instruction that moved lines
  *	line ADDRESS INSTRUCTION MOVES	which lines these were
@@ -74,6 +75,7 @@ EXPORT int qemu_plugin_version = PLUGIN_API;
 
 struct instruction {
 	uint64_t address;
+	bool locked;
 	uint64_t time;
 	uint64_t moves[MOVES];
 	struct instruction *next;
@@ -97,8 +99,8 @@ struct watched {
 	uint64_t moves;
 };
 
-static uint64_t insn_cost, pause_cost, clock_cost, marker;
-static unsigned int vcpus, jobs, marks, phase;
+static uint64_t insn_cost, pause_cost, clock_cost, marker, io, ios, done;
+static unsigned int vcpus;
 static bool measured;
 static struct block *blocks;
 static struct instruction *instructions;
@@ -128,7 +130,7 @@ static void finish_phase(void)
 	for (block = blocks; block; block = block->next)
 		if (!(block->address & KERNEL_HALF))
 			user += block->cost * block->executed;
-	fprintf(out, "phase %u %" PRIu64 " %" PRIu64 "\n", phase++, now, user);
+	fprintf(out, "phase %d %" PRIu64 " %" PRIu64 "\n", measured, now, user);
 	if (!measured)
 		return;
 	for (block = blocks; block; block = block->next) {
@@ -167,22 +169,30 @@ static void begin_phase(void)
 	memset(watched, 0, sizeof(watched));
 }
 
-/* The agent marks the start of fio, each job the start and the end of its I/O, the agent the end
- * of fio. What is measured begins when the last job has started and ends when the first has ended:
- * all contend all the time, and starting them, which takes each another while, is no part of it.
- */
-static void on_marker(unsigned int vcpu, void *data)
+static void next_phase(bool is_measured)
 {
-	unsigned int place;
-
-	(void)vcpu;
-	(void)data;
-	place = marks++ % (2 * jobs + 2);
-	if (place && place != jobs && place != jobs + 1 && place != 2 * jobs + 1)
-		return;
 	finish_phase();
 	begin_phase();
-	measured = place == jobs;
+	measured = is_measured;
+}
+
+static void on_marker(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	next_phase(false);
+	done = 0;
+}
+
+static void on_io(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	done++;
+	if (done == ios / 4)
+		next_phase(true);
+	else if (done == ios / 4 * 3)
+		next_phase(false);
 }
 
 static void on_execution(unsigned int vcpu, void *data)
@@ -211,6 +221,7 @@ static void on_access(unsigned int vcpu, memory_info info, uint64_t address, voi
 	struct instruction *insn = data;
 	enum move move;
 	uint64_t cost;
+	bool store;
 
 	(void)vcpu;
 	if (!measured)
@@ -219,8 +230,10 @@ static void on_access(unsigned int vcpu, memory_info info, uint64_t address, voi
 		spin_access(vcpu_in_turn(), address, true); /* nobody tells when it changes */
 		return;
 	}
-	cost = touch(address, vcpu_in_turn(), qemu_plugin_mem_is_store(info), &move);
-	spin_access(vcpu_in_turn(), address, qemu_plugin_mem_is_store(info) || move != NO_MOVE);
+	/* A locked instruction reads the line for itself alone from the beginning. */
+	store = insn->locked || qemu_plugin_mem_is_store(info);
+	cost = touch(address, vcpu_in_turn(), store, &move);
+	spin_access(vcpu_in_turn(), address, store || move != NO_MOVE);
 	if (move == NO_MOVE)
 		return;
 	now += cost;
@@ -229,10 +242,30 @@ static void on_access(unsigned int vcpu, memory_info info, uint64_t address, voi
 	watch(address / LINE_SIZE, insn->address);
 }
 
+/* Whether an instruction is locked: by its prefix, or as XCHG with memory is. */
+static bool is_locked(const unsigned char *code, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i < size; i++) {
+		switch (code[i]) {
+		case 0xf0:
+			return true;
+		case 0x26: case 0x2e: case 0x36: case 0x3e: case 0x64: case 0x65:
+		case 0x66: case 0x67: case 0xf2: case 0xf3:
+		case 0x40 ... 0x4f: /* REX */
+			continue;
+		default:
+			return code[i] == 0x86 || code[i] == 0x87;
+		}
+	}
+	return false;
+}
+
 static void add_instruction(struct block *block, struct qemu_plugin_insn *insn)
 {
 	uint64_t address = qemu_plugin_insn_vaddr(insn);
-	unsigned char code[3] = { 0 };
+	unsigned char code[15] = { 0 };
 	size_t size = qemu_plugin_insn_size(insn);
 	struct instruction *own;
 
@@ -254,6 +287,7 @@ static void add_instruction(struct block *block, struct qemu_plugin_insn *insn)
 	if (!own)
 		abort();
 	own->address = address;
+	own->locked = is_locked(code, sizeof(code));
 	own->next = instructions;
 	instructions = own;
 	qemu_plugin_register_vcpu_mem_cb(insn, on_access, NO_REGISTERS, READ_AND_WRITE, own);
@@ -274,6 +308,8 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb)
 		add_instruction(block, qemu_plugin_tb_get_insn(tb, i));
 	if (marker && block->address == marker)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_marker, NO_REGISTERS, NULL);
+	if (io && block->address == io)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_io, NO_REGISTERS, NULL);
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_execution, NO_REGISTERS, block);
 }
 
@@ -316,8 +352,10 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int a
 			path = value;
 		else if (!strncmp(argv[i], "marker=", 7))
 			marker = strtoull(value, NULL, 16);
-		else if (!strncmp(argv[i], "jobs=", 5))
-			jobs = number;
+		else if (!strncmp(argv[i], "io=", 3))
+			io = strtoull(value, NULL, 16);
+		else if (!strncmp(argv[i], "ios=", 4))
+			ios = number;
 		else if (!strncmp(argv[i], "quantum=", 8))
 			quantum = number * NS;
 		else if (!strncmp(argv[i], "insn=", 5))
