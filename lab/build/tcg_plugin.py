@@ -20,64 +20,60 @@ MARKER = "__x64_sys_sethostname"
 PER_IO = "submit_bio"
 # A plugin names one version of the interface, and QEMU refuses one that it does not support: 7.2
 # wants 1, 10.0 has 4. No header with the number is installed, so they are tried; 9 leaves room.
-_NEWEST = 9
+_INTERFACES = range(1, 10)
 _FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """A plugin's sources, and the first version of QEMU's interface that it is written for."""
+    """The folder of a plugin's sources, and the first QEMU that it is written for."""
 
     folder: Path
-    interface: int = 1
-
-    @property
-    def sources(self) -> list[Path]:
-        """Its C files, sorted."""
-        return sorted(self.folder.glob("*.c"))
+    since: tuple[int, ...] = ()
 
 
 PLUGINS = {
     Engine.ICOUNT: Plugin(PACKAGE / "build/insns"),
-    # qemu_plugin_insn_data() copies since version 3 (QEMU's include/qemu/qemu-plugin.h).
-    Engine.SIM: Plugin(PACKAGE / "build/sim", interface=3),
+    # qemu_plugin_insn_data() copies since version 3 of the interface, which came with QEMU 9.1
+    # (include/qemu/qemu-plugin.h).
+    Engine.SIM: Plugin(PACKAGE / "build/sim", since=(9, 1)),
 }
 
 
-def compiled(emulator: str) -> Mapping[Engine, Path]:
-    """The plugins that this host's QEMU takes, by the engines that need them.
+def compiled(version: tuple[int, ...], emulator: str) -> Mapping[Engine, Path]:
+    """The plugins for this host's QEMU, which is of that version, by the engines that need them.
 
-    QEMU has to take plugins at all. Without a compiler there are none.
+    QEMU has to take plugins at all. Without a compiler there are none. Raises LabError when one
+    compiles for no version of the interface that this QEMU takes.
     """
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler:
         return {}
-    found = {engine: _compiled(compiler, own, emulator) for engine, own in PLUGINS.items()}
-    return {engine: path for engine, path in found.items() if path}
+    return {
+        engine: _compiled(compiler, own.folder, emulator)
+        for engine, own in PLUGINS.items()
+        if version >= own.since
+    }
 
 
-def _compiled(compiler: str, plugin: Plugin, emulator: str) -> Path | None:
-    """A plugin for QEMU; None when it is too old for it.
-
-    Raises LabError when it compiles for no interface version that this QEMU takes.
-    """
-    files = sorted(plugin.folder.iterdir())
+def _compiled(compiler: str, source: Path, emulator: str) -> Path:
+    """The plugin of a folder for QEMU."""
+    files = sorted(source.iterdir())
     target = cache.root() / "plugins" / cache.key(*map(cache.file_hash, files), emulator)
-    path = target / f"{plugin.folder.name}.so"
+    path = target / f"{source.name}.so"
     if path.exists():
         return path
     refusal = ""
-    for interface in range(plugin.interface, _NEWEST + 1):
+    sources = [str(file) for file in files if file.suffix == ".c"]
+    for interface in _INTERFACES:
         with cache.building(target) as folder:
-            built = ["-o", str(folder / path.name), *map(str, plugin.sources)]
-            run([compiler, *_FLAGS, f"-DPLUGIN_API={interface}", *built])
+            define, output = f"-DPLUGIN_API={interface}", str(folder / path.name)
+            run([compiler, *_FLAGS, define, "-o", output, *sources])
         refusal = _refusal(path)
         if not refusal:
             return path
         cache.remove(target)
-    if plugin.interface > 1:
-        return None
-    raise LabError(f"this QEMU does not load the plugin: {refusal}", where=str(plugin.folder))
+    raise LabError(f"this QEMU does not load the plugin: {refusal}", where=str(source))
 
 
 def _refusal(plugin: Path) -> str:

@@ -70,7 +70,8 @@ class Session:
             guest = self.proved.guest if self.proved else guest_root.build(self.progress)
         with self.progress.phase("engines"):
             found = host.facts()
-            plugins = tcg_plugin.compiled(found.emulator) if found.plugins else {}
+            own = (found.qemu_version, found.emulator)
+            plugins = tcg_plugin.compiled(*own) if found.plugins else {}
             report = host.examine(found, proof, guest, plugins, self.progress, fresh=fresh)
         testbed = Testbed(proof, guest, report, plugins)
         if fresh:

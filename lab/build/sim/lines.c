@@ -12,7 +12,6 @@
 #include "sim.h"
 
 #define MAX_LEVELS 8
-#define LINE_BITS 6
 #define TABLE_BITS 20
 
 struct line {
@@ -81,7 +80,7 @@ static uint64_t cost(enum move move, unsigned int vcpu, uint64_t others)
 uint64_t touch(uint64_t address, unsigned int vcpu, bool store, enum move *move)
 {
 	uint64_t number = address >> LINE_BITS, self = 1ULL << vcpu, others;
-	struct line *line = &table[number * 0x9e3779b97f4a7c15ULL >> (64 - TABLE_BITS)];
+	struct line *line = &table[spread(number) >> (64 - TABLE_BITS)];
 
 	*move = NO_MOVE;
 	if (line->number != number) {

@@ -4,8 +4,8 @@
  *
  * Arguments: out=FILE, marker=ADDRESS (a block that the guest executes before and after a run of
  * fio), io=ADDRESS (one that it executes for each I/O), ios=N (as many as the run does that is
- * measured; shorter ones are not), quantum=NS, insn=PS, pause=PS, clock=PS, levels=... and stride=N (lines.c).
- * insn, pause and clock are what an instruction, PAUSE and RDTSC cost.
+ * measured; shorter ones are not), quantum=NS, insn=PS, pause=PS and clock=PS (what an instruction,
+ * PAUSE and RDTSC cost), levels=... and stride=N (lines.c).
  *
  * What is measured is the half of the I/Os in the middle of a run: all jobs have started by then,
  * and none has ended. In all other phases, where a guest boots and programs start, no line is looked
@@ -29,7 +29,6 @@
 #define NO_REGISTERS 0
 #define READ_AND_WRITE 3
 #define KERNEL_HALF (1ULL << 63)
-#define LINE_SIZE 64
 #define WATCHED_BITS 16
 
 typedef uint64_t plugin_id;
@@ -111,8 +110,7 @@ static FILE *out;
 
 static void watch(uint64_t line, uint64_t instruction)
 {
-	uint64_t hash = (line ^ instruction << 1) * 0x9e3779b97f4a7c15ULL >> (64 - WATCHED_BITS);
-	struct watched *place = &watched[hash];
+	struct watched *place = &watched[spread(line ^ instruction << 1) >> (64 - WATCHED_BITS)];
 
 	if (!place->moves)
 		*place = (struct watched){ .line = line, .instruction = instruction };
@@ -149,7 +147,7 @@ static void finish_phase(void)
 	for (i = 0; i < 1 << WATCHED_BITS; i++)
 		if (watched[i].moves)
 			fprintf(out, "line %" PRIx64 " %" PRIx64 " %" PRIu64 "\n",
-				watched[i].line * LINE_SIZE, watched[i].instruction,
+				watched[i].line << LINE_BITS, watched[i].instruction,
 				watched[i].moves);
 }
 
@@ -239,7 +237,7 @@ static void on_access(unsigned int vcpu, memory_info info, uint64_t address, voi
 	now += cost;
 	insn->time += cost;
 	insn->moves[move]++;
-	watch(address / LINE_SIZE, insn->address);
+	watch(address >> LINE_BITS, insn->address);
 }
 
 /* Whether an instruction is locked: by its prefix, or as XCHG with memory is. */

@@ -25,8 +25,16 @@
 /* Time is counted in 1/256 ns: half a nanosecond an instruction must not be lost. */
 #define NS 256ULL
 #define NEVER UINT64_MAX
+/* A cache line has 64 bytes. */
+#define LINE_BITS 6
 /* A set of vCPUs is one word. */
 #define MAX_VCPUS 64
+
+/* Spreads the bits of a word over its upper ones (Fibonacci hashing). */
+static inline uint64_t spread(uint64_t word)
+{
+	return word * 0x9e3779b97f4a7c15ULL;
+}
 
 /* --- turns.c */
 
@@ -49,7 +57,6 @@ void end_turns(void);
 void yield_turn(void);
 uint64_t nap(uint64_t round_time);
 void rouse(unsigned int vcpu);
-void stop_soon(void);
 
 bool waits_by_turns(void);
 void sit_down(const void *condition);

@@ -13,7 +13,6 @@
 /* Longer loops, or with more lines, are executed. */
 #define MAX_BLOCKS 16
 #define MAX_LINES 4
-#define LINE_BITS 6
 
 struct spin {
 	const void *at;		/* the block with the PAUSE */
@@ -28,9 +27,9 @@ struct spin {
 static struct spin spins[MAX_VCPUS];
 static uint64_t napping;
 
-static void follow(struct spin *spin, const void *block)
+static void follow(struct spin *spin, uint64_t step)
 {
-	spin->path = (spin->path ^ (uintptr_t)block) * 0x9e3779b97f4a7c15ULL;
+	spin->path = spread(spin->path ^ step);
 }
 
 /* A vCPU executes a block without PAUSE. */
@@ -40,7 +39,7 @@ void spin_block(unsigned int vcpu, const void *block)
 
 	if (!spin->at)
 		return;
-	follow(spin, block);
+	follow(spin, (uintptr_t)block);
 	if (++spin->blocks > MAX_BLOCKS)
 		spin->at = NULL;
 }
@@ -84,7 +83,7 @@ void spin_access(unsigned int vcpu, uint64_t address, bool changed)
 	} else if (i == spin->line_count) {
 		spin->lines[spin->line_count++] = number;
 	}
-	spin->path = (spin->path ^ address) * 0x9e3779b97f4a7c15ULL;
+	follow(spin, address);
 }
 
 /* Who held a line has it no more. */

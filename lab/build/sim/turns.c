@@ -178,6 +178,13 @@ static struct seat *choose(void)
 	return first;
 }
 
+/* Who has the turn goes no further than to a time: somebody else may be earlier from now on. */
+static void stop_by(uint64_t time)
+{
+	if (own != MAIN && limit > time)
+		limit = time;
+}
+
 /* Let the next one run, and come back when it is this one's turn again. */
 static void pass(void)
 {
@@ -233,15 +240,7 @@ void rouse(unsigned int vcpu)
 	if (seat->asleep + rounds * seat->round >= seat->clock)
 		return;
 	seat->clock = seat->asleep + rounds * seat->round;
-	if (own != MAIN && limit > seat->clock + quantum)
-		limit = seat->clock + quantum;
-}
-
-/* End this vCPU's turn at its next block. */
-void stop_soon(void)
-{
-	if (has_turn() && own != MAIN && limit > now)
-		limit = now;
+	stop_by(seat->clock + quantum);
 }
 
 bool waits_by_turns(void)
@@ -287,8 +286,7 @@ void wake(const void *condition)
 
 			if (seat->clock < time)
 				seat->clock = time;
-			if (own != MAIN && limit > now + quantum)
-				limit = now + quantum;
+			stop_by(now + quantum);
 		}
 		if (!seat->woken) {
 			seat->woken = true;
@@ -342,5 +340,5 @@ void main_has_work(void)
 	if (!has_turn())
 		return;
 	main_told = true;
-	stop_soon();
+	stop_by(now); /* this vCPU's turn ends at its next block */
 }
