@@ -47,6 +47,9 @@ _CPU = "qemu64,+x2apic"
 # QEMU commits 8d8404f1564 ("util: Add qemu_guest_getrandom and associated routines") and
 # 369fd5ca6681 ("target/i386: Implement CPUID_EXT_RDRAND") (in v4.1.0).
 _SEALED_CPU = f"{_CPU},+rdrand"
+# A kernel that finds a hypervisor spins on the lock's word itself in place of queueing
+# (virt_spin_lock() in arch/x86/include/asm/qspinlock.h); a machine's queues.
+_SIM_CPU = f"{_SEALED_CPU},-hypervisor"
 
 
 @dataclass(frozen=True)
@@ -125,8 +128,9 @@ def clock(machine: Machine) -> list[str]:
     """How a machine executes and keeps time, the processor model included."""
     if not machine.engine.sealed:
         return ["-cpu", _CPU]
-    execution = _SIM if machine.engine.simulated else _ICOUNT
-    return [*execution, *_SEALED_CLOCK, "-seed", str(machine.seed), "-cpu", _SEALED_CPU]
+    simulated = machine.engine.simulated
+    execution, cpu = (_SIM, _SIM_CPU) if simulated else (_ICOUNT, _SEALED_CPU)
+    return [*execution, *_SEALED_CLOCK, "-seed", str(machine.seed), "-cpu", cpu]
 
 
 def devices(machine: Machine) -> list[str]:

@@ -20,7 +20,7 @@ DEFAULT = "xeon16"
 MAX_CPUS = 64
 # How far a vCPU may be ahead of the slowest other one. A lock that is held for less seems free:
 # from 250 ns up throughput was higher by half and more, from 125 down the same (docs/simulated.md).
-QUANTUM_NS = 90
+QUANTUM_NS = 10
 _MAX_LEVELS = 8
 
 
@@ -31,6 +31,11 @@ class TransferLevel(Model):
     clean_ns: float = Field(ge=0, description="to read a line that others only read")
     dirty_ns: float = Field(ge=0, description="to read or write a line that another one wrote")
     upgrade_ns: float = Field(ge=0, description="to write a line that others hold for reading")
+
+    @property
+    def costs_ns(self) -> tuple[float, float, float]:
+        """What the three kinds of moves cost: clean, dirty, upgrade."""
+        return self.clean_ns, self.dirty_ns, self.upgrade_ns
 
 
 class MachineModel(Model):
@@ -62,10 +67,11 @@ class MachineModel(Model):
         """The vCPUs of a guest if not told otherwise."""
         return self.active or self.cpus
 
-    def options(self, vcpus: int) -> tuple[str, ...]:
+    def options(self, vcpus: int, transfers: float = 1.0) -> tuple[str, ...]:
         """The model as the plugin's arguments, for a guest whose vCPUs are spread evenly.
 
-        Raises UsageError when the machine has fewer CPUs, or the simulation has no room for them.
+        transfers is how dear moving a cache line is beside what the model says. Raises UsageError
+        when the machine has fewer CPUs, or the simulation has no room for them.
         """
         most = min(self.cpus, MAX_CPUS)
         if vcpus > most:
@@ -74,7 +80,8 @@ class MachineModel(Model):
                 hint=f"choose at most {most}",
             )
         levels = (
-            f"{one.cpus}:{one.clean_ns:g}:{one.dirty_ns:g}:{one.upgrade_ns:g}" for one in self.level
+            ":".join(f"{n:g}" for n in (one.cpus, *(transfers * ns for ns in one.costs_ns)))
+            for one in self.level
         )
         return (
             f"quantum={QUANTUM_NS}",

@@ -54,10 +54,20 @@ class Symbols:
 @memoized
 def symbols(system_map: Path) -> Symbols:
     """The functions listed in a System.map; of several names for one address the first."""
+    return _symbols(system_map, "tTwW")
+
+
+@memoized
+def variables(system_map: Path) -> Symbols:
+    """The variables listed in a System.map; of several names for one address the first."""
+    return _symbols(system_map, "dDbBrR")
+
+
+def _symbols(system_map: Path, kinds: str) -> Symbols:
     found: dict[int, str] = {}
     for line in system_map.read_text().splitlines():
         address, kind, name = line.split(maxsplit=2)
-        if kind in "tTwW":
+        if kind in kinds:
             found.setdefault(int(address, 16), name)
     ordered = sorted(found.items())
     return Symbols(tuple(a for a, _ in ordered), tuple(n for _, n in ordered))

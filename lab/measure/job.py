@@ -40,6 +40,11 @@ _FACTOR = 2.0
 _SEALED_FACTOR = 40.0
 # A simulated guest of 16 busy vCPUs took half a minute for what takes an icount guest five seconds.
 _SIM_PATIENCE = 6.0
+# Fio's run in a simulated guest: longer than what is measured takes, on a slow disk, too.
+_SIM_SECONDS = 2
+_WITHOUT_END = 2**62
+# The warm-up and what is measured last at least a tick, for ticks cost something, too.
+_SIM_NS = 4_000_000
 # A dbench client's tree takes 1 to 2 s to set up under icount.
 _PER_CLIENT_S = 5.0
 # A guest that holds its disk in memory clears it first.
@@ -146,8 +151,12 @@ def hardware(cell: Cell) -> Topology:
 
 def _simulation(cell: Cell, work: Workload) -> tuple[str, ...]:
     """The machine model, and what is measured, as the simulation takes it."""
-    ios = fio_jobs(cell) * _ios_of_job(cell, work.exact_ios[1])
-    return (f"ios={ios}", *machine_model.get(cell.machine).options(cell.cpus))
+    model = machine_model.get(cell.machine)
+    every = work.exact_ios[1]
+    # What is counted is all of a run.
+    warm, ios, ns = (1, _WITHOUT_END, 0) if cell.counters else (every // 8, every // 4, _SIM_NS)
+    window = (f"warm={warm}", f"ios={ios}", f"shortest={ns}")
+    return (*window, *model.options(cell.cpus, cell.transfers))
 
 
 def costed(cell: Cell) -> bool:
@@ -156,16 +165,13 @@ def costed(cell: Cell) -> bool:
 
 
 def fio_runs(cell: Cell) -> tuple[str, ...]:
-    """The fio runs of a cell by name: one; for a sealed engine a warm-up before, and for the exact
-    one two points.
+    """The fio runs of a cell by name: one; for the exact engine a warm-up and two points.
 
-    The warm-up takes what happens only once: first allocations, first page faults. What is
-    counted is a fixed amount of work under every engine.
+    The warm-up takes what happens only once: first allocations, first page faults. A simulated run
+    has its own. What is counted is a fixed amount of work under every engine.
     """
-    if cell.counters:
+    if cell.counters or cell.engine.simulated:
         return ("many",)
-    if cell.engine.simulated:
-        return ("few", "many")
     return ("few", "few", "many") if cell.engine.sealed else ("fio",)
 
 
@@ -253,10 +259,20 @@ def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
     }
     if not cell.engine.simulated:
         return files
+    if cell.counters:
+        # All of a run is simulated then, and a trace in the kernel makes it slow.
+        fewer = {**parameters, "ios": _ios_of_job(cell, work.exact_ios[1] // 4)}
+        files["many.fio"] = workload.fio_job(cell.workload, fewer)
+    else:
+        fixed_time = {**parameters, "seconds": _SIM_SECONDS, "ramp_seconds": 0, "ios": 0}
+        files["many.fio"] = workload.fio_job(cell.workload, fixed_time)
+    # What is measured is shorter than the scheduler takes to spread the jobs.
+    spread = f"[global]\ncpus_allowed=0-{cell.cpus - 1}\ncpus_allowed_policy=split\n"
+    head = spread if fio_jobs(cell) <= cell.cpus else ""
     # To mark a job's start and end a program is run, and when many jobs do so at once that takes
     # them farther apart than their I/O takes.
     return {
-        name: "".join(line for line in text.splitlines(True) if not line.startswith("exec_"))
+        name: head + "".join(line for line in text.splitlines(True) if not line.startswith("exec_"))
         for name, text in files.items()
     }
 

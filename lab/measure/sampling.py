@@ -15,7 +15,7 @@ from lab.guest.time_slices import Slot
 from lab.inputs import counters, topology
 from lab.measure import cost, dbench, fio, sim_counts
 from lab.measure.insn_counts import phases as read_phases
-from lab.measure.insn_counts import run_phase, symbols
+from lab.measure.insn_counts import run_phase, symbols, variables
 from lab.measure.job import Job, costed, fio_jobs, fio_runs
 
 
@@ -68,7 +68,7 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     if not costed(job.cell):
         return values
     if job.cell.engine.simulated:
-        return values | _simulated(machine, values["runtime_s"])
+        return _simulated(machine, values["runtime_s"]) if not job.cell.counters else values
     fewer = fio.metrics(done.outputs.get("few.json", ""))
     ios = values["ios"] - fewer["ios"]
     if ios <= 0:
@@ -86,9 +86,10 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
 
 
 def _simulated(machine: Machine, fio_runtime_s: float) -> dict[str, float]:
-    """What the simulation says of an I/O."""
+    """What the simulation says of an I/O: fio's own numbers are also of what is not measured."""
     phases = sim_counts.phases(machine.counts.read_text())
-    found = sim_counts.simulated(phases, symbols(machine.kernel.system_map), fio_runtime_s)
+    own = machine.kernel.system_map
+    found = sim_counts.simulated(phases, symbols(own), variables(own), fio_runtime_s)
     (machine.folder / "cost.tsv").write_text(cost.to_text(found.cost))
     (machine.folder / "lines.tsv").write_text(sim_counts.to_text(found.lines))
     return found.values()

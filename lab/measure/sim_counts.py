@@ -20,11 +20,17 @@ from lab.measure.insn_counts import Phase, Symbols
 
 CPU = "cpu_ns_per_io"
 MOVES = "moves_per_io"
-METRICS = {CPU: Metric("ns"), MOVES: Metric("lines/I/O")}
+LOCK = "lock_ns_per_io"
+METRICS = {CPU: Metric("ns"), MOVES: Metric("lines/I/O"), LOCK: Metric("ns")}
+# Where a CPU waits for a spinlock that another one holds.
+_WAITING = "queued_spin_lock_slowpath"
 # The plugin counts in parts of a nanosecond (NS in lab/build/sim/sim.h).
 _PARTS = 256
 # Fio's clock has a resolution of a millisecond.
 _RESOLUTION_MS = 1.0
+_LINE_SIZE = 64
+# Where the kernel's own image begins (Documentation/arch/x86/x86_64/mm.rst).
+_IMAGE = 0xFFFFFFFF80000000
 # So many of the lines that move most are kept.
 _LINES = 20
 
@@ -49,10 +55,19 @@ class SimPhase:
 
 @dataclass(frozen=True)
 class Line:
-    """A cache line that moves between CPUs: how often for an I/O, and by which functions."""
+    """A cache line that moves between CPUs: how often for an I/O, and by which functions.
+
+    variable is the last that begins in it or before it, empty for memory that was allocated.
+    """
 
     address: int
     moves: Mapping[str, float]
+    variable: str = ""
+
+    @property
+    def place(self) -> str:
+        """The variable, else the address."""
+        return self.variable or f"{self.address:x}"
 
     @property
     def total(self) -> float:
@@ -63,6 +78,8 @@ class Line:
 @dataclass(frozen=True)
 class Simulated:
     """What the simulation says of a workload: IOPS, CPU time and moved lines per I/O.
+
+    Part of the CPU time is waiting for spinlocks.
 
     lines are those that move most, the first most of all.
     """
@@ -78,6 +95,7 @@ class Simulated:
             "iops": self.iops,
             CPU: self.cost.user + self.cost.kernel_total,
             MOVES: self.moves,
+            LOCK: self.cost.kernel.get(_WAITING, 0.0),
         }
 
 
@@ -112,15 +130,17 @@ def _add(phase: SimPhase, words: Sequence[str]) -> None:
         phase.moves[address] += sum(numbers[1:])
 
 
-def simulated(found: Sequence[SimPhase], names: Symbols, fio_runtime_s: float) -> Simulated:
-    """What is simulated of an I/O.
+def simulated(
+    found: Sequence[SimPhase], names: Symbols, variables: Symbols, fio_runtime_s: float
+) -> Simulated:
+    """What is simulated of an I/O on a kernel with functions and variables of these names.
 
-    Raises LabError when nothing was measured, GuestError when the guest's own clock did not show
-    the simulated time.
+    Raises GuestError when nothing was measured, or the guest's own clock did not show the simulated
+    time.
     """
     place = next((i for i, phase in enumerate(found) if phase.measured), None)
     if place is None or not 2 <= place < len(found) - 1:
-        raise LabError("the guest did not do the I/Os that were to be measured")
+        raise GuestError("failed", "the guest did not do the I/Os that were to be measured")
     before, start, window, end = found[place - 2 : place + 2]
     span_ns = window.ended_ns - start.ended_ns
     _require_clock(fio_runtime_s * 1e3, span_ns / 1e6, (end.ended_ns - before.ended_ns) / 1e6)
@@ -130,26 +150,32 @@ def simulated(found: Sequence[SimPhase], names: Symbols, fio_runtime_s: float) -
         iops=ios / span_ns * 1e9,
         moves=window.moves.total() / ios,
         cost=cost.slope(nothing, work, ios * _PARTS, names),
-        lines=_worst(window.lines, ios, names),
+        lines=_worst(window.lines, ios, names, variables),
     )
 
 
-def _worst(moves: Mapping[tuple[int, int], int], ios: int, names: Symbols) -> tuple[Line, ...]:
+def _worst(
+    moves: Mapping[tuple[int, int], int], ios: int, names: Symbols, variables: Symbols
+) -> tuple[Line, ...]:
     """The lines that move most, and the functions whose instructions make them."""
     found: dict[int, Counter[str]] = {}
     for (line, instruction), count in moves.items():
         found.setdefault(line, Counter())[names.name(instruction)] += count
     ordered = sorted(found.items(), key=lambda one: (-one[1].total(), one[0]))[:_LINES]
     return tuple(
-        Line(line, {name: count / ios for name, count in own.most_common()})
+        Line(
+            line,
+            {name: count / ios for name, count in own.most_common()},
+            variables.name(line + _LINE_SIZE - 1) if line >= _IMAGE else "",
+        )
         for line, own in ordered
     )
 
 
 def to_text(lines: Sequence[Line]) -> str:
-    """Lines as rows ``ADDRESS<TAB>FUNCTION<TAB>MOVES``, moves per I/O."""
+    """Lines as rows ``ADDRESS<TAB>VARIABLE<TAB>FUNCTION<TAB>MOVES``, moves per I/O."""
     return "".join(
-        f"{line.address:x}\t{name}\t{moves!r}\n"
+        f"{line.address:x}\t{line.variable}\t{name}\t{moves!r}\n"
         for line in lines
         for name, moves in line.moves.items()
     )
@@ -157,11 +183,11 @@ def to_text(lines: Sequence[Line]) -> str:
 
 def from_text(text: str) -> list[Line]:
     """The inverse of to_text."""
-    found: dict[int, dict[str, float]] = {}
+    found: dict[tuple[str, str], dict[str, float]] = {}
     for row in text.splitlines():
-        address, name, moves = row.split("\t")
-        found.setdefault(int(address, 16), {})[name] = float(moves)
-    return [Line(address, moves) for address, moves in found.items()]
+        address, variable, name, moves = row.split("\t")
+        found.setdefault((address, variable), {})[name] = float(moves)
+    return [Line(int(line[0], 16), moves, line[1]) for line, moves in found.items()]
 
 
 def _require_clock(fio_ms: float, measured_ms: float, whole_ms: float) -> None:

@@ -94,7 +94,7 @@ def lines_table(arm: str, lines: Sequence[Line], rows: int) -> Table:
     found = []
     for line in lines[:rows]:
         by = ", ".join(f"{name} {number(moves)}" for name, moves in [*line.moves.items()][:_MOVERS])
-        found.append((f"{line.address:x}", number(line.total), by))
+        found.append((line.place, number(line.total), by))
     return Table(
         title=f"Cache lines that move most, moves per I/O: {arm}",
         columns=(*tables.columns("line", "moves"), Column(title="by")),

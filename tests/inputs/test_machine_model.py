@@ -53,7 +53,7 @@ def test_a_model_becomes_the_plugins_arguments(model: Path) -> None:
     own = written(model)
     assert own.usual_cpus == 16
     assert own.options(16) == (
-        "quantum=90",
+        "quantum=10",
         "insn=400",
         "pause=40000",
         "clock=8500",

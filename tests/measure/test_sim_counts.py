@@ -10,6 +10,7 @@ from lab.measure import sim_counts
 from lab.measure.insn_counts import Symbols
 
 NAMES = Symbols((0x1000, 0x2000), ("submit_bio", "blk_mq_run_hw_queue"))
+VARIABLES = Symbols((0xFFFFFFFF82000000, 0xFFFFFFFF82000040), ("jiffies", "planted"))
 MS = 256_000_000 // 1000 * 1000  # a millisecond in parts of a nanosecond
 # A warm-up, then a run: its beginning, what is measured, its end. 2000 I/Os took 10 ms; two
 # translations of submit_bio began there, each 1000 times.
@@ -37,7 +38,7 @@ end
 
 
 def test_throughput_time_and_moves_are_those_of_what_is_measured() -> None:
-    found = sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, 0.012)
+    found = sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, 0.012)
     assert found.iops == pytest.approx(2000 / 10e-3)
     assert found.moves == 500 / 2000
     assert found.cost.user == 5120000 / 256 / 2000
@@ -47,13 +48,24 @@ def test_throughput_time_and_moves_are_those_of_what_is_measured() -> None:
         "blk_mq_run_hw_queue": (1024000 + 5120000) / 256 / 2000,
     }
     total = found.cost.user + found.cost.kernel_total
-    assert found.values() == {"iops": found.iops, "cpu_ns_per_io": total, "moves_per_io": 0.25}
+    assert found.values() == {
+        "iops": found.iops,
+        "cpu_ns_per_io": total,
+        "moves_per_io": 0.25,
+        "lock_ns_per_io": 0.0,
+    }
+
+
+def test_waiting_for_locks_is_told_apart() -> None:
+    names = Symbols(NAMES.addresses, ("submit_bio", "queued_spin_lock_slowpath"))
+    values = sim_counts.simulated(sim_counts.phases(OUTPUT), names, VARIABLES, 0.012).values()
+    assert values["lock_ns_per_io"] == (1024000 + 5120000) / 256 / 2000
 
 
 @pytest.mark.parametrize("runtime_ms", [8.9, 18.1, 3000.0])
 def test_a_guest_with_another_clock_is_an_error(runtime_ms: float) -> None:
     with pytest.raises(GuestError, match="clock is not the simulated one") as caught:
-        sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, runtime_ms / 1e3)
+        sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, runtime_ms / 1e3)
     assert caught.value.outcome == "mismatch"
 
 
@@ -64,14 +76,23 @@ def test_a_record_that_was_cut_off_is_refused() -> None:
 
 @pytest.mark.parametrize("measured", ["", WINDOW.replace("phase 1", "phase 0")])
 def test_a_run_that_ended_before_anything_was_measured_is_an_error(measured: str) -> None:
-    with pytest.raises(LabError, match="did not do the I/Os"):
-        sim_counts.simulated(sim_counts.phases(OUTPUT.replace(WINDOW, measured)), NAMES, 0.012)
+    with pytest.raises(GuestError, match="did not do the I/Os"):
+        sim_counts.simulated(
+            sim_counts.phases(OUTPUT.replace(WINDOW, measured)), NAMES, VARIABLES, 0.012
+        )
 
 
 def test_the_lines_that_move_most_come_first_with_who_moves_them() -> None:
-    lines = sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, 0.012).lines
+    lines = sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, 0.012).lines
     assert [line.address for line in lines] == [0xFFFF888000001000, 0xFFFF888000002000]
     assert lines[0].moves == {"blk_mq_run_hw_queue": 300 / 2000}
     assert lines[1].moves == {"blk_mq_run_hw_queue": 100 / 2000, "submit_bio": 100 / 2000}
     assert lines[1].total == 200 / 2000
+    assert sim_counts.from_text(sim_counts.to_text(lines)) == [*lines]
+
+
+def test_a_line_of_the_kernels_own_data_has_a_variables_name() -> None:
+    own = OUTPUT.replace("line ffff888000001000", "line ffffffff82000040")
+    lines = sim_counts.simulated(sim_counts.phases(own), NAMES, VARIABLES, 0.012).lines
+    assert [line.place for line in lines] == ["planted", "ffff888000002000"]
     assert sim_counts.from_text(sim_counts.to_text(lines)) == [*lines]

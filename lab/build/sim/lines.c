@@ -17,7 +17,8 @@
 struct line {
 	uint64_t number;
 	uint64_t holders;
-	bool owned;	/* by the only holder */
+	uint64_t written;	/* when the last store to it was made */
+	bool owned;		/* by the only holder */
 };
 
 struct level {
@@ -26,6 +27,7 @@ struct level {
 };
 
 static struct line table[1 << TABLE_BITS];
+static uint64_t buffered[MAX_VCPUS];	/* when the last store will have been written */
 static struct level levels[MAX_LEVELS];
 static unsigned int level_count;
 
@@ -76,30 +78,42 @@ static uint64_t cost(enum move move, unsigned int vcpu, uint64_t others)
 	return levels[i].cost[move];
 }
 
-/* Account for an access of a vCPU to an address; returns what it costs. */
-uint64_t touch(uint64_t address, unsigned int vcpu, bool store, enum move *move)
+/* Account for an access of a vCPU to an address; returns how long the vCPU waits for it.
+ *
+ * Loads wait for their line. Stores go to a store buffer, which writes them in order as their lines
+ * come; a locked instruction waits for all of them. What a vCPU wrote nobody has before it was
+ * written, so a line that several want goes from one to the next.
+ */
+uint64_t touch(uint64_t address, unsigned int vcpu, enum access access, enum move *move)
 {
-	uint64_t number = address >> LINE_BITS, self = 1ULL << vcpu, others;
+	uint64_t number = address >> LINE_BITS, self = 1ULL << vcpu, others, done = now;
 	struct line *line = &table[spread(number) >> (64 - TABLE_BITS)];
+	bool store = access != LOAD;
 
 	*move = NO_MOVE;
+	if (store && buffered[vcpu] > done)
+		done = buffered[vcpu];
 	if (line->number != number) {
 		/* Never seen, or displaced by another: it comes from memory, which is free. */
 		line_taken(line->number, line->holders);
-		*line = (struct line){ .number = number, .holders = self, .owned = store };
-		return 0;
+		*line = (struct line){ .number = number };
 	}
 	others = line->holders & ~self;
-	if (!others) {
-		line->owned |= store;
-		return 0;
+	if (others && (store || !(line->holders & self))) {
+		*move = line->owned ? DIRTY : store ? UPGRADE : CLEAN;
+		if (line->written > done)
+			done = line->written;
+		done += cost(*move, vcpu, others);
+		line->owned = false;
 	}
-	if (!store && line->holders & self)
-		return 0;
-	*move = line->owned ? DIRTY : store ? UPGRADE : CLEAN;
-	if (store)
-		line_taken(number, others);
-	line->holders = store ? self : line->holders | self;
-	line->owned = store;
-	return cost(*move, vcpu, others);
+	if (store) {
+		if (others)
+			line_taken(number, others);
+		line->holders = 0;
+		line->owned = true;
+		line->written = done;
+		buffered[vcpu] = done;
+	}
+	line->holders |= self;
+	return access == STORE ? 0 : done - now;
 }

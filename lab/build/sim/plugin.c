@@ -67,10 +67,12 @@ bool qemu_plugin_mem_is_store(memory_info info);
 
 EXPORT int qemu_plugin_version = PLUGIN_API;
 
-/* What a spinning vCPU waits and a clock is read for outside of what is measured: each leaves
- * QEMU's fast path, and a guest that boots does it often.
+/* How much longer a spinning vCPU waits, and reading a clock takes, outside of what is measured:
+ * each leaves QEMU's fast path, and a guest that boots does it often. Fio runs for a fixed time,
+ * and what is left of that when all is measured is soon over.
  */
-#define IDLE_WAIT (1000 * NS)
+#define BEFORE_MEASURED (1000 * NS)
+#define AFTER_MEASURED (1000000 * NS)
 
 struct instruction {
 	uint64_t address;
@@ -84,7 +86,6 @@ struct instruction {
 struct block {
 	uint64_t address;
 	uint64_t cost;
-	uint64_t unmeasured_cost;
 	uint64_t executed;
 	uint64_t slept;
 	bool pauses, reads_clock;
@@ -98,8 +99,11 @@ struct watched {
 	uint64_t moves;
 };
 
-static uint64_t insn_cost, pause_cost, clock_cost, marker, io, ios, done;
+static uint64_t insn_cost, pause_cost, clock_cost, marker, io, warm, ios, done;
+static uint64_t unmeasured_wait = BEFORE_MEASURED;
 static unsigned int vcpus;
+static uint64_t since, shortest;
+static enum { OUTSIDE, WARMS, MEASURES } progress;
 static bool measured;
 static struct block *blocks;
 static struct instruction *instructions;
@@ -180,17 +184,27 @@ static void on_marker(unsigned int vcpu, void *data)
 	(void)data;
 	next_phase(false);
 	done = 0;
+	progress = WARMS;
+	unmeasured_wait = BEFORE_MEASURED;
 }
 
 static void on_io(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
-	done++;
-	if (done == ios / 4)
+	if (progress == OUTSIDE)
+		return;
+	if (!done++)
+		since = now;
+	if (progress == WARMS && done >= warm && now - since >= shortest) {
 		next_phase(true);
-	else if (done == ios / 4 * 3)
+		progress = MEASURES;
+		done = 0;
+	} else if (progress == MEASURES && done >= ios && now - since >= shortest) {
 		next_phase(false);
+		progress = OUTSIDE;
+		unmeasured_wait = AFTER_MEASURED;
+	}
 }
 
 static void on_execution(unsigned int vcpu, void *data)
@@ -211,15 +225,17 @@ static void on_execution(unsigned int vcpu, void *data)
 	if (block->reads_clock)
 		spin_access(vcpu_in_turn(), 0, true);
 	block->executed++;
-	executing = measured ? block->cost : block->unmeasured_cost;
+	executing = block->cost;
+	if (!measured && (block->pauses || block->reads_clock))
+		executing += unmeasured_wait;
 }
 
 static void on_access(unsigned int vcpu, memory_info info, uint64_t address, void *data)
 {
 	struct instruction *insn = data;
 	enum move move;
+	enum access access = LOAD;
 	uint64_t cost;
-	bool store;
 
 	(void)vcpu;
 	if (!measured)
@@ -229,13 +245,16 @@ static void on_access(unsigned int vcpu, memory_info info, uint64_t address, voi
 		return;
 	}
 	/* A locked instruction reads the line for itself alone from the beginning. */
-	store = insn->locked || qemu_plugin_mem_is_store(info);
-	cost = touch(address, vcpu_in_turn(), store, &move);
-	spin_access(vcpu_in_turn(), address, store || move != NO_MOVE);
-	if (move == NO_MOVE)
-		return;
+	if (insn->locked)
+		access = LOCKED;
+	else if (qemu_plugin_mem_is_store(info))
+		access = STORE;
+	cost = touch(address, vcpu_in_turn(), access, &move);
+	spin_access(vcpu_in_turn(), address, access != LOAD || move != NO_MOVE);
 	now += cost;
 	insn->time += cost;
+	if (move == NO_MOVE)
+		return;
 	insn->moves[move]++;
 	watch(address >> LINE_BITS, insn->address);
 }
@@ -268,16 +287,13 @@ static void add_instruction(struct block *block, struct qemu_plugin_insn *insn)
 	struct instruction *own;
 
 	block->cost += insn_cost;
-	block->unmeasured_cost += insn_cost;
 	qemu_plugin_insn_data(insn, code, size < sizeof(code) ? size : sizeof(code));
 	if (size == 2 && code[0] == 0xf3 && code[1] == 0x90) { /* PAUSE */
 		block->cost += pause_cost;
 		block->pauses = true;
-		block->unmeasured_cost += IDLE_WAIT;
 	} else if (code[0] == 0x0f && (code[1] == 0x31 || (code[1] == 0x01 && code[2] == 0xf9))) {
 		block->cost += clock_cost; /* RDTSC, RDTSCP */
 		block->reads_clock = true;
-		block->unmeasured_cost += IDLE_WAIT;
 	}
 	if (!(address & KERNEL_HALF))
 		return;
@@ -352,6 +368,10 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int a
 			marker = strtoull(value, NULL, 16);
 		else if (!strncmp(argv[i], "io=", 3))
 			io = strtoull(value, NULL, 16);
+		else if (!strncmp(argv[i], "warm=", 5))
+			warm = number;
+		else if (!strncmp(argv[i], "shortest=", 9))
+			shortest = number * NS;
 		else if (!strncmp(argv[i], "ios=", 4))
 			ios = number;
 		else if (!strncmp(argv[i], "quantum=", 8))

@@ -9,6 +9,7 @@
  * guest does the same, bit by bit, in every run and on any host.
  *
  * turns.c	whose turn it is, and what time it is
+ * carrier.c	one thread of the host's that executes all vCPUs
  * host.c	what QEMU calls to wait, to wake and to read clocks
  * lines.c	which vCPU has which cache line, and what moving it costs
  * spin.c	vCPUs that wait in a loop, which need not execute it
@@ -68,12 +69,24 @@ void main_waits(uint64_t nanoseconds);
 bool main_has_nothing_to_do(void);
 void main_has_work(void);
 
+/* --- carrier.c */
+
+struct context {
+	void *stack;	/* where it stopped */
+	uint64_t thread;
+};
+
+void park(unsigned int vcpu, struct context *context);
+unsigned int count_parked(void);
+void carry_on(struct context *from, const struct context *to);
+
 /* --- lines.c */
 
+enum access { LOAD, STORE, LOCKED };
 enum move { NO_MOVE, CLEAN, DIRTY, UPGRADE, MOVES };
 
 int set_levels(const char *levels, unsigned int vcpus, unsigned int stride);
-uint64_t touch(uint64_t address, unsigned int vcpu, bool store, enum move *move);
+uint64_t touch(uint64_t address, unsigned int vcpu, enum access access, enum move *move);
 
 /* --- spin.c */
 

@@ -2,13 +2,15 @@
 /*
  * Whose turn it is, and what time it is.
  *
- * Who may take turns has a seat: every vCPU and the main loop. All that is here is changed only
+ * Who may take turns has a seat: every vCPU and the main loop. One thread executes all vCPUs
+ * (carrier.c), the main loop has its own. All that is here is changed only
  * by who has the turn, so it needs no lock; two things are told from outside: that a condition is
  * signalled by a thread without a seat (RCU's), and that the game begins.
  */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/syscall.h>
@@ -21,6 +23,7 @@
 
 struct seat {
 	atomic_uint turn;	/* a futex: the turn is given to this seat */
+	struct context context;
 	atomic_bool waiting;	/* on a condition, or the main loop for work */
 	atomic_bool woken;
 	const void *condition;	/* the last that it waited on; an idle vCPU's is its own */
@@ -34,6 +37,7 @@ static struct seat seats[MAX_VCPUS + 1];
 
 static __thread struct seat *own;
 static struct seat *current;
+static struct seat *carrier;	/* whose thread executes all vCPUs */
 static unsigned int vcpus;
 static atomic_uint arrived;
 static enum { BEFORE, TURNS, AFTER } stage;
@@ -90,6 +94,8 @@ static void sleep_until_turn(struct seat *seat)
 	while (!seat->turn)
 		syscall(SYS_futex, &seat->turn, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 	seat->turn = 0;
+	if (carrier && seat != carrier && seat != MAIN)
+		park(seat - seats, &seat->context);
 }
 
 static void give_turn(struct seat *seat)
@@ -106,12 +112,26 @@ void take_main_seat(void)
 void take_vcpu_seat(unsigned int vcpu)
 {
 	own = &seats[vcpu];
+	own->context.thread = pthread_self();
 	arrived++;
 }
 
 static bool runs(struct seat *seat)
 {
 	return !seat->waiting || seat->woken;
+}
+
+/* From now on this vCPU's thread executes all vCPUs; those of the others sit by now. */
+static void carry_all(void)
+{
+	unsigned int i;
+
+	carrier = own;
+	for (i = 0; i < vcpus; i++)
+		if (&seats[i] != own)
+			give_turn(&seats[i]);
+	while (count_parked() < vcpus - 1)
+		usleep(100);
 }
 
 /* Begin, called by the vCPU that executes the guest's first block: all others sit by then, or
@@ -135,6 +155,7 @@ void begin_turns(unsigned int count)
 		while (&seats[i] != own && runs(&seats[i]))
 			usleep(100);
 	current = own;
+	carry_all();
 	stage = TURNS;
 }
 
@@ -198,8 +219,13 @@ static void pass(void)
 	if (next == mine)
 		return;
 	current = next;
-	give_turn(next);
-	sleep_until_turn(mine);
+	if (next == MAIN || mine == MAIN) {
+		give_turn(next == MAIN ? MAIN : carrier);
+		sleep_until_turn(mine == MAIN ? MAIN : carrier);
+		next = current;
+	}
+	if (mine != MAIN && next != mine)
+		carry_on(&mine->context, &next->context);
 }
 
 void yield_turn(void)
