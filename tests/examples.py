@@ -57,8 +57,9 @@ def experiment(
     **fields: Any,
 ) -> Experiment:
     """An experiment of before and after, or of after alone where a value is expected."""
-    engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
-    own = replace(cell or guests.cell(), engine=engine)
+    engines = {Level.WALL: Engine.TCG, Level.SIMULATED: Engine.SIM}
+    engine = engines.get(level, Engine.ICOUNT)
+    own = replace(cell or guests.cell(), engine=engine, machine=expectation.machine)
     arms = ("before", "after") if expectation.change else ("after",)
     fields.setdefault("together", (series, own))
     return Experiment(

@@ -36,6 +36,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--lab-profile", default="quick", help="the profile that claims are judged with"
     )
+    parser.addoption(
+        "--lab-host-time",
+        action="store_true",
+        help="time guests by the host's clock without KVM too",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -140,7 +145,10 @@ def _run(session: pytest.Session) -> Run:
         wanted = [item.claim for item in session.items if isinstance(item, ClaimItem)]
         capture = config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled():
-            lab = Session(profile.get(config.getoption("lab_profile")))
+            lab = Session(
+                profile.get(config.getoption("lab_profile")),
+                host_time=config.getoption("lab_host_time"),
+            )
             lab.progress.say("")
             config.stash[_RUN] = run = _measured(wanted, lab, config)
             config.stash[_FINISHED] = finish.finish(run, lab.store)

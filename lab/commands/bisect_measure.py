@@ -282,7 +282,8 @@ def of_claim(
     own = series.get(name)
     if title not in own.claims:
         raise UsageError(f"{name} has no claim {title!r}", hint=nearest(title, own.claims))
-    asked = experiment.experiments(own, tree.session.profile, tree.session.testbed.host)
+    session = tree.session
+    asked = experiment.experiments(own, session.profile, session.testbed.host, host_time=True)
     asked = [one for one in asked if one.claim == title and one.runs]
     asked = [one for one in asked if metric in ("", one.expectation.metric)]
     found = [one for one in asked if not timed and _exact(one)] or [o for o in asked if o.timed]

@@ -36,7 +36,11 @@ class Boots:
 
 
 def text(
-    wanted: Sequence[Series], profile: Profile, *, claims: Collection[tuple[str, str]] = ()
+    wanted: Sequence[Series],
+    profile: Profile,
+    *,
+    claims: Collection[tuple[str, str]] = (),
+    host_time: bool = False,
 ) -> str:
     """Kernels and boots of each series, as judge.judge would have them.
 
@@ -45,7 +49,7 @@ def text(
     """
     host, parts, total = _host(), [], 0
     for own in wanted:
-        every = experiment.experiments(own, profile, host)
+        every = experiment.experiments(own, profile, host, host_time=host_time)
         asked = [one for one in every if not claims or (own.name, one.claim) in claims]
         planned = boots(asked, own, profile)
         total += sum(one.count for one in planned)
@@ -64,7 +68,7 @@ def boots(asked: Sequence[Experiment], own: Series, profile: Profile) -> list[Bo
     running = [one for one in asked if one.runs and not _same(one, own)]
     single: dict[Cell, dict[str, int]] = {}
     for one in running:
-        for side in () if one.timed else one.sides:
+        for side in () if one.timed else one.every_side:
             arms = single.setdefault(side.cell, {})
             arms[side.arm] = max(arms.get(side.arm, 0), _each(one, side.cell, profile))
     found = [Boots(tuple(a), cell, max(a.values()), rounds=False) for cell, a in single.items()]
@@ -78,7 +82,7 @@ def _each(asked: Experiment, cell: Cell, profile: Profile) -> int:
     """How often a cell that is not timed in rounds is booted."""
     if not cell.engine.sealed:
         return profile.counted_boots
-    return 1 if cell.counters else asked.seeds
+    return 1 if cell.counters or cell.transfers != 1 else asked.seeds
 
 
 def _same(asked: Experiment, own: Series) -> bool:

@@ -98,7 +98,13 @@ class Row(Model):
         description="the first that works is taken; default: icount for costs and counters, "
         "else kvm, tcg",
     )
-    cpus: int = Field(default=0, ge=0, le=64, description="vCPUs, when not the claim's")
+    machine: str = Field(
+        default="",
+        description="a machine model: the number is simulated, on that machine",
+    )
+    cpus: int = Field(
+        default=0, ge=0, le=64, description="vCPUs, when not the claim's or the machine's"
+    )
     parameters: dict[str, Value] = Field(default={}, description="of the workload")
     compare: tuple[str, str] | None = Field(default=None, description="when not the claim's")
     needs: str = Field(
@@ -128,6 +134,10 @@ class Expectation(Row):
             raise ValueError("an expectation has either change or value")
         if self.change and self.arm:
             raise ValueError("arm goes with value; a change has compare")
+        if self.machine and {*self.engine} - {Engine.SIM}:
+            raise ValueError(f"a machine model is for the engine {Engine.SIM} alone")
+        if self.machine and self.needs_cpus:
+            raise ValueError("needs_cpus is about the host, which a simulated machine is not")
         return self
 
     @cached_property

@@ -36,6 +36,7 @@ class Level(StrEnum):
 
     MECHANISM = "mechanism"
     COST = "cost"
+    SIMULATED = "simulated"
     WALL = "wall clock"
 
 

@@ -30,6 +30,7 @@ class Noise(Model):
 
     insns: float = Field(default=0.01, ge=0, description="kernel instructions per I/O")
     time: float = Field(default=0.2, ge=0, description="the guest's own time")
+    simulated: float = Field(default=0.05, ge=0, description="what the simulation gives")
 
 
 class Workload(Model):

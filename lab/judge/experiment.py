@@ -7,15 +7,19 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lab.base.errors import UsageError, nearest
-from lab.inputs import counters, topology, workload
+from lab.inputs import counters, machine_model, topology, workload
 from lab.inputs.profile import Profile
 from lab.inputs.series import Claim, Expectation, Series
 from lab.inputs.terms import Engine, Level
 from lab.inputs.workload import Value
-from lab.measure import cost, metrics
+from lab.measure import cost, metrics, sim_counts
 from lab.measure.cell import Cell, resolved
 from lab.measure.host import Report
 from lab.measure.matrix import require_known, require_possible
+
+# How far off a machine model may be: what it says of the cost of a move is public for few machines,
+# and measured differently by each source.
+SENSITIVITY = (0.5, 2.0)
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,21 @@ class Experiment:
         return self.level is Level.WALL
 
     @property
+    def variants(self) -> dict[float, tuple[Side, ...]]:
+        """The sides with moves of cache lines dearer or cheaper by a factor, if simulated."""
+        if self.level is not Level.SIMULATED:
+            return {}
+        return {
+            factor: tuple(replace(s, cell=replace(s.cell, transfers=factor)) for s in self.sides)
+            for factor in SENSITIVITY
+        }
+
+    @property
+    def every_side(self) -> tuple[Side, ...]:
+        """The sides and those of the variants."""
+        return tuple(s for sides in (self.sides, *self.variants.values()) for s in sides)
+
+    @property
     def arms(self) -> tuple[str, ...]:
         """The names of the arms, in the order in which they are compared."""
         return tuple(side.arm for side in self.sides)
@@ -79,14 +98,17 @@ class Experiment:
         return self.sides[0].cell.workload
 
 
-def experiments(series: Series, profile: Profile, report: Report) -> list[Experiment]:
+def experiments(
+    series: Series, profile: Profile, report: Report, *, host_time: bool = False
+) -> list[Experiment]:
     """Every expectation of a series as an experiment.
 
+    Without host_time nothing is timed by the clock of a host that emulates the guest's CPUs.
     Raises UsageError for what does not exist: metric, topology, scheduler, workload, parameter.
     """
     check(series)
     found = [
-        _experiment(series, title, expectation, profile, report)
+        _experiment(series, title, expectation, profile, report, host_time=host_time)
         for title, claim in series.claims.items()
         for expectation in claim.expect
     ]
@@ -128,6 +150,8 @@ def check(series: Series) -> None:
                         where=where,
                         hint=f"choose one: parameters = {{ {parameter} = {usual[0]} }}",
                     )
+            if expectation.machine:
+                _check_simulated(claim, expectation, where)
             known = [*metrics.of_workload(claim.workload), *counters.known()]
             if expectation.metric not in known:
                 raise UsageError(
@@ -141,6 +165,22 @@ def check(series: Series) -> None:
                     where=where,
                     hint="leave out the key engine",
                 )
+
+
+def _check_simulated(claim: Claim, expectation: Expectation, where: str) -> None:
+    """Raise UsageError for a machine model that does not exist, or has no room for the guest."""
+    try:
+        model = machine_model.get(expectation.machine)
+        model.options(expectation.cpus or claim.cpus or model.usual_cpus)
+    except UsageError as exc:
+        raise UsageError(exc.what, where=where, hint=exc.hint) from exc
+    given = {"iops", *sim_counts.METRICS, *counters.known()}
+    if expectation.metric not in given:
+        raise UsageError(
+            f"the simulation gives no {expectation.metric}",
+            where=where,
+            hint=nearest(expectation.metric, given),
+        )
 
 
 def in_rounds(timed: Sequence[Experiment]) -> list[tuple[list[Experiment], list[Side]]]:
@@ -166,6 +206,8 @@ def _arms(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
 def _level(claim: Claim, expectation: Expectation) -> Level:
     if expectation.metric in counters.known():
         return Level.MECHANISM
+    if expectation.machine:
+        return Level.SIMULATED
     exact = expectation.metric in cost.METRICS or expectation.engine == (Engine.ICOUNT,)
     return Level.COST if exact else Level.WALL
 
@@ -181,7 +223,7 @@ class _Choice:
 def _engine(expectation: Expectation, level: Level, report: Report) -> _Choice:
     """The engine to use: the first of those wanted that works."""
     usual = (Engine.KVM, Engine.TCG) if level is Level.WALL else (Engine.ICOUNT,)
-    wanted = expectation.engine or usual
+    wanted = (Engine.SIM,) if expectation.machine else expectation.engine or usual
     for engine in wanted:
         if report.works(engine):
             return _Choice(engine)
@@ -191,7 +233,13 @@ def _engine(expectation: Expectation, level: Level, report: Report) -> _Choice:
 
 
 def _experiment(
-    series: Series, title: str, expectation: Expectation, profile: Profile, report: Report
+    series: Series,
+    title: str,
+    expectation: Expectation,
+    profile: Profile,
+    report: Report,
+    *,
+    host_time: bool,
 ) -> Experiment:
     claim = series.claims[title]
     level = _level(claim, expectation)
@@ -214,6 +262,7 @@ def _experiment(
             hw_queues=own.hw_queues,
             kernel_parameters=own.kernel_parameters,
             counters=counted,
+            machine=expectation.machine,
         )
         return Side(arm, cell, own.patches == "series")
 
@@ -231,8 +280,16 @@ def _experiment(
         together=(series.name, common, choice.engine, cpus),
         measurable=not choice.refusal,
         lacking=choice.refusal or _lacking(expectation, report),
-        left_out=_left_out(claim, expectation, profile),
+        left_out=_left_out(claim, expectation, profile)
+        or ("" if host_time or level is not Level.WALL else _untimed(choice.engine)),
     )
+
+
+def _untimed(engine: Engine) -> str:
+    """Why an engine's wall clock is not asked."""
+    if engine is Engine.KVM:
+        return ""
+    return f"the wall clock of {engine} is the emulator's; --host-time measures it"
 
 
 def _lacking(expectation: Expectation, report: Report) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lab.base.errors import LabError
 from lab.build.kernel import Kernel
@@ -41,7 +41,7 @@ class Case:
         Seeds are for what is measured; what is counted asks whether the patch does what it says.
         """
         task = self.tasks[side]
-        if not task.cell.engine.sealed or task.cell.counters:
+        if not task.cell.engine.sealed or task.cell.counters or task.cell.transfers != 1:
             return [task]
         return [task.seeded(seed) for seed in range(1, asked.seeds + 1)]
 
@@ -96,12 +96,12 @@ def prepare(own: Series, session: Session, claims: Collection[tuple[str, str]] =
     """
     experiment.check(own)
     testbed = session.prove(own.tree, own.kernel)
-    every = experiment.experiments(own, session.profile, testbed.host)
+    every = experiment.experiments(own, session.profile, testbed.host, host_time=session.host_time)
     asked = [one for one in every if not claims or (own.name, one.claim) in claims]
     kernels: dict[tuple[str, bool], Kernel] = {}
     tasks: dict[Side, Task] = {}
     for one in asked:
-        for side in one.sides if one.runs else ():
+        for side in one.every_side if one.runs else ():
             level, counted = own.all_arms[side.arm].patches, bool(side.cell.counters)
             if (level, counted) not in kernels:
                 fragments = (*own.kernel, INSTRUMENT) if counted else own.kernel
@@ -117,7 +117,7 @@ def measure(cases: Sequence[Case], session: Session) -> dict[Experiment, Evidenc
         task
         for case in cases
         for asked in case.running(timed=False)
-        for side in asked.sides
+        for side in asked.every_side
         for task in case.seeds(asked, side)
     ]
     tasks = list(dict.fromkeys(tasks))
@@ -135,12 +135,23 @@ def measure(cases: Sequence[Case], session: Session) -> dict[Experiment, Evidenc
             for asked in case.experiments:
                 evidence[asked] = Evidence(same=asked.runs and case.same(asked))
             for asked in case.running(timed=False):
-                by_arm = [
-                    [outcomes[task] for task in case.seeds(asked, side)] for side in asked.sides
-                ]
-                evidence[asked] = _evidence(asked, by_arm)
+                evidence[asked] = _measured(case, asked, outcomes)
             evidence |= _rounds(case, runner)
     return evidence
+
+
+def _measured(case: Case, asked: Experiment, outcomes: Mapping[Task, Outcome]) -> Evidence:
+    """What the boots of an experiment without rounds say, of its variants too."""
+
+    def of(sides: Sequence[Side]) -> Evidence:
+        by_arm = [[outcomes[task] for task in case.seeds(asked, side)] for side in sides]
+        return _evidence(asked, by_arm)
+
+    variants = {factor: of(sides) for factor, sides in asked.variants.items()}
+    main = of(asked.sides)
+    failure = next((one.failure for one in (main, *variants.values()) if one.failure), None)
+    values = {factor: one.values for factor, one in variants.items()}
+    return replace(main, failure=failure, variants=values)
 
 
 def _rounds(case: Case, runner: Runner) -> dict[Experiment, Evidence]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from lab.base.stats import Interval, Paired, adjusted, paired
 from lab.inputs import workload
 from lab.inputs.series import Series
-from lab.inputs.terms import Level, Verdict
+from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge.experiment import Experiment
 from lab.measure import cost
 
@@ -38,6 +38,7 @@ class Evidence:
 
     The boots of a wall-clock experiment are pairs: equal places belong together. same tells that
     both arms run the same kernel on the same machine. boots are the ids that the values come from.
+    variants are the values with moves of cache lines so many times as dear, if simulated.
     """
 
     values: tuple[tuple[float, ...], ...] = ()
@@ -45,6 +46,7 @@ class Evidence:
     failure: Failure | None = None
     same: bool = False
     boots: tuple[tuple[str, ...], ...] = ()
+    variants: Mapping[float, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,9 @@ class Finding:
     measured is the mean value of each arm; change (a fraction) and interval belong to an
     expectation about a change. For wall clock, p is the chance of what was seen if the verdict
     were wrong, after correction for the number of expectations; detectable is the smallest change
-    that these boots would show. decided is False while the statistics of paired boots are awaited.
+    that these boots would show. sensitivity is the change, or the value, with moves of cache lines
+    so many times as dear, if simulated. decided is False while the statistics of paired boots are
+    awaited.
     """
 
     experiment: Experiment
@@ -66,6 +70,7 @@ class Finding:
     interval: Interval | None = None
     p: float | None = None
     detectable: float | None = None
+    sensitivity: Mapping[float, float] = field(default_factory=dict)
     decided: bool = True
 
 
@@ -154,19 +159,47 @@ def _exact(experiment: Experiment, evidence: Evidence) -> Finding:
         verdict = Verdict.HOLDS if bound.low < 0 < bound.high else Verdict.REFUTED
         reason = "both arms are the same kernel with the same settings: nothing was changed"
         return replace(found, verdict=verdict, reason=reason, change=0.0, interval=nothing)
-    if not evidence.values or not all(evidence.values):
+    if not all(values and all(values) for values in (evidence.values, *evidence.variants.values())):
         reason = (
             f"the host disturbed every round ({evidence.rejected} rejected)"
             if experiment.timed
             else f"the guests gave no {expectation.metric}; `lab doctor` says why"
         )
         return replace(found, reason=reason)
-    measured = tuple(statistics.fmean(values) for values in evidence.values)
-    return _measured(replace(found, measured=measured))
+    return _sensitive(_measured(found))
+
+
+def _sensitive(found: Finding) -> Finding:
+    """A simulated verdict must not hang on how dear the machine model takes moves to be."""
+    variants = {
+        factor: _measured(replace(found, evidence=replace(found.evidence, values=values)))
+        for factor, values in found.evidence.variants.items()
+    }
+    changes = {
+        factor: one.measured[0] if one.change is None else one.change
+        for factor, one in variants.items()
+    }
+    unclear = [v for v in variants.values() if found.change is not None and v.change is None]
+    if unclear:
+        return replace(found, verdict=Verdict.INCONCLUSIVE, reason=unclear[0].reason)
+    known, bound = replace(found, sensitivity=changes), found.experiment.expectation.bound
+    flips = [
+        f"x{factor:g}"
+        for factor, change in changes.items()
+        if found.verdict.decided
+        and (found.verdict is Verdict.HOLDS) != Interval(change, change).within(bound)
+    ]
+    if not flips:
+        return known
+    reason = f"it depends on the machine: with transfers {' and '.join(flips)} it would be "
+    other = Verdict.REFUTED if found.verdict is Verdict.HOLDS else Verdict.HOLDS
+    return replace(known, verdict=Verdict.INCONCLUSIVE, reason=f"{reason}{other}")
 
 
 def _measured(found: Finding) -> Finding:
     """The finding on values that are there."""
+    measured = tuple(statistics.fmean(values) for values in found.evidence.values)
+    found = replace(found, measured=measured)
     experiment, values = found.experiment, found.evidence.values
     if experiment.expectation.value:
         interval = Interval(min(values[0]), max(values[0]))
@@ -186,14 +219,16 @@ def _measured(found: Finding) -> Finding:
 
 def one_seed(experiment: Experiment) -> float:
     """How far one seed may be from another, as a fraction: nothing for what is counted."""
-    if experiment.level is not Level.COST:
+    if experiment.level not in (Level.COST, Level.SIMULATED):
         return 0.0
-    return seed_noise(experiment.workload, experiment.expectation.metric)
+    return seed_noise(experiment.workload, experiment.engine, experiment.expectation.metric)
 
 
-def seed_noise(work: str, metric: str) -> float:
+def seed_noise(work: str, engine: Engine, metric: str) -> float:
     """How far seeds of one kernel differ in a workload: what it executes, or the guest's time."""
     noise = workload.get(work).noise
+    if engine.simulated:
+        return noise.simulated
     return noise.insns if metric in cost.METRICS else noise.time
 
 
@@ -206,8 +241,8 @@ def _bounded(found: Finding, what: str) -> Finding:
     if seen.apart(bound):
         return replace(found, verdict=Verdict.REFUTED, reason=f"the {what} is not as expected")
     reason = f"some boots give a {what} as expected, some do not"
-    if found.experiment.level is Level.COST and len(found.evidence.values[-1]) < SEEDS:
-        margin = 100 * one_seed(found.experiment)
+    margin = 100 * one_seed(found.experiment)
+    if margin and len(found.evidence.values[-1]) < SEEDS:
         reason = f"the {what} is nearer to the bound than {margin:g} %, by which seeds differ"
     return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)
 

@@ -30,7 +30,8 @@ from lab.measure.runner import Outcome, Runner
 class Session:
     """What one command measures with: a profile, the store, the terminal, and a testbed.
 
-    started is when the command began, in seconds since 1970.
+    host_time tells that the host's clock is believed even where it is the emulator's time. started
+    is when the command began, in seconds since 1970.
     """
 
     profile: Profile
@@ -38,6 +39,7 @@ class Session:
     progress: Progress = field(default_factory=Progress)
     started: float = field(default_factory=time.time)
     proved: Testbed | None = None
+    host_time: bool = False
 
     @property
     def testbed(self) -> Testbed:

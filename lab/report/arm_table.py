@@ -102,7 +102,7 @@ def real(cells: tuple[Cell, Cell], metric: str, alpha: float) -> bool:
         return False
     if cells[0].engine.sealed:
         few = min(len(before), len(after)) < SEEDS
-        margin = seed_noise(cells[0].workload, metric) if few else 0.0
+        margin = seed_noise(cells[0].workload, cells[0].engine, metric) if few else 0.0
         return min(after) > max(before) * (1 + margin) or max(after) < min(before) * (1 - margin)
     rounds = [{boot.round: boot.values.get(metric) for boot in cell.boots} for cell in cells]
     pairs = [(rounds[0][round], rounds[1].get(round)) for round in rounds[0] if round]

@@ -12,7 +12,7 @@ from lab.report.run_record import Claim, Finding
 
 ARROW = " -> "
 # What decides a claim, the more telling first.
-_LEVELS = (Level.WALL, Level.COST, Level.MECHANISM)
+_LEVELS = (Level.WALL, Level.SIMULATED, Level.COST, Level.MECHANISM)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def parts(found: Finding, arrow: str = ARROW) -> Parts:
     subject = ", ".join((found.metric, *map(_condition, found.conditions.items())))
     return Parts(
         verdict=found.verdict,
-        evidence=f"{found.level} ({found.engine})",
+        evidence=f"{found.level} ({' '.join(filter(None, (found.engine, found.machine)))})",
         subject=subject,
         published=found.published,
         expected=f"{arrow.join(found.arms)} {found.expected}",
@@ -96,6 +96,15 @@ def _certainty(found: Finding) -> tuple[str, ...]:
         *((f"detectable {100 * found.detectable:.0f} %",) if found.detectable is not None else ()),
         f"{boots} boot{'s' if boots > 1 else ''} an arm",
         *((_rejected(found.rejected),) if found.rejected else ()),
+        *((f"transfers {_sensitivity(found)}",) if found.sensitivity else ()),
+    )
+
+
+def _sensitivity(found: Finding) -> str:
+    """What would be with other costs of moving a cache line: ``x0.5 +45.1 %, x2 +84.0 %``."""
+    return ", ".join(
+        f"x{factor} {number(value) if found.change is None else percent(value, exact=True)}"
+        for factor, value in found.sensitivity.items()
     )
 
 

@@ -24,7 +24,7 @@ from lab.inputs.terms import Verdict
 from lab.judge import verdict
 from lab.report import arm_table, finding, svg
 from lab.report.arm_table import ArmTable
-from lab.report.run_record import Cell, Claim, CostDifference, Finding, Run, Series
+from lab.report.run_record import Cell, Claim, CostDifference, Finding, Run, Series, Table
 
 _TEMPLATE = "report.html.j2"
 _PERCENTILES = ("p50", "p90", "p99", "p999")
@@ -78,6 +78,7 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
         costs=lambda own, claim: _costs(run, own, claim),
         matrix=_matrix(run) if not run.series else (),
         hardware=_hardware(run),
+        curves=_curves,
         telling=_TELLING,
         noise=_noise(run),
         counts=_counts(run),
@@ -160,6 +161,13 @@ def _improvement(found: ArmTable, labels: Sequence[str]) -> str:
     return svg.lines(labels, curves, "improvement", dashed=dashed, percent=True)
 
 
+def _curves(table: Table) -> Markup:
+    """A table's numbers, drawn."""
+    own = table.curves
+    assert own is not None
+    return Markup(svg.lines(own.labels, own.values, table.title, dashed=own.dashed))
+
+
 def _latency(run: Run, claim: Claim) -> Markup:
     """Latency percentiles of the arms of a claim, where fio looked at the clock."""
     curves: dict[str, list[float | None]] = {}
@@ -188,7 +196,7 @@ def _histories(run: Run, claim: Claim, history: History) -> Markup:
         if len(kernels) < 2:
             continue
         values = [[value for _, own, value in known if own == kernel] for kernel in kernels]
-        margin = verdict.seed_noise(cell.workload, cell.metric)
+        margin = verdict.seed_noise(cell.workload, cell.engine, cell.metric)
         marks = [
             number
             for number, (old, new) in enumerate(itertools.pairwise(values), start=1)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import platform
@@ -22,6 +23,7 @@ from lab.base.process import run as run_command
 from lab.base.stats import Interval
 from lab.base.system import CHECKOUT
 from lab.inputs import workload
+from lab.inputs.terms import Level
 from lab.judge.experiment import Experiment
 from lab.judge.verdict import Finding, Judged, of_claim
 from lab.measure import cost, metrics
@@ -34,6 +36,9 @@ from lab.report import run_record
 
 # Of what an I/O costs by function the record keeps this many, those that changed most.
 _FUNCTIONS = 40
+# Of the cache lines that move, those that move most, and the functions that move them most.
+_LINES = 10
+_MOVERS = 4
 
 
 class RunBuilder:
@@ -129,7 +134,8 @@ class RunBuilder:
             for side, own in zip(asked.sides, boots, strict=True)
             if own
         )
-        if expectation.metric == cost.KERNEL and len(cells) == 2:
+        by_function = expectation.metric == cost.KERNEL or asked.level is Level.SIMULATED
+        if by_function and len(cells) == 2:
             self._cost(f"{asked.series}.{asked.claim}", (cells[0], cells[1]))
         metric = metrics.get(expectation.metric)
         return run_record.Finding(
@@ -152,6 +158,8 @@ class RunBuilder:
             interval=_ends(found.interval) if found.change is not None else None,
             p=found.p,
             detectable=_finite(found.detectable),
+            machine=asked.sides[0].cell.machine,
+            sensitivity={f"{factor:g}": value for factor, value in found.sensitivity.items()},
             rejected=found.evidence.rejected,
             group=self._group(asked) if asked.timed else None,
         )
@@ -212,17 +220,31 @@ class RunBuilder:
             [one for boot in cell.boots if (one := self._store.cost(boot.id))] for cell in cells
         ]
         changed = cost.apart(*sides)[:_FUNCTIONS] if all(sides) else []
-        if not changed:
+        if not changed or any(noted.cells == places for noted in self._costs):
             return
+        simulated = cells[0].engine.simulated
         before, after = (statistics.fmean(one.kernel_total for one in own) for own in sides)
         self._costs.append(
             run_record.CostDifference(
                 claim=claim,
                 arms=(cells[0].arm, cells[1].arm),
                 cells=places,
+                unit="ns" if simulated else "instructions",
                 functions=tuple((c.function, c.before, c.after) for c in changed),
                 totals=(before, after),
+                lines=tuple(self._lines(cell) for cell in cells if simulated),
             )
+        )
+
+    def _lines(self, cell: run_record.Cell) -> tuple[run_record.MovedLine, ...]:
+        """The cache lines that move most in the last boot of a cell, with who moves them."""
+        return tuple(
+            run_record.MovedLine(
+                place=line.place,
+                moves=line.total,
+                by=dict(itertools.islice(line.moves.items(), _MOVERS)),
+            )
+            for line in self._store.lines(cell.boots[-1].id)[:_LINES]
         )
 
 

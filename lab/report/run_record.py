@@ -113,6 +113,11 @@ class Finding(Model):
     interval: tuple[float | None, float | None] | None = None
     p: float | None = None
     detectable: float | None = None
+    machine: str = Field(default="", description="the machine model, if simulated")
+    sensitivity: dict[str, float] = Field(
+        default={},
+        description="the change, or the value, with moves of cache lines so many times as dear",
+    )
     rejected: int = Field(default=0, description="rounds that the host disturbed")
     group: int | None = Field(
         default=None, description="equal for findings that the same rounds answer"
@@ -164,11 +169,25 @@ class Column(Model):
     right: bool = False
 
 
+class Curves(Model):
+    """Numbers to be drawn: a value for each label, None where there is none."""
+
+    labels: tuple[str, ...]
+    values: dict[str, tuple[float | None, ...]] = Field(description="by the name of the curve")
+    dashed: tuple[str, ...] = Field(default=(), description="the names of curves drawn as dashes")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if any(len(own) != len(self.labels) for own in self.values.values()):
+            raise ValueError("a curve has not as many values as there are labels")
+        return self
+
+
 class Table(Model):
     """What a command shows that judges no claims, as the text of its cells.
 
-    totals are rows below a line; notes are paragraphs below the table. Without columns it is its
-    title and its notes.
+    totals are rows below a line; notes are paragraphs below the table; curves are drawn where
+    that is possible. Without columns it is its title and its notes.
     """
 
     title: str
@@ -176,6 +195,7 @@ class Table(Model):
     rows: tuple[tuple[str, ...], ...] = ()
     totals: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
+    curves: Curves | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -184,14 +204,26 @@ class Table(Model):
         return self
 
 
+class MovedLine(Model):
+    """A cache line that moves between CPUs: a variable or an address, and moves per I/O."""
+
+    place: str
+    moves: float
+    by: dict[str, float] = Field(description="moves by the function that makes them")
+
+
 class CostDifference(Model):
-    """What an I/O costs by function in two arms, in instructions: what changed most first."""
+    """What an I/O costs by function in two arms: what changed most first."""
 
     claim: str
     arms: tuple[str, str]
     cells: tuple[int, int]
+    unit: str = Field(default="instructions", description="simulated: ns, summed over all CPUs")
     functions: tuple[tuple[str, float, float], ...]
-    totals: tuple[float, float] = Field(description="all kernel instructions per I/O")
+    totals: tuple[float, float] = Field(description="all of the kernel, per I/O")
+    lines: tuple[tuple[MovedLine, ...], ...] = Field(
+        default=(), description="those that move most, by arm, if simulated"
+    )
 
 
 class ProvedEngine(Model):

@@ -40,12 +40,26 @@ def test_kernels_are_told_by_arm_with_their_patches() -> None:
         assert f"  {line}\n" in text
 
 
+@pytest.fixture(autouse=True)
+def _no_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dry_run, "_KVM", "/dev/null/kvm")
+
+
 def test_boots_follow_the_profile_and_what_a_claim_wants_more() -> None:
-    planned = {line.split()[0]: line for line in table("bfq_burst_merge")}
-    # Eight rounds of two arms; three seeds of two arms; one of each arm counted.
-    assert "randread_burst, 2 vCPUs, 8 rounds" in planned["16"]
-    assert "nullb bfq randread_burst, 1 vCPU" in planned["6"]
-    assert "icount" in planned["6"]
+    planned = [line.split(maxsplit=2) for line in table("bfq_burst_merge")]
+    boots = {(count, engine): rest for count, engine, rest in planned}
+    # Three seeds of two arms; one of each arm counted, and with dearer and cheaper moves.
+    assert "nullb bfq randread_burst, 1 vCPU" in boots["6", "icount"]
+    assert "nullb bfq randread_burst desktop4, 4 vCPUs" in boots["6", "sim"]
+    assert "desktop4 transfers" in boots["2", "sim"]
+    assert "tcg" not in {engine for _, engine in boots}
+
+
+def test_rounds_follow_the_claim() -> None:
+    (timed,) = (line for line in table("bfq_burst_merge", host_time=True) if "rounds" in line)
+    # Eight rounds of two arms.
+    assert timed.split()[0] == "16"
+    assert "randread_burst, 2 vCPUs, 8 rounds" in timed
 
 
 def test_only_the_claims_that_are_wanted_are_planned() -> None:
@@ -79,8 +93,9 @@ def test_a_dry_run_finds_mistakes() -> None:
             )
 
 
-def table(name: str, *claims: tuple[str, str]) -> list[str]:
+def table(name: str, *claims: tuple[str, str], host_time: bool = False) -> list[str]:
     """The lines of the table of boots."""
-    lines = dry_run.text([series.get(name)], QUICK, claims=claims).splitlines()
+    text = dry_run.text([series.get(name)], QUICK, claims=claims, host_time=host_time)
+    lines = text.splitlines()
     start = next(number for number, line in enumerate(lines) if set(line.strip()) == {"─"})
     return [line for line in lines[start + 1 : lines.index("", start)] if line.split()[0].isdigit()]

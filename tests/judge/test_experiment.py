@@ -27,6 +27,7 @@ PROFILE = Profile(
 )
 IOPS = 'metric = "iops"\nchange = ">= +20%"'
 COST = 'metric = "kernel_insns_per_io"\nchange = "<= 0%"'
+MOVES = 'metric = "moves_per_io"\nchange = "<= -20%"'
 COUNTER = 'metric = "stable_merges"\nvalue = "== 9"'
 HEAD = 'title = "a title"\norigin = "somewhere"\n'
 ARMS = """
@@ -44,7 +45,7 @@ Write = Callable[..., list[Experiment]]
 
 # What nullb has, and an expectation that says nothing.
 CPUS = topology.get("nullb").cpus
-USUAL = report(Engine.TCG, Engine.ICOUNT)
+USUAL = report(Engine.TCG, Engine.ICOUNT, Engine.SIM)
 
 
 def claim(
@@ -69,9 +70,12 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     monkeypatch.setattr(series, "FOLDER", tmp_path)
     (tmp_path / "own").mkdir()
 
-    def write(*claims: str, host: Report = USUAL, profile: Profile = PROFILE) -> list[Experiment]:
+    def write(
+        *claims: str, host: Report = USUAL, profile: Profile = PROFILE, host_time: bool = True
+    ) -> list[Experiment]:
         (tmp_path / "own/series.toml").write_text(HEAD + ARMS + "".join(claims))
-        return experiment.experiments(series.get("own"), profile, host)
+        own = series.get("own")
+        return experiment.experiments(own, profile, host, host_time=host_time)
 
     return write
 
@@ -100,6 +104,10 @@ def parameters(asked: Experiment) -> dict[str, Value]:
         (f'{COUNTER}\nengine = ["kvm", "tcg"]', Level.MECHANISM, Engine.TCG, CPUS),
         (f"{COST}\ncpus = 4", Level.COST, Engine.ICOUNT, 4),
         (f"{IOPS}\ncpus = 4", Level.WALL, Engine.TCG, 4),
+        (f'{IOPS}\nmachine = "xeon16"', Level.SIMULATED, Engine.SIM, 16),
+        (f'{IOPS}\nmachine = "arm128"\ncpus = 64', Level.SIMULATED, Engine.SIM, 64),
+        (f'{MOVES}\nmachine = "desktop4"', Level.SIMULATED, Engine.SIM, 4),
+        (f'{COUNTER}\nmachine = "xeon16"', Level.MECHANISM, Engine.SIM, 16),
     ],
 )
 def test_a_metric_decides_on_level_engine_and_cpus(
@@ -321,3 +329,49 @@ def test_a_series_may_bring_an_io_scheduler_of_its_own(tmp_path: Path, ask: Writ
     path.write_text('schedulers = ["mine"]\n' + path.read_text())
     (found,) = experiment.experiments(series.get("own"), PROFILE, USUAL)
     assert found.sides[0].cell.scheduler == "mine"
+
+
+def test_the_wall_clock_of_an_emulator_is_measured_only_where_it_is_asked_for(ask: Write) -> None:
+    (asked,) = ask(claim(IOPS), host_time=False)
+    assert asked.left_out == "the wall clock of tcg is the emulator's; --host-time measures it"
+    assert not asked.runs
+    (asked,) = ask(claim(IOPS), host=report(Engine.KVM, Engine.TCG), host_time=False)
+    assert asked.runs
+    for other in (COST, COUNTER, f'{IOPS}\nmachine = "xeon16"'):
+        assert all(one.runs for one in ask(claim(other), host_time=False))
+
+
+def test_what_is_simulated_is_also_asked_with_dearer_and_cheaper_moves(ask: Write) -> None:
+    (asked,) = ask(claim(f'{IOPS}\nmachine = "xeon16"'))
+    assert [cell.transfers for cell in cells(asked)] == [1, 1]
+    for factor, sides in asked.variants.items():
+        assert [side.arm for side in sides] == arms(asked)
+        assert {side.cell.transfers for side in sides} == {factor}
+    assert list(asked.variants) == [0.5, 2]
+    assert len(asked.every_side) == 6
+    (counted,) = ask(claim(f'{COUNTER}\nmachine = "xeon16"'))
+    assert counted.every_side == counted.sides
+
+
+@pytest.mark.parametrize(
+    ("expectation", "error"),
+    [
+        (f'{IOPS}\nmachine = "xeon61"', "no machine model is called 'xeon61'"),
+        (f'{IOPS}\nmachine = "xeon16"\ncpus = 17', "17 vCPUs has no place"),
+        (f'{COST}\nmachine = "xeon16"', "the simulation gives no kernel_insns_per_io"),
+        (f'{IOPS}\nmachine = "xeon16"\nengine = ["icount"]', "for the engine sim alone"),
+        (f'{IOPS}\nmachine = "xeon16"\nneeds_cpus = 4', "about the host"),
+    ],
+)
+def test_a_simulation_that_cannot_be_is_refused_with_its_place(
+    ask: Write, expectation: str, error: str
+) -> None:
+    with pytest.raises(UsageError, match=error) as caught:
+        ask(claim(expectation))
+    assert "claims.one.expect.0" in str(caught.value)
+
+
+def test_a_host_that_cannot_simulate_says_why(ask: Write) -> None:
+    (asked,) = ask(claim(f'{IOPS}\nmachine = "xeon16"'), host=report(Engine.TCG))
+    assert not asked.runs
+    assert asked.lacking.startswith("needs the engine sim; on this host: ")

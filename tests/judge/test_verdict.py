@@ -38,7 +38,8 @@ def experiment(
 ) -> Experiment:
     """A experiment about a metric: a change from before to after, or a value of after."""
     expectation = Expectation(metric=metric, change=change, value=value, because="b")
-    engine = Engine.TCG if level is Level.WALL else Engine.ICOUNT
+    engines = {Level.WALL: Engine.TCG, Level.SIMULATED: Engine.SIM}
+    engine = engines.get(level, Engine.ICOUNT)
     sides = tuple(
         Side(arm, fakes.cell(engine=engine), arm == "after")
         for arm in (("before", "after") if change else ("after",))
@@ -424,3 +425,58 @@ def test_findings_keep_the_order_of_the_questions() -> None:
     found = verdict.judge(asked, ALPHA)
     assert [f.experiment for f in found] == [own for own, _ in asked]
     assert [f.verdict for f in found] == [HOLDS, HOLDS, REFUTED]
+
+
+def simulated(
+    change: str, before: Sequence[float], after: Sequence[float], **variants: tuple[float, float]
+) -> Finding:
+    """The finding on a simulated change; of half or twice as dear moves one value an arm."""
+    asked = experiment(change=change, level=Level.SIMULATED)
+    factors = {"half": 0.5, "twice": 2.0}
+    others = {factors[name]: ((old,), (new,)) for name, (old, new) in variants.items()}
+    return judged(asked, Evidence((tuple(before), tuple(after)), variants=others))
+
+
+@pytest.mark.parametrize(
+    ("change", "before", "after", "half", "twice", "expected"),
+    [
+        (">= +24%", 100, 150, 140, 170, HOLDS),
+        (">= +24%", 100, 101, 101, 102, REFUTED),
+        # Other costs of moving a line, another verdict.
+        (">= +24%", 100, 150, 110, 170, INCONCLUSIVE),
+        (">= +24%", 100, 101, 101, 150, INCONCLUSIVE),
+        # Nearer to the bound than seeds are to each other.
+        (">= +24%", 100, 124.5, 140, 170, INCONCLUSIVE),
+        (">= +24%", 100, 150, 124.5, 170, HOLDS),
+    ],
+)
+def test_a_simulated_verdict_is_that_of_dearer_and_cheaper_moves_too(
+    change: str, before: float, after: float, half: float, twice: float, expected: Verdict
+) -> None:
+    found = simulated(change, [before], [after], half=(100, half), twice=(100, twice))
+    assert found.verdict is expected
+    assert found.change == pytest.approx(after / before - 1)
+    assert found.sensitivity == pytest.approx({0.5: half / 100 - 1, 2.0: twice / 100 - 1})
+
+
+def test_a_verdict_that_depends_on_the_machine_says_so() -> None:
+    found = simulated(">= +24%", [100], [150], half=(100, 110), twice=(100, 170))
+    assert found.reason == ("it depends on the machine: with transfers x0.5 it would be REFUTED")
+    found = simulated(">= +24%", [100], [101], half=(100, 130), twice=(100, 170))
+    assert found.reason.endswith("with transfers x0.5 and x2 it would be HOLDS")
+
+
+def test_a_simulated_variant_without_values_is_not_left_out_silently() -> None:
+    asked = experiment(change=">= +24%", level=Level.SIMULATED)
+    evidence = Evidence(((100.0,), (150.0,)), variants={0.5: ((100.0,), ())})
+    found = judged(asked, evidence)
+    assert found.verdict is INCONCLUSIVE
+    assert "gave no iops" in found.reason
+
+
+def test_a_simulated_value_is_judged_with_dearer_and_cheaper_moves_too() -> None:
+    asked = experiment(value="<= 5", level=Level.SIMULATED, metric="moves_per_io")
+    variants = {0.5: ((3.0,),), 2.0: ((7.0,),)}
+    found = judged(asked, Evidence(((4.0,),), variants=variants))
+    assert found.verdict is INCONCLUSIVE
+    assert found.sensitivity == {0.5: 3.0, 2.0: 7.0}

@@ -20,6 +20,7 @@ from lab.measure.boot_store import BootStore, Provenance
 from lab.measure.cell import Task
 from lab.measure.runner import Outcome
 from lab.measure.sampling import Sample
+from lab.report import html
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Run
 
@@ -97,6 +98,43 @@ def test_the_cost_by_function_is_kept_where_it_was_counted(store: BootStore) -> 
     assert cost.claim == "own.faster"
     assert cost.functions == (("submit_bio", 10.0, 25.0),)
     assert cost.totals == (17.0, 32.0)
+
+
+def test_what_is_simulated_is_kept_with_its_machine_and_the_lines_that_move(
+    store: BootStore,
+) -> None:
+    asked = Expectation(metric="iops", change=">= +20%", because="half", machine="xeon16")
+    own = examples.experiment(asked, claim="faster", level=Level.SIMULATED)
+    boots = tuple(
+        (boot(store, Task(cell=side.cell, kernel=KERNEL, arm=side.arm), 100.0),)
+        for side in own.sides
+    )
+    for (identity,), waited in zip(boots, (10.0, 25.0), strict=True):
+        folder = store.boot_folder(identity)
+        folder.mkdir(parents=True)
+        (folder / "cost.tsv").write_text(f"[user]\t5.0\nsubmit_bio\t{waited}\n")
+        (folder / "lines.tsv").write_text(f"ffffffff82000040\tplanted\tsubmit_bio\t{waited}\n")
+    variants = dict.fromkeys((0.5, 2.0), ((100.0,), (130.0,)))
+    evidence = Evidence(((100.0,), (140.0,)), boots=boots, variants=variants)
+    claim = Claim(
+        published="p", topology="nullb", scheduler="bfq", workload="randread_burst", expect=(asked,)
+    )
+    found = verdict.judge([(own, evidence)] * 2, 0.05)
+    run = made(store, Judged(examples.judged_series({"faster": claim}), tuple(found)))
+    ((kept, _),) = ([*one.findings] for one in run.series[0].claims)
+    assert kept.machine == run.cells[0].machine == "xeon16"
+    assert kept.sensitivity == pytest.approx({"0.5": 0.3, "2": 0.3})
+    (cost,) = run.costs  # once for both findings
+    assert (cost.unit, cost.functions) == ("ns", (("submit_bio", 10.0, 25.0),))
+    assert [[(line.place, line.by) for line in own] for own in cost.lines] == [
+        [("planted", {"submit_bio": 10.0})],
+        [("planted", {"submit_bio": 25.0})],
+    ]
+    page = html.html(run, store.folder, store.folder / "page.html", lambda boot, metric: ())
+    assert "by function, ns, sim xeon16" in page
+    assert "<code>planted</code>" in page
+    assert "simulated (sim xeon16)" in page
+    assert "transfers x0.5 +30.0 %, x2 +30.0 %" in page
 
 
 def test_a_series_that_could_not_be_judged_says_why(store: BootStore) -> None:
