@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lab.base.errors import UsageError
 from lab.base.stats import Interval
 from lab.base.toml import parse
-from lab.inputs import series
+from lab.inputs import counters, series
 from lab.inputs.series import Series
 
 TEXT = """\
@@ -498,3 +498,27 @@ def test_a_wrong_claim_is_told_before_one_that_expects_the_same(folder: Path) ->
     error = refused(folder, head + "[claims.other]" + tail.partition("[claims.other]")[2])
     assert error.where.endswith(": claims.dbench.expect")
     assert "required" in str(error)
+
+
+def _half(published: str) -> float:
+    """A published change in per cent, half as large as a logarithm."""
+    return math.sqrt(1 + float(published.removesuffix("%")) / 100) - 1
+
+
+@pytest.mark.parametrize("name", series.known())
+def test_the_bounds_of_what_is_simulated_follow_the_written_rule(name: str) -> None:
+    """docs/verdicts.md, "Bounds"."""
+    for claim in series.get(name).claims.values():
+        for expected in claim.expect:
+            if not expected.machine or expected.metric in counters.known():
+                continue
+            seen = expected.bound
+            if not expected.published:
+                assert (seen.low, seen.high) in ((0.05, math.inf), (-math.inf, -0.05))
+                continue
+            half = round(_half(expected.published), 2)
+            twice = round((1 + float(expected.published.rstrip("% ")) / 100) ** 2 - 1, 2)
+            assert (seen.low, seen.high) in (
+                (half, math.inf) if half > 0 else (-math.inf, half),
+                (min(half, twice), max(half, twice)),
+            )
