@@ -44,6 +44,10 @@ COMMANDS = {
     ),
     "report": ("lab.cli.show:report_command", "Make a report of a run."),
     "run": ("lab.cli.run:run_command", "Judge whether what patch series claim holds."),
+    "scaling": (
+        "lab.cli.measure:scaling_command",
+        "Simulate how throughput grows with the CPUs ...",
+    ),
     "schema": ("lab.cli.show:schema_command", "Print the JSON Schema of a run's record ..."),
     "show": ("lab.cli.show:show", "Print what a run found, as it did when it ended."),
     "try": ("lab.cli.patches:try_", "Judge somebody's patches."),

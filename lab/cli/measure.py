@@ -12,9 +12,12 @@ import click
 from lab.base.errors import LabError, UsageError
 from lab.base.text import number, percent
 from lab.cli import options
-from lab.commands import result_tables, selfbench
+from lab.commands import result_tables, scaling, selfbench
+from lab.inputs import series
+from lab.inputs.series import PatchLevel
 from lab.inputs.terms import Engine
 from lab.measure import host, matrix
+from lab.measure.cell import STOCK
 from lab.measure.matrix import Selection
 from lab.measure.runner import Outcome
 from lab.measure.session import Session
@@ -24,6 +27,8 @@ from lab.report.run_record import Table
 
 # So many cache lines are shown of a simulated kernel.
 _LINES = 8
+# The kernels that a series is compared on.
+_ARMS: dict[str, PatchLevel] = {"before": "base", "after": "series"}
 
 
 @click.command("doctor")
@@ -93,6 +98,75 @@ def matrix_command(
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
     if failed := matrix_text.failures(run):
         raise LabError(f"{sum(bool(cell.error) for cell in run.cells)} cell(s) failed:\n{failed}")
+
+
+@click.command("scaling")
+@click.argument("name", metavar="[SERIES]", required=False)
+@click.option("--topology", default="nullb_mq", show_default=True, help="A file of configs/guest.")
+@click.option(
+    "--workload",
+    "work",
+    default="randwrite_uring",
+    show_default=True,
+    help="An fio workload; it gets one job a CPU.",
+)
+@click.option(
+    "--scheduler",
+    "schedulers",
+    multiple=True,
+    default=matrix.SCHEDULERS,
+    show_default=True,
+    help="Only this one; several times.",
+)
+@click.option("--machine", default="arm128", show_default=True, help="A file of configs/machine.")
+@click.option(
+    "--cpus",
+    default=",".join(map(str, scaling.USUAL_CPUS)),
+    show_default=True,
+    metavar="N[,N...]",
+    callback=lambda _context, _option, text: _numbers(text),
+    help="How many CPUs, one guest for each.",
+)
+@options.measuring
+def scaling_command(
+    session: Session,
+    name: str | None,
+    topology: str,
+    work: str,
+    schedulers: tuple[str, ...],
+    machine: str,
+    cpus: tuple[int, ...],
+) -> None:
+    """Simulate how throughput grows with the CPUs, of each scheduler, without and with a series.
+
+    Example: lab scaling sq_batch_dispatch --machine arm128 --cpus 1,2,4,8,16,32
+    """
+    own = series.get(name) if name else None
+    scaling.require_possible(machine, work, cpus)
+    spec = own.tree if own else ""
+    session.prove(spec).host.require(Engine.SIM)
+    kernels = (
+        {arm: session.kernel(spec, own.patches(level)) for arm, level in _ARMS.items()}
+        if own
+        else {STOCK: session.kernel()}
+    )
+    found = scaling.measure(session, kernels, topology, work, schedulers, machine, cpus)
+    title = f"{own.name if own else 'Stock kernel'}: {work} on {topology}, simulated {machine}"
+    table = result_tables.of_scaling(title, cpus, found)
+    run = RunBuilder(session, title).measured(
+        [outcome for one in found for outcome in one.outcomes], (table,)
+    )
+    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    if failed := sum(bool(each.error) for one in found for each in one.outcomes):
+        raise LabError(f"{failed} guest(s) failed")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Numbers of CPUs out of N,N,..., in order. Raises UsageError for anything else."""
+    words = text.split(",")
+    if not all(word.isdigit() and int(word) > 0 for word in words):
+        raise UsageError(f"not numbers of CPUs: {text!r}", hint="write --cpus 1,2,4,8")
+    return tuple(sorted({int(word) for word in words}))
 
 
 @click.command("diff")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -13,7 +14,7 @@ from lab.commands import aa_control, check_series, result_tables
 from lab.commands import dry_run as plan
 from lab.inputs import series
 from lab.inputs.series import Series
-from lab.inputs.terms import Verdict
+from lab.inputs.terms import Engine, Verdict
 from lab.judge import judge
 from lab.measure.session import Session
 from lab.report import finish
@@ -31,9 +32,17 @@ from lab.report.run_record import Run
     type=click.Choice(["", *judge.CONTROLS]),
     help="Judge what must not hold: the arms reversed, or without the patches.",
 )
+@click.option(
+    "--host-time", is_flag=True, help="Without KVM too: time guests by the host's clock, in rounds."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be built and booted, and do nothing.")
 def run_command(
-    session: Session, names: tuple[str, ...], claims: tuple[str, ...], control: str, dry_run: bool
+    session: Session,
+    names: tuple[str, ...],
+    claims: tuple[str, ...],
+    control: str,
+    host_time: bool,
+    dry_run: bool,
 ) -> int:
     """Judge whether what patch series claim holds.
 
@@ -47,8 +56,9 @@ def run_command(
     pairs = _chosen(wanted, claims)
     wanted = [own for own in wanted if any(own.name == name for name, _ in pairs)]
     wanted = [judge.CONTROLS[control](own) for own in wanted] if control else wanted
+    session.host_time = host_time
     if dry_run:
-        click.echo(plan.text(wanted, session.profile, claims=pairs))
+        click.echo(plan.text(wanted, session.profile, claims=pairs, host_time=host_time))
         return ExitCode.DONE
     title = f"Verdicts on {', '.join(own.name for own in wanted)}"
     title = title if names else "Verdicts on all series"
@@ -112,17 +122,29 @@ def check_series_command(session: Session, names: tuple[str, ...]) -> None:
 @click.command("control")
 @options.measuring
 @click.option("--cells", "count", default=7, show_default=True, help="How many cells.")
-@click.option("--arms", default=4, show_default=True, type=click.IntRange(2), help="Names a cell.")
-def control_command(session: Session, count: int, arms: int) -> None:
+@click.option(
+    "--arms", default=4, show_default=True, type=click.IntRange(2), help="Seeds, or names, a cell."
+)
+@options.patches
+@click.option("--host-time", is_flag=True, help="Time guests by the host's clock, in rounds.")
+def control_command(
+    session: Session, count: int, arms: int, patches: tuple[Path, ...], host_time: bool
+) -> None:
     """Compare a kernel with itself: how often is a change called where there is none.
 
-    Each cell is booted under several names in rounds, and every name compared with every other.
+    Each cell is simulated with several seeds, every seed compared with every other, and with the
+    same kernel with each patch, which should do nothing. With --host-time each cell is booted under
+    several names in rounds, every name is compared with every other, and exact cells are repeated.
 
     Example: lab control --cells 4 --arms 5
     """
-    engine = session.testbed.host.best_wall_clock()
-    compared = aa_control.wall_clock(session, engine, count, arms)
-    repeated = aa_control.exact(session, count)
-    table = result_tables.of_control(compared, repeated, session.profile.alpha)
+    if host_time:
+        engine = session.testbed.host.best_wall_clock()
+        compared = aa_control.wall_clock(session, engine, count, arms)
+        repeated = aa_control.exact(session, count)
+        table = result_tables.of_control(compared, repeated, session.profile.alpha)
+    else:
+        session.testbed.host.require(Engine.SIM)
+        table = result_tables.of_draws(aa_control.simulated(session, count, arms, patches))
     run = RunBuilder(session, "A kernel against itself").run(tables=(table,))
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))

@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from lab.base.errors import LabError
 from lab.base.stats import Interval, Paired, paired
 from lab.guest.host_noise import PREFIX
 from lab.inputs import workload
 from lab.inputs.profile import Block, Profile
 from lab.inputs.terms import Engine
+from lab.judge.verdict import seed_noise
 from lab.measure import matrix
-from lab.measure.cell import PlannedCell
+from lab.measure.cell import STOCK, PlannedCell
 from lab.measure.matrix import Selection
+from lab.measure.runner import Outcome
 from lab.measure.session import Session
 
 _NOTHING = Interval(0.0, 0.0)
@@ -34,6 +38,24 @@ class Comparison:
     def called(self, alpha: float) -> bool:
         """Whether the judge sees a change where there is none."""
         return self.pairs.interval(alpha).apart(_NOTHING)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Two seeds of a simulated cell, of one kernel or of two that do the same.
+
+    change is that of the throughput from one to the other, margin what the judge allows for.
+    """
+
+    cell: PlannedCell
+    kernels: tuple[str, str]
+    change: float
+    margin: float
+
+    @property
+    def called(self) -> bool:
+        """Whether the judge sees a change where there is none."""
+        return abs(self.change) > self.margin
 
 
 @dataclass(frozen=True)
@@ -73,6 +95,44 @@ def wall_clock(session: Session, engine: Engine, count: int, arms: int) -> list[
                     pairs = paired(values[left], values[right])
                     found.append(Comparison(one, (left, right), pairs))
     return found
+
+
+def simulated(
+    session: Session, count: int, seeds: int, patches: Sequence[Path] = ()
+) -> list[Draws]:
+    """Simulate each of count cells with several seeds, without and with patches that do nothing.
+
+    Of the kernel without them every seed is compared with every other, and each with the same seed
+    of a kernel with one of the patches. Raises LabError when a guest fails.
+    """
+    kernels = {STOCK: session.testbed.proof}
+    kernels |= {path.name: session.kernel(patches=[path]) for path in patches}
+    planned, found = cells(session.profile, Engine.SIM, count), []
+    every = range(1, seeds + 1)
+    tasks = [
+        one.on(kernel, name).seeded(seed)
+        for one in planned
+        for name, kernel in kernels.items()
+        for seed in every
+    ]
+    outcomes = iter(session.outcomes(tasks))
+    for one in planned:
+        metric = workload.get(one.cell.workload).metric
+        margin = seed_noise(one.cell.workload, Engine.SIM, metric)
+        values = {name: [_value(next(outcomes), metric) for _ in every] for name in kernels}
+        pairs = [(STOCK, old, new) for old, new in itertools.combinations(values[STOCK], 2)]
+        for name in list(kernels)[1:]:
+            pairs += [(name, *both) for both in zip(values[STOCK], values[name], strict=True)]
+        found += [Draws(one, (STOCK, name), new / old - 1, margin) for name, old, new in pairs]
+    return found
+
+
+def _value(outcome: Outcome, metric: str) -> float:
+    value = outcome.value(metric)
+    if outcome.error or value is None:
+        why = outcome.error.brief if outcome.error else f"no {metric}"
+        raise LabError(f"{outcome.task} failed: {why}")
+    return value
 
 
 def exact(session: Session, count: int) -> list[Repetition]:

@@ -6,19 +6,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lab.base.text import number, percent
-from lab.commands.aa_control import Comparison, Repetition
+from lab.commands.aa_control import Comparison, Draws, Repetition
 from lab.commands.bisect_measure import CommitMeasure
 from lab.commands.bisect_search import Found, is_bad
 from lab.commands.check_series import Commit
 from lab.commands.cost_diff import CellChange
+from lab.commands.scaling import Curve
 from lab.commands.try_patches import SeriesStep
 from lab.inputs.terms import Verdict
-from lab.report.run_record import Column, Table
+from lab.report.run_record import Column, Curves, Table
 from lab.report.tables import columns
 
 # Instructions per I/O; what is less would be shown as nothing.
 _SHOWN = 0.005
 _ROWS = 12
+_IOPS = "iops"
 
 
 def of_changes(found: Sequence[CellChange]) -> tuple[Table, ...]:
@@ -31,9 +33,47 @@ def of_steps(steps: Sequence[SeriesStep]) -> tuple[Table, ...]:
     return tuple(table for step in steps for table in _of_step(step))
 
 
+def of_scaling(title: str, cpus: Sequence[int], found: Sequence[Curve]) -> Table:
+    """A row a curve, a column for each number of CPUs; and the same to be drawn."""
+    values = {one.name: tuple(each.value(_IOPS) for each in one.outcomes) for one in found}
+    arms = list(dict.fromkeys(one.arm for one in found))
+    failed = [each for one in found for each in one.outcomes if each.error]
+    return Table(
+        title=title,
+        columns=columns("IOPS with so many CPUs", *map(str, cpus)),
+        rows=tuple(
+            (name, *("failed" if value is None else number(value) for value in own))
+            for name, own in values.items()
+        ),
+        notes=tuple(f"{each.task}: {each.error.brief}" for each in failed if each.error),
+        curves=Curves(
+            labels=tuple(map(str, cpus)),
+            values=values,
+            dashed=tuple(one.name for one in found if len(arms) > 1 and one.arm == arms[0]),
+        ),
+    )
+
+
 def note(text: str) -> Table:
     """A paragraph."""
     return Table(title="", notes=(text,))
+
+
+def of_draws(compared: Sequence[Draws]) -> Table:
+    """One line a simulated cell, then how often a change was called where there is none."""
+    rows, notes = [], []
+    for cell, other in dict.fromkeys((one.cell, one.kernels[1]) for one in compared):
+        own = [one for one in compared if (one.cell, one.kernels[1]) == (cell, other)]
+        widest = max(own, key=lambda one: abs(one.change))
+        calls = sum(one.called for one in own)
+        shown = (f"{calls} of {len(own)}", percent(widest.change, exact=True))
+        rows.append((str(cell), other, *shown, f"{100 * widest.margin:g} %"))
+    for other in dict.fromkeys(one.kernels[1] for one in compared):
+        own = [one for one in compared if one.kernels[1] == other]
+        calls = sum(one.called for one in own)
+        notes.append(f"{other}: {calls} of {len(own)} comparisons called a change")
+    titles = columns("simulated, one seed against another", "", "called", "largest", "margin")
+    return Table(title="A/A control", columns=titles, rows=tuple(rows), notes=tuple(notes))
 
 
 def of_control(

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import guests as fakes
 import numpy as np
 import pytest
 from guests import FakeSession, Guests
 
-from lab.base.errors import GuestError
+from lab.base.errors import GuestError, LabError
 from lab.base.stats import paired
 from lab.commands import aa_control, result_tables
 from lab.commands.aa_control import Comparison, Repetition
 from lab.inputs import profile
 from lab.inputs.terms import Engine
+from lab.measure.job import Job
 from lab.report import tables
 
 CELL = fakes.planned(fakes.cell())
@@ -102,3 +105,33 @@ def test_rounds_before_a_failure_are_compared_all_the_same(
     assert [one.pairs.pairs for one in found] == [2]
     assert "only 2 rounds: BUG: x" in session.said
     assert "only 0 rounds: BUG: y" in session.said
+
+
+def test_every_seed_is_compared_with_every_other_and_with_the_same_of_a_patched_kernel(
+    guests: Guests, tmp_path: Path
+) -> None:
+    session = FakeSession(profile.get("quick"), engines=(Engine.SIM,))
+    (tmp_path / "moved.patch").touch()
+
+    def says(job: Job) -> dict[str, float]:
+        moved = "moved" in job.task.kernel.id
+        return {"iops": 100.0 + job.cell.seed / 100 + (20.0 if moved else 0.0)}
+
+    guests.says = says
+    found = aa_control.simulated(session, 2, 3, [tmp_path / "moved.patch"])
+    own = [one for one in found if one.kernels == ("stock", "stock")]
+    moved = [one for one in found if one.kernels == ("stock", "moved.patch")]
+    assert (len(own), len(moved)) == (2 * 3, 2 * 3)
+    assert not any(one.called for one in own)
+    assert all(one.called for one in moved)
+    assert moved[0].change == pytest.approx(120.01 / 100.01 - 1)
+    text = tables.text(result_tables.of_draws(found))
+    assert "stock: 0 of 6 comparisons called a change" in text
+    assert "moved.patch: 6 of 6 comparisons called a change" in text
+
+
+def test_a_simulated_guest_that_fails_ends_the_control(guests: Guests) -> None:
+    session = FakeSession(profile.get("quick"), engines=(Engine.SIM,))
+    guests.answers = {0: GuestError("panic", "BUG: x")}
+    with pytest.raises(LabError, match="failed: BUG: x"):
+        aa_control.simulated(session, 1, 2)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Throughput by the number of CPUs: what is simulated, and how it is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import guests as fakes
+import pytest
+from click.testing import CliRunner
+from guests import FakeSession, Guests
+
+from lab.base.errors import GuestError, UsageError
+from lab.build.kernel import Kernel
+from lab.cli import main
+from lab.commands import result_tables, scaling
+from lab.inputs import profile
+from lab.inputs.terms import Engine
+from lab.measure.job import Job
+from lab.report import html, tables
+from lab.report.run_builder import RunBuilder
+
+WHERE = ("nullb_mq", "randwrite_uring", ["none", "bfq"], "xeon16", [1, 4])
+
+
+@pytest.fixture
+def session() -> FakeSession:
+    found = FakeSession(profile.get("quick"), engines=(Engine.SIM,))
+    found.prove()
+    return found
+
+
+def kernels() -> dict[str, Kernel]:
+    return {"before": fakes.kernel("old"), "after": fakes.kernel("new")}
+
+
+def says(job: Job) -> dict[str, float]:
+    return {"iops": job.cell.cpus * (2000.0 if job.task.kernel.id == "new" else 1000.0)}
+
+
+def test_each_guest_has_a_job_a_cpu(session: FakeSession, guests: Guests) -> None:
+    guests.says = says
+    found = scaling.measure(session, kernels(), *WHERE)
+    assert [one.name for one in found] == [
+        "none (before)",
+        "none (after)",
+        "bfq (before)",
+        "bfq (after)",
+    ]
+    assert [each.value("iops") for each in found[1].outcomes] == [2000, 8000]
+    cells = [job.cell for job in guests.booted]
+    assert {(cell.cpus, cell.number("numjobs"), cell.machine) for cell in cells} == {
+        (1, 1, "xeon16"),
+        (4, 4, "xeon16"),
+    }
+
+
+def test_curves_are_a_table_and_drawn(session: FakeSession, guests: Guests) -> None:
+    guests.says = says
+    found = scaling.measure(session, kernels(), *WHERE)
+    table = result_tables.of_scaling("a title", (1, 4), found)
+    assert "bfq (after) 2,000 8,000" in " ".join(tables.text(table).split())
+    run = RunBuilder(session, "a title", "lab scaling").run(tables=(table,))
+    page = html.html(run, Path("/results"), Path("/results/runs/x/report.html"), lambda b, m: ())
+    assert page.count('class="line') == 4
+    # The kernel before is drawn in its scheduler's colour, dashed.
+    assert page.count('class="line a1 dash"') == 1
+
+
+def test_a_guest_that_failed_leaves_a_gap(session: FakeSession, guests: Guests) -> None:
+    guests.says = says
+    guests.answers = {0: GuestError("panic", "BUG: x")}
+    found = scaling.measure(session, {"stock": fakes.kernel("old")}, *WHERE)
+    table = result_tables.of_scaling("a title", (1, 4), found)
+    assert table.curves
+    assert sum(value is None for own in table.curves.values.values() for value in own) == 1
+    assert "BUG: x" in table.notes[0]
+    assert table.curves.dashed == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--cpus", "1,x"], "not numbers of CPUs"),
+        (["--cpus", "0"], "not numbers of CPUs"),
+        (["--machine", "xeon16", "--cpus", "32"], "32 vCPUs has no place"),
+        (["--machine", "xeon1"], "no machine model is called"),
+        (["--workload", "dbench_xfs"], "no parameter numjobs"),
+        (["sq_batch"], "no series is called"),
+    ],
+)
+def test_what_cannot_be_is_refused(words: list[str], error: str) -> None:
+    with pytest.raises(UsageError, match=error):
+        CliRunner().invoke(
+            main.lab, ["scaling", *words], standalone_mode=False, catch_exceptions=False
+        )
