@@ -44,22 +44,29 @@ SHARED_CLAIM = """
 title = "a counter that all CPUs write"
 origin = "planted"
 
+[claims.cheap]
+published = "an instruction or two"
+topology = "nullb_mq"
+scheduler = "none"
+workload = "randwrite_uring"
+
+[[claims.cheap.expect]]
+metric = "kernel_insns_per_io"
+change = "<= +2%"
+because = "of some 3,800; twice the 1 % by which two builds differ"
+
 [claims.no_slower]
 published = "no slower"
 topology = "nullb_mq"
 scheduler = "none"
 workload = "randwrite_uring"
-
-[[claims.no_slower.expect]]
-metric = "kernel_insns_per_io"
-change = "<= +1%"
-because = "an instruction or two"
+seeds = 3
 
 [[claims.no_slower.expect]]
 metric = "iops"
 machine = "xeon16"
-change = ">= -5%"
-because = "no change"
+change = ">= 0%"
+because = "no slower"
 """
 HARMLESS_EDIT = ("block/blk-mq.c", "void blk_mq_submit_bio(struct bio *bio)\n{\n", "\t/* same */\n")
 
@@ -180,8 +187,7 @@ def test_a_counter_that_all_cpus_write_is_refuted_by_the_simulation_and_named(
     own = Session(session().profile, BootStore(tmp_path / "results"), proved=session().testbed)
     (found,) = judge.judge([series.get(str(folder))], own)
     counted, simulated = found.findings
-    # The exact engine sees an instruction or two, and what else the compiler made of them.
-    assert abs(counted.measured[1] - counted.measured[0]) < 20
+    assert counted.verdict is Verdict.HOLDS, counted.reason
     assert simulated.verdict is Verdict.REFUTED, simulated.reason
     worst = own.store.lines(simulated.evidence.boots[1][0])[0]
     assert worst.place.startswith("planted")
