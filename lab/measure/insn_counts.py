@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +42,11 @@ class Symbols:
         """The function that address lies in."""
         index = bisect_right(self.addresses, address) - 1
         return self.names[index] if index >= 0 else "?"
+
+    def within(self, start: int, end: int) -> tuple[str, ...]:
+        """What lies between two addresses: what start lies in, and what begins before end."""
+        first = max(0, bisect_right(self.addresses, start) - 1)
+        return self.names[first : bisect_left(self.addresses, end)]
 
     def address(self, name: str) -> int:
         """Where a function begins; LabError when the kernel has none of that name."""

@@ -57,7 +57,7 @@ class SimPhase:
 class Line:
     """A cache line that moves between CPUs: how often for an I/O, and by which functions.
 
-    variable is the last that begins in it or before it, empty for memory that was allocated.
+    variable names those of the kernel's own that lie in it; none do in memory that was allocated.
     """
 
     address: int
@@ -166,7 +166,7 @@ def _worst(
         Line(
             line,
             {name: count / ios for name, count in own.most_common()},
-            variables.name(line + _LINE_SIZE - 1) if line >= _IMAGE else "",
+            ", ".join(variables.within(line, line + _LINE_SIZE)) if line >= _IMAGE else "",
         )
         for line, own in ordered
     )

@@ -10,7 +10,10 @@ from lab.measure import sim_counts
 from lab.measure.insn_counts import Symbols
 
 NAMES = Symbols((0x1000, 0x2000), ("submit_bio", "blk_mq_run_hw_queue"))
-VARIABLES = Symbols((0xFFFFFFFF82000000, 0xFFFFFFFF82000040), ("jiffies", "planted"))
+VARIABLES = Symbols(
+    tuple(0xFFFFFFFF82000000 + offset for offset in (0, 0x40, 0x48, 0x80)),
+    ("jiffies", "planted", "beside", "other"),
+)
 MS = 256_000_000 // 1000 * 1000  # a millisecond in parts of a nanosecond
 # A warm-up, then a run: its beginning, what is measured, its end. 2000 I/Os took 10 ms; two
 # translations of submit_bio began there, each 1000 times.
@@ -94,5 +97,5 @@ def test_the_lines_that_move_most_come_first_with_who_moves_them() -> None:
 def test_a_line_of_the_kernels_own_data_has_a_variables_name() -> None:
     own = OUTPUT.replace("line ffff888000001000", "line ffffffff82000040")
     lines = sim_counts.simulated(sim_counts.phases(own), NAMES, VARIABLES, 0.012).lines
-    assert [line.place for line in lines] == ["planted", "ffff888000002000"]
+    assert [line.place for line in lines] == ["planted, beside", "ffff888000002000"]
     assert sim_counts.from_text(sim_counts.to_text(lines)) == [*lines]

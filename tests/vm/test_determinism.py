@@ -60,13 +60,12 @@ published = "no slower"
 topology = "nullb_mq"
 scheduler = "none"
 workload = "randwrite_uring"
-seeds = 3
 
 [[claims.no_slower.expect]]
-metric = "iops"
+metric = "moves_per_io"
 machine = "xeon16"
-change = ">= 0%"
-because = "no slower"
+change = "<= +5%"
+because = "no CPU waits for another that did not before"
 """
 HARMLESS_EDIT = ("block/blk-mq.c", "void blk_mq_submit_bio(struct bio *bio)\n{\n", "\t/* same */\n")
 
