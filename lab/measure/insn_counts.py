@@ -64,15 +64,18 @@ def symbols(system_map: Path) -> Symbols:
 
 @memoized
 def variables(system_map: Path) -> Symbols:
-    """The variables listed in a System.map; of several names for one address the first."""
-    return _symbols(system_map, "dDbBrR")
+    """The variables listed in a System.map; of several names for one address the first.
+
+    A lock's key (struct lock_class_key) is empty without lockdep, and has the next one's address.
+    """
+    return _symbols(system_map, "dDbBrR", leave_out="__key.")
 
 
-def _symbols(system_map: Path, kinds: str) -> Symbols:
+def _symbols(system_map: Path, kinds: str, leave_out: str = "\n") -> Symbols:
     found: dict[int, str] = {}
     for line in system_map.read_text().splitlines():
         address, kind, name = line.split(maxsplit=2)
-        if kind in kinds:
+        if kind in kinds and not name.startswith(leave_out):
             found.setdefault(int(address, 16), name)
     ordered = sorted(found.items())
     return Symbols(tuple(a for a, _ in ordered), tuple(n for _, n in ordered))
