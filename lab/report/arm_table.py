@@ -44,7 +44,7 @@ class ArmTable:
     topology: str
     scheduler: str
     workload: str
-    engine: str
+    executed: str
     cpus: int
     metric: str
     unit: str
@@ -68,13 +68,13 @@ def of_series(run: Run, series: Series) -> list[ArmTable]:
     for claim, finding in _comparisons(series):
         first = run.cells[finding.cells[0]]
         key = (
-            *(claim.topology, claim.scheduler, claim.workload, finding.metric, finding.engine),
+            *(claim.topology, claim.scheduler, claim.workload, finding.metric, finding.executed),
             *(first.cpus, tuple(_unswept(first))),
         )
         own = grids.setdefault(
             key,
             ArmTable(
-                *(claim.topology, claim.scheduler, claim.workload, finding.engine, first.cpus),
+                *(claim.topology, claim.scheduler, claim.workload, finding.executed, first.cpus),
                 *(finding.metric, finding.unit, finding.better),
             ),
         )

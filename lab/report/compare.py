@@ -87,4 +87,4 @@ def _measured(run: Run) -> Iterator[tuple[str, tuple[float, bool]]]:
 
 
 def _name(claim: str, found: Finding, arm: str) -> str:
-    return f"{claim} {arm} {finding.parts(found).subject}, {found.engine}"
+    return f"{claim} {arm} {finding.parts(found).subject}, {found.executed}"

@@ -83,7 +83,7 @@ def csv_text(run: Run) -> str:
     writer.writerow(_COLUMNS)
     for cell in run.cells:
         parameters = " ".join(f"{k}={v}" for k, v in sorted(cell.parameters.items()))
-        what = (cell.topology, cell.scheduler, cell.workload, parameters, cell.engine)
+        what = (cell.topology, cell.scheduler, cell.workload, parameters, cell.executed)
         arm = (cell.cpus, cell.hw_queues, cell.arm)
         for boot in cell.boots:
             when = (boot.kernel, boot.id, boot.round, f"{boot.started:.3f}")
@@ -99,7 +99,7 @@ def json_text(run: Run) -> str:
 
 def _commit_table(own: ArmTable) -> Iterator[str]:
     vcpus = f", {own.cpus} vCPUs" if own.cpus > 1 else ""
-    title = f"{own.workload} on {own.topology}, {own.scheduler} ({own.engine}{vcpus}): "
+    title = f"{own.workload} on {own.topology}, {own.scheduler} ({own.executed}{vcpus}): "
     title += f"{own.metric} in {own.unit}, {own.better} is better"
     yield from textwrap.wrap(title, _COMMIT_WIDTH)
     yield ""
@@ -142,8 +142,8 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 def _footnotes(run: Run) -> list[str]:
     text = (
         "In brackets the improvement against the first column, positive is better. * more than "
-        "noise. icount: by more than two seeds of one kernel differ in this workload, or all of "
-        f"{SEEDS} and more seeds beyond all of the other column. tcg, kvm: the "
+        "noise. icount, sim: by more than two seeds of one kernel differ in this workload, or all "
+        f"of {SEEDS} and more seeds beyond all of the other column. tcg, kvm: the "
         f"{100 * (1 - run.alpha):g} % interval of the change over paired boots (sign-flip test) "
         "leaves out zero."
     )

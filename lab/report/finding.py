@@ -51,7 +51,7 @@ def parts(found: Finding, arrow: str = ARROW) -> Parts:
     subject = ", ".join((found.metric, *map(_condition, found.conditions.items())))
     return Parts(
         verdict=found.verdict,
-        evidence=f"{found.level} ({' '.join(filter(None, (found.engine, found.machine)))})",
+        evidence=f"{found.level} ({found.executed})",
         subject=subject,
         published=found.published,
         expected=f"{arrow.join(found.arms)} {found.expected}",

@@ -142,7 +142,7 @@ def _grid_plots(run: Run, own: Series) -> Markup:
             labels = arm_table.sorted_labels(list(found.rows))
             drawn.append(
                 f"<figure><figcaption>{found.workload} on {found.topology}, {found.scheduler} "
-                f"({found.engine}): improvement of {found.metric} against {found.arms[0]}, by "
+                f"({found.executed}): improvement of {found.metric} against {found.arms[0]}, by "
                 f"{found.swept}</figcaption>{_improvement(found, labels)}</figure>"
             )
     return Markup("".join(drawn))

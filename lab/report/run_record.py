@@ -124,6 +124,11 @@ class Finding(Model):
     )
 
     @property
+    def executed(self) -> str:
+        """What executed and timed the boots, such as ``icount`` or ``sim xeon16``."""
+        return f"{self.engine} {self.machine}".strip()
+
+    @property
     def timed(self) -> bool:
         """Whether the boots are rounds, measured by the wall clock."""
         return self.level is Level.WALL

@@ -217,3 +217,30 @@ def test_more_of_a_counter_is_what_its_file_says(metric: str, better: bool) -> N
     (table,) = arm_table.of_series(run, run.series[0])
     improvement = table.improvement(table.rows[""]["after"])
     assert improvement == pytest.approx(0.5 if better else -0.5)
+
+
+def test_two_machines_are_two_tables() -> None:
+    machines = ("arm128", "xeon16")
+    cells = tuple(
+        examples.cell(arm, (value,), engine="sim", machine=machine, cpus=16)
+        for machine in machines
+        for arm, value in (("before", 100.0), ("after", 150.0))
+    )
+    found = [
+        examples.finding(
+            ((100.0,), (150.0,)),
+            cells=(place, place + 1),
+            level="simulated",
+            engine="sim",
+            machine=machine,
+        )
+        for place, machine in zip((0, 2), machines, strict=True)
+    ]
+    run = examples.run(examples.series(examples.claim(*found)), cells=cells)
+    assert [own.executed for own in arm_table.of_series(run, run.series[0])] == [
+        "sim arm128",
+        "sim xeon16",
+    ]
+    text = exports.commit(run)
+    assert "(sim arm128, 16 vCPUs)" in text
+    assert "(sim xeon16, 16 vCPUs)" in text
