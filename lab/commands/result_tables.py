@@ -40,9 +40,9 @@ def of_scaling(title: str, cpus: Sequence[int], found: Sequence[Curve]) -> Table
     failed = [each for one in found for each in one.outcomes if each.error]
     return Table(
         title=title,
-        columns=columns("IOPS with so many CPUs", *map(str, cpus)),
+        columns=columns("1000 IOPS, by CPUs", *map(str, cpus)),
         rows=tuple(
-            (name, *("failed" if value is None else number(value) for value in own))
+            (name, *("failed" if value is None else number(value / 1000) for value in own))
             for name, own in values.items()
         ),
         notes=tuple(f"{each.task}: {each.error.brief}" for each in failed if each.error),

@@ -76,7 +76,7 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
         latency=lambda claim: _latency(run, claim),
         history=lambda claim: _histories(run, claim, history),
         costs=lambda own, claim: _costs(run, own, claim),
-        matrix=_matrix(run) if not run.series else (),
+        matrix=() if run.series or any(table.curves for table in run.tables) else _matrix(run),
         hardware=_hardware(run),
         curves=_curves,
         telling=_TELLING,
@@ -162,10 +162,10 @@ def _improvement(found: ArmTable, labels: Sequence[str]) -> str:
 
 
 def _curves(table: Table) -> Markup:
-    """A table's numbers, drawn."""
+    """A table's numbers, drawn: what doubles with the CPUs is a straight line."""
     own = table.curves
     assert own is not None
-    return Markup(svg.lines(own.labels, own.values, table.title, dashed=own.dashed))
+    return Markup(svg.lines(own.labels, own.values, table.title, dashed=own.dashed, log=True))
 
 
 def _latency(run: Run, claim: Claim) -> Markup:

@@ -59,7 +59,7 @@ def test_curves_are_a_table_and_drawn(session: FakeSession, guests: Guests) -> N
     guests.says = says
     found = scaling.measure(session, kernels(), *WHERE)
     table = result_tables.of_scaling("a title", (1, 4), found)
-    assert "bfq (after) 2,000 8,000" in " ".join(tables.text(table).split())
+    assert "bfq (after) 2.00 8.00" in " ".join(tables.text(table).split())
     run = RunBuilder(session, "a title", "lab scaling").run(tables=(table,))
     page = html.html(run, Path("/results"), Path("/results/runs/x/report.html"), lambda b, m: ())
     assert page.count('class="line') == 4
