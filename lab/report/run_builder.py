@@ -215,12 +215,14 @@ class RunBuilder:
 
     def _cost(self, claim: str, places: tuple[int, int]) -> None:
         """Note the functions whose cost for an I/O tells two cells apart, where it was counted."""
+        if any((noted.claim, noted.cells) == (claim, places) for noted in self._costs):
+            return
         cells = [self._cells[place] for place in places]
         sides = [
             [one for boot in cell.boots if (one := self._store.cost(boot.id))] for cell in cells
         ]
         changed = cost.apart(*sides)[:_FUNCTIONS] if all(sides) else []
-        if not changed or any(noted.cells == places for noted in self._costs):
+        if not changed:
             return
         simulated = cells[0].engine.simulated
         before, after = (statistics.fmean(one.kernel_total for one in own) for own in sides)
