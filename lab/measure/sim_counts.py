@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the simulation wrote: the guest's time, and where it and the cache lines went.
 
-Of a run of fio the half of the I/Os in its middle is measured (lab/build/sim/plugin.c). That phase
-stands between the run's beginning and its end.
+Of a run of fio the I/Os after a warm-up are measured (lab/build/sim/plugin.c). That phase stands
+between the run's beginning and its end.
 """
 
 from __future__ import annotations

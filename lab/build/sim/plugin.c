@@ -3,13 +3,14 @@
  * What the guest executes, what it costs, and what is written down of it.
  *
  * Arguments: out=FILE, marker=ADDRESS (a block that the guest executes before and after a run of
- * fio), io=ADDRESS (one that it executes for each I/O), ios=N (as many as the run does that is
- * measured; shorter ones are not), quantum=NS, insn=PS, pause=PS and clock=PS (what an instruction,
- * PAUSE and RDTSC cost), levels=... and stride=N (lines.c).
+ * fio), io=ADDRESS (one that it executes for each I/O), warm=N and ios=N (how many I/Os of a run
+ * warm up and how many are measured, at least), shortest=NS (what each takes at least),
+ * quantum=NS, insn=PS, pause=PS and clock=PS (what an instruction, PAUSE and RDTSC cost),
+ * levels=... and stride=N (lines.c).
  *
- * What is measured is the half of the I/Os in the middle of a run: all jobs have started by then,
- * and none has ended. In all other phases, where a guest boots and programs start, no line is looked
- * at and waiting is made dear, so that they are soon over.
+ * What is measured comes after a warm-up, when all jobs have started, and before any has ended, for
+ * fio runs longer than that. In all other phases, where a guest boots and programs start, no line
+ * is looked at and waiting is made dear, so that they are soon over.
  *
  * The output is text, times in 1/256 ns. For every phase, and the rest for the one that is measured:
  *
@@ -100,11 +101,10 @@ struct watched {
 };
 
 static uint64_t insn_cost, pause_cost, clock_cost, marker, io, warm, ios, done;
-static uint64_t unmeasured_wait = BEFORE_MEASURED;
 static unsigned int vcpus;
 static uint64_t since, shortest;
-static enum { OUTSIDE, WARMS, MEASURES } progress;
-static bool measured;
+/* A guest boots, then each run of fio warms up, is measured and ends. */
+static enum stage { BOOTS, WARMS, MEASURES, ENDS } stage;
 static struct block *blocks;
 static struct instruction *instructions;
 static struct watched watched[1 << WATCHED_BITS];
@@ -132,8 +132,8 @@ static void finish_phase(void)
 	for (block = blocks; block; block = block->next)
 		if (!(block->address & KERNEL_HALF))
 			user += block->cost * block->executed;
-	fprintf(out, "phase %d %" PRIu64 " %" PRIu64 "\n", measured, now, user);
-	if (!measured)
+	fprintf(out, "phase %d %" PRIu64 " %" PRIu64 "\n", stage == MEASURES, now, user);
+	if (stage != MEASURES)
 		return;
 	for (block = blocks; block; block = block->next) {
 		if (!block->executed || !(block->address & KERNEL_HALF))
@@ -171,40 +171,33 @@ static void begin_phase(void)
 	memset(watched, 0, sizeof(watched));
 }
 
-static void next_phase(bool is_measured)
+static void next_stage(enum stage next)
 {
 	finish_phase();
 	begin_phase();
-	measured = is_measured;
+	stage = next;
+	done = 0;
 }
 
 static void on_marker(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
-	next_phase(false);
-	done = 0;
-	progress = WARMS;
-	unmeasured_wait = BEFORE_MEASURED;
+	next_stage(WARMS);
 }
 
 static void on_io(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
-	if (progress == OUTSIDE)
-		return;
 	if (!done++)
 		since = now;
-	if (progress == WARMS && done >= warm && now - since >= shortest) {
-		next_phase(true);
-		progress = MEASURES;
-		done = 0;
-	} else if (progress == MEASURES && done >= ios && now - since >= shortest) {
-		next_phase(false);
-		progress = OUTSIDE;
-		unmeasured_wait = AFTER_MEASURED;
-	}
+	if (now - since < shortest)
+		return;
+	if (stage == WARMS && done >= warm)
+		next_stage(MEASURES);
+	else if (stage == MEASURES && done >= ios)
+		next_stage(ENDS);
 }
 
 static void on_execution(unsigned int vcpu, void *data)
@@ -218,16 +211,16 @@ static void on_execution(unsigned int vcpu, void *data)
 	executing = 0;
 	if (now >= limit)
 		yield_turn();
-	if (measured && block->pauses)
+	if (stage == MEASURES && block->pauses)
 		block->slept += spin_pause(vcpu_in_turn(), block);
-	else if (measured)
+	else if (stage == MEASURES)
 		spin_block(vcpu_in_turn(), block);
 	if (block->reads_clock)
 		spin_access(vcpu_in_turn(), 0, true);
 	block->executed++;
 	executing = block->cost;
-	if (!measured && (block->pauses || block->reads_clock))
-		executing += unmeasured_wait;
+	if (stage != MEASURES && (block->pauses || block->reads_clock))
+		executing += stage == ENDS ? AFTER_MEASURED : BEFORE_MEASURED;
 }
 
 static void on_access(unsigned int vcpu, memory_info info, uint64_t address, void *data)
@@ -238,7 +231,7 @@ static void on_access(unsigned int vcpu, memory_info info, uint64_t address, voi
 	uint64_t cost;
 
 	(void)vcpu;
-	if (!measured)
+	if (stage != MEASURES)
 		return;
 	if (!(address & KERNEL_HALF)) {
 		spin_access(vcpu_in_turn(), address, true); /* nobody tells when it changes */

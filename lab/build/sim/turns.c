@@ -3,9 +3,9 @@
  * Whose turn it is, and what time it is.
  *
  * Who may take turns has a seat: every vCPU and the main loop. One thread executes all vCPUs
- * (carrier.c), the main loop has its own. All that is here is changed only
- * by who has the turn, so it needs no lock; two things are told from outside: that a condition is
- * signalled by a thread without a seat (RCU's), and that the game begins.
+ * (carrier.c), the main loop has its own. All that is here is changed only by who has the turn, so
+ * it needs no lock; two things are told from outside: that a condition is signalled by a thread
+ * without a seat (RCU's), and that the game begins.
  */
 #define _GNU_SOURCE
 #include <limits.h>
