@@ -14,7 +14,6 @@ from lab.base.text import number, percent
 from lab.cli import options
 from lab.commands import result_tables, scaling, selfbench
 from lab.inputs import series
-from lab.inputs.series import PatchLevel
 from lab.inputs.terms import Engine
 from lab.measure import host, matrix
 from lab.measure.cell import STOCK
@@ -27,8 +26,6 @@ from lab.report.run_record import Table
 
 # So many cache lines are shown of a simulated kernel.
 _LINES = 8
-# The kernels that a series is compared on.
-_ARMS: dict[str, PatchLevel] = {"before": "base", "after": "series"}
 
 
 @click.command("doctor")
@@ -144,9 +141,13 @@ def scaling_command(
     own = series.get(name) if name else None
     scaling.require_possible(machine, work, cpus)
     spec = own.tree if own else ""
-    session.prove(spec).host.require(Engine.SIM)
+    fragments = own.kernel if own else ()
+    session.prove(spec, fragments).host.require(Engine.SIM)
     kernels = (
-        {arm: session.kernel(spec, own.patches(level)) for arm, level in _ARMS.items()}
+        {
+            arm: session.kernel(spec, own.patches(own.all_arms[arm].patches), fragments)
+            for arm in ("before", "after")
+        }
         if own
         else {STOCK: session.kernel()}
     )

@@ -40,6 +40,10 @@ fragments = click.option(
     help="A file of configs/kernel, without its suffix; may be given several times.",
 )
 
+host_time = click.option(
+    "--host-time", is_flag=True, help="Without KVM too: time guests by the host's clock, in rounds."
+)
+
 machine = click.option(
     "--machine",
     default="",

@@ -32,9 +32,7 @@ from lab.report.run_record import Run
     type=click.Choice(["", *judge.CONTROLS]),
     help="Judge what must not hold: the arms reversed, or without the patches.",
 )
-@click.option(
-    "--host-time", is_flag=True, help="Without KVM too: time guests by the host's clock, in rounds."
-)
+@options.host_time
 @click.option("--dry-run", is_flag=True, help="Say what would be built and booted, and do nothing.")
 def run_command(
     session: Session,
@@ -126,7 +124,7 @@ def check_series_command(session: Session, names: tuple[str, ...]) -> None:
     "--arms", default=4, show_default=True, type=click.IntRange(2), help="Seeds, or names, a cell."
 )
 @options.patches
-@click.option("--host-time", is_flag=True, help="Time guests by the host's clock, in rounds.")
+@options.host_time
 def control_command(
     session: Session, count: int, arms: int, patches: tuple[Path, ...], host_time: bool
 ) -> None:

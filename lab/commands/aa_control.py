@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.base.errors import LabError
 from lab.base.stats import Interval, Paired, paired
 from lab.guest.host_noise import PREFIX
 from lab.inputs import workload
@@ -16,6 +15,7 @@ from lab.inputs.profile import Block, Profile
 from lab.inputs.terms import Engine
 from lab.judge.verdict import seed_noise
 from lab.measure import matrix
+from lab.measure.boot_store import StoredBoot
 from lab.measure.cell import STOCK, PlannedCell
 from lab.measure.matrix import Selection
 from lab.measure.runner import Outcome
@@ -115,11 +115,11 @@ def simulated(
         for name, kernel in kernels.items()
         for seed in every
     ]
-    outcomes = iter(session.outcomes(tasks))
+    boots = (boot for outcome in session.outcomes(tasks) for boot in _boots(outcome))
     for one in planned:
         metric = workload.get(one.cell.workload).metric
         margin = seed_noise(one.cell.workload, Engine.SIM, metric)
-        values = {name: [_value(next(outcomes), metric) for _ in every] for name in kernels}
+        values = {name: [next(boots).values[metric] for _ in every] for name in kernels}
         pairs = [(STOCK, old, new) for old, new in itertools.combinations(values[STOCK], 2)]
         for name in list(kernels)[1:]:
             pairs += [(name, *both) for both in zip(values[STOCK], values[name], strict=True)]
@@ -127,12 +127,9 @@ def simulated(
     return found
 
 
-def _value(outcome: Outcome, metric: str) -> float:
-    value = outcome.value(metric)
-    if outcome.error or value is None:
-        why = outcome.error.brief if outcome.error else f"no {metric}"
-        raise LabError(f"{outcome.task} failed: {why}")
-    return value
+def _boots(outcome: Outcome) -> Sequence[StoredBoot]:
+    outcome.require_boots()
+    return outcome.boots
 
 
 def exact(session: Session, count: int) -> list[Repetition]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.base.errors import LabError, UsageError
+from lab.base.errors import UsageError
 from lab.build.kernel import Kernel
 from lab.inputs import topology, workload
 from lab.inputs.profile import Profile
@@ -138,10 +138,7 @@ def require_sound_base(found: Sequence[CellChange]) -> None:
     before, after = failures(found)
     foreign = [o for o in after if o.error and o.error.outcome not in KERNEL_FAILURES]
     for outcome in (*before, *foreign):
-        if outcome.error:
-            raise LabError(
-                f"{outcome.task} failed: {outcome.error.what}", where=outcome.error.where
-            )
+        outcome.require_boots()
 
 
 def _functions(before: Outcome, after: Outcome, store: BootStore) -> tuple[Change, ...]:

@@ -37,8 +37,7 @@ class Curve:
 
 def require_possible(machine: str, work: str, cpus: Sequence[int]) -> None:
     """Raise UsageError unless a guest of any of these sizes fits the machine, with a job a CPU."""
-    for count in cpus:
-        machine_model.get(machine).options(count)
+    machine_model.get(machine).options(max(cpus))
     if _JOBS not in workload.get(work).parameters:
         raise UsageError(
             f"{work} has no parameter {_JOBS}", hint="choose an fio workload of several jobs"

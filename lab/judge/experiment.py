@@ -82,6 +82,14 @@ class Experiment:
         """The sides and those of the variants."""
         return tuple(s for sides in (self.sides, *self.variants.values()) for s in sides)
 
+    def draws(self, cell: Cell) -> int:
+        """With how many seeds a sealed cell of a side is booted.
+
+        Seeds are for what is measured; what is counted asks whether the patch does what it says,
+        and a variant whether the verdict would be another.
+        """
+        return 1 if cell.counters or cell.transfers != 1 else self.seeds
+
     @property
     def arms(self) -> tuple[str, ...]:
         """The names of the arms, in the order in which they are compared."""
@@ -281,15 +289,12 @@ def _experiment(
         measurable=not choice.refusal,
         lacking=choice.refusal or _lacking(expectation, report),
         left_out=_left_out(claim, expectation, profile)
-        or ("" if host_time or level is not Level.WALL else _untimed(choice.engine)),
+        or (
+            f"the wall clock of {choice.engine} is the emulator's; --host-time measures it"
+            if level is Level.WALL and choice.engine is not Engine.KVM and not host_time
+            else ""
+        ),
     )
-
-
-def _untimed(engine: Engine) -> str:
-    """Why an engine's wall clock is not asked."""
-    if engine is Engine.KVM:
-        return ""
-    return f"the wall clock of {engine} is the emulator's; --host-time measures it"
 
 
 def _lacking(expectation: Expectation, report: Report) -> str:

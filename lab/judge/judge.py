@@ -36,14 +36,11 @@ class Case:
         return bool(asked.expectation.change) and len(ran) == 1
 
     def seeds(self, asked: Experiment, side: Side) -> list[Task]:
-        """A side's task as often as it is run: with the exact engine once for each seed.
-
-        Seeds are for what is measured; what is counted asks whether the patch does what it says.
-        """
+        """A side's task as often as it is run: with a sealed engine once for each seed."""
         task = self.tasks[side]
-        if not task.cell.engine.sealed or task.cell.counters or task.cell.transfers != 1:
+        if not task.cell.engine.sealed:
             return [task]
-        return [task.seeded(seed) for seed in range(1, asked.seeds + 1)]
+        return [task.seeded(seed) for seed in range(1, asked.draws(task.cell) + 1)]
 
     def running(self, *, timed: bool) -> list[Experiment]:
         """The experiments that need boots: with rounds, or without."""

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from threading import Event
 from typing import TypeVar
 
-from lab.base.errors import GuestError
+from lab.base.errors import GuestError, LabError
 from lab.base.progress import Progress
 from lab.base.stats import Paired, paired
 from lab.base.text import number
@@ -43,6 +43,11 @@ class Outcome:
     task: Task
     boots: tuple[StoredBoot, ...]
     error: GuestError | None = None
+
+    def require_boots(self) -> None:
+        """Raise LabError when there is an error instead of boots."""
+        if self.error:
+            raise LabError(f"{self.task} failed: {self.error.what}", where=self.error.where)
 
     def value(self, metric: str) -> float | None:
         """The mean of a metric over the boots; None without any."""

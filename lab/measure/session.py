@@ -125,8 +125,7 @@ class Session:
 
     def _cost(self, outcome: Outcome) -> Cost:
         task = outcome.task
-        if outcome.error:
-            raise LabError(f"{task} failed: {outcome.error.what}", where=outcome.error.where)
+        outcome.require_boots()
         found = self.store.cost(outcome.boots[-1].id)
         if found is None:
             raise UsageError(

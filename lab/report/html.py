@@ -24,7 +24,7 @@ from lab.inputs.terms import Verdict
 from lab.judge import verdict
 from lab.report import arm_table, finding, svg
 from lab.report.arm_table import ArmTable
-from lab.report.run_record import Cell, Claim, CostDifference, Finding, Run, Series, Table
+from lab.report.run_record import Cell, Claim, CostDifference, Curves, Finding, Run, Series
 
 _TEMPLATE = "report.html.j2"
 _PERCENTILES = ("p50", "p90", "p99", "p999")
@@ -161,11 +161,9 @@ def _improvement(found: ArmTable, labels: Sequence[str]) -> str:
     return svg.lines(labels, curves, "improvement", dashed=dashed, percent=True)
 
 
-def _curves(table: Table) -> Markup:
+def _curves(own: Curves, title: str) -> Markup:
     """A table's numbers, drawn: what doubles with the CPUs is a straight line."""
-    own = table.curves
-    assert own is not None
-    return Markup(svg.lines(own.labels, own.values, table.title, dashed=own.dashed, log=True))
+    return Markup(svg.lines(own.labels, own.values, title, dashed=own.dashed, log=True))
 
 
 def _latency(run: Run, claim: Claim) -> Markup:

@@ -500,11 +500,6 @@ def test_a_wrong_claim_is_told_before_one_that_expects_the_same(folder: Path) ->
     assert "required" in str(error)
 
 
-def _half(published: str) -> float:
-    """A published change in per cent, half as large as a logarithm."""
-    return math.sqrt(1 + float(published.removesuffix("%")) / 100) - 1
-
-
 @pytest.mark.parametrize("name", series.known())
 def test_the_bounds_of_what_is_simulated_follow_the_written_rule(name: str) -> None:
     """docs/verdicts.md, "Bounds"."""
@@ -516,8 +511,8 @@ def test_the_bounds_of_what_is_simulated_follow_the_written_rule(name: str) -> N
             if not expected.published:
                 assert (seen.low, seen.high) in ((0.05, math.inf), (-math.inf, -0.05))
                 continue
-            half = round(_half(expected.published), 2)
-            twice = round((1 + float(expected.published.rstrip("% ")) / 100) ** 2 - 1, 2)
+            factor = 1 + float(expected.published.rstrip("% ")) / 100
+            half, twice = (round(factor**power - 1, 2) for power in (0.5, 2))
             assert (seen.low, seen.high) in (
                 (half, math.inf) if half > 0 else (-math.inf, half),
                 (min(half, twice), max(half, twice)),
