@@ -33,10 +33,7 @@ from lab.measure.session import Session
 
 LOAD = LoadFile("Flush 1 NT_STATUS_OK\n", "d clients\n", {"NTCreateX": 613})
 ROOT = GuestRoot("guest")
-PLUGINS = {
-    Engine.ICOUNT: Path("/plugins/0123/insns.so"),
-    Engine.SIM: Path("/plugins/4567/sim.so"),
-}
+PLUGIN = Path("/plugins/0123/sim.so")
 INSTRUMENTED = ".instrument"
 
 # What a guest gives beside its usual numbers, or how it fails.
@@ -158,12 +155,12 @@ def proved(
     proof: Kernel,
     *works: Engine,
     memory_gib: float = 8.0,
-    plugins: Mapping[Engine, Path] | None = None,
+    plugin: Path | None = None,
     root: GuestRoot = ROOT,
 ) -> Testbed:
     """A testbed of this kernel; without engines, multi-threaded TCG and icount work."""
     engines = works or (Engine.TCG, Engine.ICOUNT)
-    return Testbed(proof, root, report(*engines, memory_gib=memory_gib), plugins or {})
+    return Testbed(proof, root, report(*engines, memory_gib=memory_gib), plugin)
 
 
 def cell(
@@ -223,7 +220,7 @@ class FakeSession(Session):
     def prove(
         self, spec: str = "", fragments: Sequence[str] = (), *, fresh: bool = False
     ) -> Testbed:
-        found = proved(self.kernel(spec, (), fragments), *self.engines, plugins=PLUGINS)
+        found = proved(self.kernel(spec, (), fragments), *self.engines, plugin=PLUGIN)
         self.proved = self.proved or found
         return found
 

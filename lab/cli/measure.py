@@ -283,8 +283,7 @@ def bench_command(session: Session, repeat: int) -> None:
     Example: lab bench --repeat 5
     """
     testbed = session.prove()
-    if Engine.ICOUNT not in testbed.plugins:
-        raise LabError("the plugin cannot be compiled here", hint="install a C compiler")
+    testbed.host.require(Engine.ICOUNT)
     lines: list[str] = []
 
     def say(line: str) -> None:

@@ -28,37 +28,35 @@ _PARAMETERS = (
     # kernel/watchdog.c): a host that stalls must not look like one. 30 is chosen.
     "watchdog_thresh=30",
 )
-# A simulated guest's TSC counts nanoseconds; measuring it, and the length of a jiffy with it, would
+# A sealed guest's TSC counts nanoseconds; measuring it, and the length of a jiffy with it, would
 # take reading it two million times, each time a fault (lab/build/sim/host.c). One CPU is started
 # after the other, without waiting ten milliseconds for it: all waiting at once takes the host long.
-_SIM_PARAMETERS = (
+_SEALED_PARAMETERS = (
     "tsc_early_khz=1000000",
     "lpj=4000000",
     "cpu_init_udelay=0",
     "cpuhp.parallel=0",
 )
-_SIM = ("-accel", "tcg,thread=multi")
-# One guest instruction is one nanosecond; time is the guest's own, so nothing needs calibration.
-_ICOUNT = ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off")
-_SEALED_CLOCK = ("-rtc", "base=2024-01-01,clock=vm")
+# A thread for each vCPU, of which the plugin lets one run at a time.
+_SEALED = ("-accel", "tcg,thread=multi", "-rtc", "base=2024-01-01,clock=vm")
 _CPU = "qemu64,+x2apic"
 # A sealed guest needs entropy from somewhere, and collecting it from timing costs 0.2 G
 # instructions (docs/measuring.md). RDRAND follows QEMU's -seed, so it is the same in every run:
 # QEMU commits 8d8404f1564 ("util: Add qemu_guest_getrandom and associated routines") and
 # 369fd5ca6681 ("target/i386: Implement CPUID_EXT_RDRAND") (in v4.1.0).
-_SEALED_CPU = f"{_CPU},+rdrand"
 # A kernel that finds a hypervisor spins on the lock's word itself in place of queueing
 # (virt_spin_lock() in arch/x86/include/asm/qspinlock.h); a machine's queues.
-_SIM_CPU = f"{_SEALED_CPU},-hypervisor"
+_SEALED_CPU = f"{_CPU},+rdrand,-hypervisor"
 
 
 @dataclass(frozen=True)
 class Machine:
     """One guest to be: everything its command line depends on.
 
-    folder is where cell.tar and madt.aml lie and where results and console.log will; plugin
-    counts a sealed guest's instructions, or simulates its time as plugin_options say, and starts a
-    new phase when the guest reaches the address marker; a simulated guest reaches io with each I/O.
+    folder is where cell.tar and madt.aml lie and where results and console.log will; plugin is a
+    sealed guest's clock, which counts its instructions, or simulates its work, as plugin_options
+    say, and starts a new phase when the guest reaches the address marker. A guest whose kernel is
+    up reaches up, where that matters, and a simulated one io with each I/O.
     seed determines the random numbers of a sealed guest. host_cpu is the one that QEMU has to
     itself; None leaves that to the host.
     """
@@ -73,6 +71,7 @@ class Machine:
     plugin: Path | None = None
     plugin_options: tuple[str, ...] = ()
     marker: int = 0
+    up: int = 0
     io: int = 0
     host_cpu: int | None = None
     seed: int = 1
@@ -119,8 +118,8 @@ def kernel_parameters(machine: Machine) -> list[str]:
         # QEMU's TSC is steady under TCG, whatever the kernel's clocksource watchdog makes of host
         # stalls; tsc=reliable keeps it away (tsc_setup() in arch/x86/kernel/tsc.c).
         parameters += ["tsc=reliable", "clocksource=tsc"]
-    if machine.engine.simulated:
-        parameters += _SIM_PARAMETERS
+    if machine.engine.sealed:
+        parameters += _SEALED_PARAMETERS
     return parameters
 
 
@@ -128,9 +127,7 @@ def clock(machine: Machine) -> list[str]:
     """How a machine executes and keeps time, the processor model included."""
     if not machine.engine.sealed:
         return ["-cpu", _CPU]
-    simulated = machine.engine.simulated
-    execution, cpu = (_SIM, _SIM_CPU) if simulated else (_ICOUNT, _SEALED_CPU)
-    return [*execution, *_SEALED_CLOCK, "-seed", str(machine.seed), "-cpu", cpu]
+    return [*_SEALED, "-seed", str(machine.seed), "-cpu", _SEALED_CPU]
 
 
 def devices(machine: Machine) -> list[str]:
@@ -190,8 +187,8 @@ def _alone(machine: Machine) -> list[str]:
 
 
 def _preload(machine: Machine) -> list[str]:
-    """Puts the simulation between QEMU and the C library. By its name: a path may have blanks."""
-    if machine.plugin is None or not machine.engine.simulated:
+    """Puts the plugin between QEMU and the C library. By its name: a path may have blanks."""
+    if machine.plugin is None:
         return []
     own = machine.plugin
     return ["env", f"LD_LIBRARY_PATH={own.parent}", f"LD_PRELOAD={own.name}"]
@@ -201,6 +198,7 @@ def _plugin(machine: Machine) -> list[str]:
     if machine.plugin is None:
         return []
     own = [f"out={_escaped(machine.counts)}", f"marker={machine.marker:x}"]
+    own += [f"up={machine.up:x}"] if machine.up else []
     own += [f"io={machine.io:x}"] if machine.io else []
     return ["-plugin", ",".join([_escaped(machine.plugin), *own, *machine.plugin_options])]
 

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -127,22 +127,20 @@ def examine(
     found: Facts,
     kernel: Kernel,
     guest: GuestRoot,
-    plugins: Mapping[Engine, Path],
+    plugin: Path | None,
     progress: Progress,
     *,
     fresh: bool = False,
 ) -> Report:
     """Prove each engine by booting kernel, unless that was done since this host was booted."""
-    identity = cache.key(found.qemu, kernel.id, guest.id, sorted(map(str, plugins.values())))
+    identity = cache.key(found.qemu, kernel.id, guest.id, str(plugin))
     record = cache.root() / "host" / f"{_boot_id()}-{identity}.json"
     if record.exists() and not fresh:
         reports = [
             EngineReport(Engine(row.pop("engine")), **row) for row in json.loads(record.read_text())
         ]
         return Report(found, tuple(reports))
-    reports = [
-        prove(engine, kernel, guest, found, progress, plugins.get(engine)) for engine in Engine
-    ]
+    reports = [prove(engine, kernel, guest, found, progress, plugin) for engine in Engine]
     cache.write_atomically(record, json.dumps([asdict(report) for report in reports], indent=1))
     return Report(found, tuple(reports))
 
@@ -157,16 +155,17 @@ def prove(
 ) -> EngineReport:
     """Boot a guest of two vCPUs to its agent and say whether it came up.
 
-    The simulation is in a plugin, and needs it.
+    The sealed engines' clock is the plugin.
     """
     if obstacle := _obstacle(engine, found, plugin):
         return EngineReport(engine, False, obstacle)
     deadline = _KVM_S if engine is Engine.KVM else _TCG_S
     folder = cache.root() / "probe" / engine
     machine = Machine(kernel, guest, _PROBE, engine, folder)
-    if engine.simulated:
+    if engine.sealed:
         model = machine_model.get(machine_model.DEFAULT)
-        machine = replace(machine, plugin=plugin, plugin_options=model.options(_PROBE.cpus))
+        clock = model.options(_PROBE.cpus) if engine.simulated else machine_model.COUNTING
+        machine = replace(machine, plugin=plugin, plugin_options=clock)
     orders = Orders(("phase proved",), {"boot": deadline, "agent": deadline, "proved": deadline})
     with (
         cache.lock(cache.root() / "probe" / "lock", progress, "proving an engine"),
@@ -197,12 +196,10 @@ def _failure(engine: Engine, machine: Machine, error: GuestError, deadline: floa
 
 def _obstacle(engine: Engine, found: Facts, plugin: Path | None) -> str | None:
     """Why an engine cannot work, as far as that is known without booting."""
-    if engine is Engine.ICOUNT and found.qemu_version < system.MIN_QEMU:
-        return "QEMU before 8.1 hangs under icount with more than one vCPU"
-    if engine is Engine.SIM and platform.machine() != "x86_64":
-        return "the simulation answers for the TSC of an x86-64 host only"
-    if engine is Engine.SIM and not plugin:
-        return "no compiler, or a QEMU before 9.1 or without plugins"
+    if engine.sealed and platform.machine() != "x86_64":
+        return "its clock stands in for the TSC of an x86-64 host only"
+    if engine.sealed and not plugin:
+        return f"no compiler, or a QEMU before {_least()} or without plugins"
     if engine is Engine.KVM:
         kvm = Path("/dev/kvm")
         if not kvm.exists():
@@ -210,6 +207,10 @@ def _obstacle(engine: Engine, found: Facts, plugin: Path | None) -> str | None:
         if not os.access(kvm, os.R_OK | os.W_OK):
             return "no permission to open /dev/kvm"
     return None
+
+
+def _least() -> str:
+    return ".".join(map(str, system.MIN_QEMU))
 
 
 def _boot_id() -> str:
@@ -248,7 +249,9 @@ def lines(report: Report) -> Sequence[str]:
     """The report as text, one fact a line."""
     own = report.facts
     enough = (
-        "enough for every engine" if own.qemu_version >= system.MIN_QEMU else "icount needs 8.1"
+        "enough for every engine"
+        if own.qemu_version >= system.MIN_QEMU
+        else f"icount and sim need {_least()}"
     )
     rows = [
         f"system    {own.system}, kernel {own.host_kernel}",

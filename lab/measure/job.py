@@ -7,21 +7,20 @@ run cannot be kept under the key of what it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.base import cache
 from lab.base.errors import UsageError
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
-from lab.build.tcg_plugin import MARKER, PER_IO
+from lab.build.tcg_plugin import MARKER, PER_IO, UP
 from lab.guest import qemu_command
 from lab.guest.boot import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs import counters, machine_model, topology, workload
 from lab.inputs.counters import Probes
-from lab.inputs.terms import Engine
 from lab.inputs.topology import Topology
 from lab.inputs.workload import Workload
 from lab.measure import dbench, host
@@ -35,7 +34,7 @@ _BOOT_S = 90.0
 _SETUP_S = 60.0
 _WORKLOAD_S = 120.0
 # Host seconds for a second of the workload: under multi-threaded TCG one, with room for a loaded
-# host; under icount some 30 (docs/measuring.md), with room again.
+# host; in a sealed guest some 30 (docs/measuring.md), with room again.
 _FACTOR = 2.0
 _SEALED_FACTOR = 40.0
 # A simulated guest of 16 busy vCPUs took half a minute for what takes an icount guest five seconds.
@@ -45,13 +44,13 @@ _SIM_SECONDS = 2
 _WITHOUT_END = 2**62
 # The warm-up and what is measured last at least a tick, for ticks cost something, too.
 _SIM_NS = 4_000_000
-# A dbench client's tree takes 1 to 2 s to set up under icount.
+# A dbench client's tree takes 1 to 2 s to set up in a sealed guest.
 _PER_CLIENT_S = 5.0
 # A guest that holds its disk in memory clears it first.
 _PER_MIB_S = 0.05
 
 # What is hashed for a key, and how. A change of either makes all boots that are kept other ones.
-_CELL_KEY = 6
+_CELL_KEY = 7
 _ROUND_KEY = 2
 # A job's machine lies nowhere until it is booted.
 _NOWHERE = Path("/folder")
@@ -59,15 +58,16 @@ _NOWHERE = Path("/folder")
 
 @dataclass(frozen=True)
 class Testbed:
-    """What every measurement needs: the guest's root, what the host can do, and the plugins.
+    """What every measurement needs: the guest's root, what the host can do, and the plugin.
 
     proof is the kernel that the engines were proved with: the one to be measured may be broken.
+    Without a plugin there are no sealed engines.
     """
 
     proof: Kernel
     guest: GuestRoot
     host: Report
-    plugins: Mapping[Engine, Path] = field(default_factory=dict)
+    plugin: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +105,10 @@ class Job:
             return machine
         functions = symbols(machine.kernel.system_map)
         machine = replace(machine, marker=functions.address(MARKER))
-        if not machine.engine.simulated:
-            return machine
-        return replace(machine, io=functions.address(PER_IO))
+        if machine.engine.simulated:
+            return replace(machine, io=functions.address(PER_IO))
+        # Without marks all is counted that programs do.
+        return machine if self.work.tool == "fio" else replace(machine, up=functions.address(UP))
 
 
 def resolve(task: Task, testbed: Testbed) -> Job:
@@ -123,8 +124,8 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         _NOWHERE,
         size_mib=work.disk_mib(dict(cell.parameters)),
         backed=work.filesystem is not None,
-        plugin=testbed.plugins.get(cell.engine) if costed(cell) else None,
-        plugin_options=_simulation(cell, work) if cell.engine.simulated else (),
+        plugin=testbed.plugin if cell.engine.sealed else None,
+        plugin_options=_clock(cell, work) if cell.engine.sealed else (),
         seed=cell.seed,
     )
     orders = _orders(cell, machine, work, probes)
@@ -149,8 +150,11 @@ def hardware(cell: Cell) -> Topology:
     return own.model_copy(update=changes)
 
 
-def _simulation(cell: Cell, work: Workload) -> tuple[str, ...]:
-    """The machine model, and what is measured, as the simulation takes it."""
+def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
+    """What a sealed guest's work costs, and what is measured of it, as the plugin takes it."""
+    if not cell.engine.simulated:
+        jobs = (f"jobs={fio_jobs(cell)}",) if work.tool == "fio" else ()
+        return (*jobs, *machine_model.COUNTING)
     model = machine_model.get(cell.machine)
     every = work.exact_ios[1]
     # What is counted is all of a run.
@@ -160,8 +164,8 @@ def _simulation(cell: Cell, work: Workload) -> tuple[str, ...]:
 
 
 def costed(cell: Cell) -> bool:
-    """Whether a plugin tells what an I/O costs; a guest cannot be simulated without one."""
-    return cell.engine.simulated or (cell.engine.sealed and not cell.counters)
+    """Whether the plugin tells what an I/O costs."""
+    return cell.engine.sealed and not cell.counters
 
 
 def fio_runs(cell: Cell) -> tuple[str, ...]:

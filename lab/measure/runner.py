@@ -89,7 +89,7 @@ class Runner:
         self._emulator = testbed.host.facts.emulator
         self._host = host.identity()
         self._memory = MemoryBudget(testbed.host.facts.memory_gib)
-        # A simulated guest has a CPU of the host to itself: its threads take turns.
+        # A sealed guest has a CPU of the host to itself: its threads take turns.
         self._cpus: SimpleQueue[int] = SimpleQueue()
         for cpu in sorted(os.sched_getaffinity(0)):
             self._cpus.put(cpu)
@@ -196,8 +196,8 @@ class Runner:
 
     @contextmanager
     def _host_cpu(self, job: Job) -> Iterator[int | None]:
-        """A CPU of the host for a simulated guest while the block runs."""
-        if not job.cell.engine.simulated:
+        """A CPU of the host for a sealed guest while the block runs."""
+        if not job.cell.engine.sealed:
             yield None
             return
         cpu = self._cpus.get()

@@ -68,20 +68,19 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     if not costed(job.cell):
         return values
     if job.cell.engine.simulated:
-        return _simulated(machine, values["runtime_s"]) if not job.cell.counters else values
+        return _simulated(machine, values["runtime_s"])
     fewer = fio.metrics(done.outputs.get("few.json", ""))
     ios = values["ios"] - fewer["ios"]
     if ios <= 0:
         raise GuestError("failed", "both runs of the exact engine did the same number of I/Os")
     values["guest_ns_per_io"] = (values["runtime_s"] - fewer["runtime_s"]) * 1e9 / ios
-    if machine.plugin:
-        phases = read_phases(machine.counts.read_text())
-        few, many = (run_phase(phases, run, fio_jobs(job.cell)) for run in (1, 2))
-        found = cost.slope(few, many, int(ios), symbols(machine.kernel.system_map))
-        (machine.folder / "cost.tsv").write_text(cost.to_text(found))
-        values[cost.KERNEL] = found.kernel_total
-        values[cost.USER] = found.user
-        values["measured_share"] = 100 * (few.total + many.total) / sum(p.total for p in phases)
+    phases = read_phases(machine.counts.read_text())
+    few, many = (run_phase(phases, run, fio_jobs(job.cell)) for run in (1, 2))
+    found = cost.slope(few, many, int(ios), symbols(machine.kernel.system_map))
+    (machine.folder / "cost.tsv").write_text(cost.to_text(found))
+    values[cost.KERNEL] = found.kernel_total
+    values[cost.USER] = found.user
+    values["measured_share"] = 100 * (few.total + many.total) / sum(p.total for p in phases)
     return values
 
 

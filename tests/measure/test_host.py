@@ -99,8 +99,8 @@ def test_what_is_proved_once_is_asked_of_the_cache(
 
     monkeypatch.setattr(host, "prove", prove)
     guest = GuestRoot("g")
-    first = host.examine(FACTS, KERNEL, guest, {}, quiet)
-    assert host.examine(FACTS, KERNEL, guest, {}, quiet) == first
+    first = host.examine(FACTS, KERNEL, guest, None, quiet)
+    assert host.examine(FACTS, KERNEL, guest, None, quiet) == first
     assert calls == list(Engine)
-    assert host.examine(FACTS, KERNEL, guest, {}, quiet, fresh=True) == first
+    assert host.examine(FACTS, KERNEL, guest, None, quiet, fresh=True) == first
     assert calls == 2 * list(Engine)

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the guest executes, what it costs, and what is written down of it.
+ * What the guest executes, what it costs, and which phase it is in.
  *
- * Arguments: out=FILE, marker=ADDRESS (a block that the guest executes before and after a run of
- * fio), io=ADDRESS (one that it executes for each I/O), warm=N and ios=N (how many I/Os of a run
- * warm up and how many are measured, at least), shortest=NS (what each takes at least),
- * quantum=NS, insn=PS, pause=PS and clock=PS (what an instruction, PAUSE and RDTSC cost),
- * levels=... and stride=N (lines.c).
+ * Arguments: out=FILE, marker=ADDRESS (a block that the guest executes to end a phase), quantum=NS,
+ * insn=PS, pause=PS and clock=PS (what an instruction, PAUSE and RDTSC cost), levels=... and
+ * stride=N (lines.c). With io=ADDRESS, a block that the guest executes for each I/O, a run of fio is
+ * simulated: warm=N and ios=N say how many I/Os warm up and how many are measured, at least, and
+ * shortest=NS what each takes at least. Without it instructions are counted: with jobs=N between the
+ * marks of fio's jobs, for the guest ends phases when a run of fio begins, when each of N jobs begins
+ * and ends its I/O, and when the run ends; with up=ADDRESS from when that block is executed on.
  *
- * What is measured comes after a warm-up, when all jobs have started, and before any has ended, for
+ * What is simulated comes after a warm-up, when all jobs have started, and before any has ended, for
  * fio runs longer than that. In all other phases, where a guest boots and programs start, no line
- * is looked at and waiting is made dear, so that they are soon over.
- *
- * The output is text, times in 1/256 ns. For every phase, and the rest for the one that is measured:
- *
- *	phase MEASURED TIME USER	when it ended, and the time of all vCPUs in user space
- *	ADDRESS TIME EXECUTIONS		of a kernel block, moved lines left out
- *	ADDRESS TIME CLEAN DIRTY UPGRADE	of a kernel instruction that moved lines
- *	line ADDRESS INSTRUCTION MOVES	which lines these were
+ * is looked at and waiting is made dear, so that they are soon over. So it is before and between
+ * what is counted.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -29,8 +25,6 @@
 
 #define NO_REGISTERS 0
 #define READ_AND_WRITE 3
-#define KERNEL_HALF (1ULL << 63)
-#define WATCHED_BITS 16
 
 typedef uint64_t plugin_id;
 typedef uint32_t memory_info;
@@ -62,9 +56,14 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
-size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *target, size_t size);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 bool qemu_plugin_mem_is_store(memory_info info);
+/* It copies since QEMU 9.1 (include/qemu/qemu-plugin.h). */
+#if PLUGIN_API < 3
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
+#else
+size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *target, size_t size);
+#endif
 
 EXPORT int qemu_plugin_version = PLUGIN_API;
 
@@ -75,115 +74,48 @@ EXPORT int qemu_plugin_version = PLUGIN_API;
 #define BEFORE_MEASURED (1000 * NS)
 #define AFTER_MEASURED (1000000 * NS)
 
-struct instruction {
-	uint64_t address;
-	bool locked;
-	uint64_t time;
-	uint64_t moves[MOVES];
-	struct instruction *next;
-};
-
-/* One per translation; a block that is translated again gets another one. */
-struct block {
-	uint64_t address;
-	uint64_t cost;
-	uint64_t executed;
-	uint64_t slept;
-	bool pauses, reads_clock;
-	struct block *next;
-};
-
-/* How often an instruction moved a line; what the table has no room for is not told apart. */
-struct watched {
-	uint64_t line;
-	uint64_t instruction;
-	uint64_t moves;
-};
-
-static uint64_t insn_cost, pause_cost, clock_cost, marker, io, warm, ios, done;
+static unsigned int marks, jobs;
+static uint64_t insn_cost, pause_cost, clock_cost, marker, up, io, warm, ios, done;
 static unsigned int vcpus;
 static uint64_t since, shortest;
-/* A guest boots, then each run of fio warms up, is measured and ends. */
-static enum stage { BOOTS, WARMS, MEASURES, ENDS } stage;
-static struct block *blocks;
-static struct instruction *instructions;
-static struct watched watched[1 << WATCHED_BITS];
+/* A guest boots, and starts programs; then its instructions are counted, or each run of fio warms
+ * up, is measured and ends.
+ */
+static enum stage { BOOTS, COUNTS, WARMS, MEASURES, ENDS } stage;
 /* The cost of the block that is being executed: time passes when it has been. */
 static uint64_t executing;
-static FILE *out;
 
-static void watch(uint64_t line, uint64_t instruction)
+static void end_phase(void)
 {
-	struct watched *place = &watched[spread(line ^ instruction << 1) >> (64 - WATCHED_BITS)];
-
-	if (!place->moves)
-		*place = (struct watched){ .line = line, .instruction = instruction };
-	if (place->line == line && place->instruction == instruction)
-		place->moves++;
-}
-
-static void finish_phase(void)
-{
-	struct instruction *insn;
-	struct block *block;
-	uint64_t user = 0;
-	unsigned int i;
-
-	for (block = blocks; block; block = block->next)
-		if (!(block->address & KERNEL_HALF))
-			user += block->cost * block->executed;
-	fprintf(out, "phase %d %" PRIu64 " %" PRIu64 "\n", stage == MEASURES, now, user);
-	if (stage != MEASURES)
-		return;
-	for (block = blocks; block; block = block->next) {
-		if (!block->executed || !(block->address & KERNEL_HALF))
-			continue;
-		fprintf(out, "%" PRIx64 " %" PRIu64 " %" PRIu64 "\n", block->address,
-			block->cost * block->executed + block->slept, block->executed);
-	}
-	for (insn = instructions; insn; insn = insn->next) {
-		if (!insn->moves[CLEAN] && !insn->moves[DIRTY] && !insn->moves[UPGRADE])
-			continue;
-		fprintf(out, "%" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-			insn->address, insn->time, insn->moves[CLEAN], insn->moves[DIRTY],
-			insn->moves[UPGRADE]);
-	}
-	for (i = 0; i < 1 << WATCHED_BITS; i++)
-		if (watched[i].moves)
-			fprintf(out, "line %" PRIx64 " %" PRIx64 " %" PRIu64 "\n",
-				watched[i].line << LINE_BITS, watched[i].instruction,
-				watched[i].moves);
-}
-
-static void begin_phase(void)
-{
-	struct instruction *insn;
-	struct block *block;
-
-	for (block = blocks; block; block = block->next) {
-		block->executed = 0;
-		block->slept = 0;
-	}
-	for (insn = instructions; insn; insn = insn->next) {
-		insn->time = 0;
-		memset(insn->moves, 0, sizeof(insn->moves));
-	}
-	memset(watched, 0, sizeof(watched));
+	if (io)
+		end_simulated_phase(stage == MEASURES);
+	else
+		end_counted_phase(stage == COUNTS);
 }
 
 static void next_stage(enum stage next)
 {
-	finish_phase();
-	begin_phase();
+	end_phase();
 	stage = next;
 	done = 0;
+}
+
+/* Whether some job does I/O after so many marks. */
+static bool does_io(unsigned int mark)
+{
+	unsigned int in_run = mark % (2 * jobs + 2);
+
+	return in_run >= 1 && in_run < 2 * jobs;
 }
 
 static void on_marker(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
-	next_stage(WARMS);
+	if (io)
+		next_stage(WARMS);
+	else
+		next_stage(does_io(marks++) ? COUNTS : BOOTS);
 }
 
 static void on_io(unsigned int vcpu, void *data)
@@ -198,6 +130,21 @@ static void on_io(unsigned int vcpu, void *data)
 		next_stage(MEASURES);
 	else if (stage == MEASURES && done >= ios)
 		next_stage(ENDS);
+}
+
+static void on_up(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	next_stage(COUNTS);
+}
+
+/* How much longer waiting and reading a clock take. */
+static uint64_t hurry(void)
+{
+	if (stage == MEASURES || stage == COUNTS)
+		return 0;
+	return stage == ENDS ? AFTER_MEASURED : BEFORE_MEASURED;
 }
 
 static void on_execution(unsigned int vcpu, void *data)
@@ -217,10 +164,11 @@ static void on_execution(unsigned int vcpu, void *data)
 		spin_block(vcpu_in_turn(), block);
 	if (block->reads_clock)
 		spin_access(vcpu_in_turn(), 0, true);
-	block->executed++;
+	if (!block->executed++)
+		note_executed(block);
 	executing = block->cost;
-	if (stage != MEASURES && (block->pauses || block->reads_clock))
-		executing += stage == ENDS ? AFTER_MEASURED : BEFORE_MEASURED;
+	if (block->pauses || block->reads_clock)
+		executing += hurry();
 }
 
 static void on_access(unsigned int vcpu, memory_info info, uint64_t address, void *data)
@@ -249,7 +197,7 @@ static void on_access(unsigned int vcpu, memory_info info, uint64_t address, voi
 	if (move == NO_MOVE)
 		return;
 	insn->moves[move]++;
-	watch(address >> LINE_BITS, insn->address);
+	note_move(address >> LINE_BITS, insn->address);
 }
 
 /* Whether an instruction is locked: by its prefix, or as XCHG with memory is. */
@@ -272,6 +220,15 @@ static bool is_locked(const unsigned char *code, size_t size)
 	return false;
 }
 
+static void copy_code(unsigned char *target, const struct qemu_plugin_insn *insn, size_t size)
+{
+#if PLUGIN_API < 3
+	memcpy(target, qemu_plugin_insn_data(insn), size);
+#else
+	qemu_plugin_insn_data(insn, target, size);
+#endif
+}
+
 static void add_instruction(struct block *block, struct qemu_plugin_insn *insn)
 {
 	uint64_t address = qemu_plugin_insn_vaddr(insn);
@@ -280,7 +237,7 @@ static void add_instruction(struct block *block, struct qemu_plugin_insn *insn)
 	struct instruction *own;
 
 	block->cost += insn_cost;
-	qemu_plugin_insn_data(insn, code, size < sizeof(code) ? size : sizeof(code));
+	copy_code(code, insn, size < sizeof(code) ? size : sizeof(code));
 	if (size == 2 && code[0] == 0xf3 && code[1] == 0x90) { /* PAUSE */
 		block->cost += pause_cost;
 		block->pauses = true;
@@ -288,33 +245,33 @@ static void add_instruction(struct block *block, struct qemu_plugin_insn *insn)
 		block->cost += clock_cost; /* RDTSC, RDTSCP */
 		block->reads_clock = true;
 	}
-	if (!(address & KERNEL_HALF))
+	if (!io || !(address & KERNEL_HALF))
 		return;
 	own = calloc(1, sizeof(*own));
 	if (!own)
 		abort();
 	own->address = address;
 	own->locked = is_locked(code, sizeof(code));
-	own->next = instructions;
-	instructions = own;
+	note_instruction(own);
 	qemu_plugin_register_vcpu_mem_cb(insn, on_access, NO_REGISTERS, READ_AND_WRITE, own);
 }
 
 static void on_translation(plugin_id id, struct qemu_plugin_tb *tb)
 {
 	struct block *block = calloc(1, sizeof(*block));
-	size_t i;
+	uint64_t i;
 
 	(void)id;
 	if (!block)
 		abort();
 	block->address = qemu_plugin_tb_vaddr(tb);
-	block->next = blocks;
-	blocks = block;
-	for (i = 0; i < qemu_plugin_tb_n_insns(tb); i++)
+	block->instructions = qemu_plugin_tb_n_insns(tb);
+	for (i = 0; i < block->instructions; i++)
 		add_instruction(block, qemu_plugin_tb_get_insn(tb, i));
 	if (marker && block->address == marker)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_marker, NO_REGISTERS, NULL);
+	if (up && block->address == up)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_up, NO_REGISTERS, NULL);
 	if (io && block->address == io)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_io, NO_REGISTERS, NULL);
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_execution, NO_REGISTERS, block);
@@ -330,10 +287,9 @@ static void at_exit(plugin_id id, void *data)
 {
 	(void)id;
 	(void)data;
-	finish_phase();
+	end_phase();
 	end_turns();
-	fprintf(out, "end\n");
-	fclose(out);
+	close_record();
 }
 
 static int refuse(const char *why)
@@ -359,6 +315,8 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int a
 			path = value;
 		else if (!strncmp(argv[i], "marker=", 7))
 			marker = strtoull(value, NULL, 16);
+		else if (!strncmp(argv[i], "up=", 3))
+			up = strtoull(value, NULL, 16);
 		else if (!strncmp(argv[i], "io=", 3))
 			io = strtoull(value, NULL, 16);
 		else if (!strncmp(argv[i], "warm=", 5))
@@ -367,6 +325,8 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int a
 			shortest = number * NS;
 		else if (!strncmp(argv[i], "ios=", 4))
 			ios = number;
+		else if (!strncmp(argv[i], "jobs=", 5))
+			jobs = number;
 		else if (!strncmp(argv[i], "quantum=", 8))
 			quantum = number * NS;
 		else if (!strncmp(argv[i], "insn=", 5))
@@ -389,8 +349,7 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int a
 		return refuse("more vCPUs than it has room for");
 	if (!set_levels(levels, vcpus, stride))
 		return refuse("no levels of transfers");
-	out = path ? fopen(path, "w") : NULL;
-	if (!out)
+	if (!path || !open_record(path))
 		return refuse("cannot write the file of out=");
 	qemu_plugin_register_vcpu_init_cb(id, on_vcpu);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The simulated multiprocessor: QEMU's vCPU threads take turns in the guest's time.
+ * A clock for sealed guests, and a multiprocessor: QEMU's vCPU threads take turns in the guest's time.
  *
  * One shared object is loaded twice into one QEMU, by LD_PRELOAD and as a TCG plugin. Every vCPU
  * has a clock of its own, which instructions, waiting and moving cache lines advance. Of QEMU's
@@ -13,7 +13,8 @@
  * host.c	what QEMU calls to wait, to wake and to read clocks
  * lines.c	which vCPU has which cache line, and what moving it costs
  * spin.c	vCPUs that wait in a loop, which need not execute it
- * plugin.c	what the guest executes, and what is written down of it
+ * plugin.c	what the guest executes, what it costs, and which phase it is in
+ * record.c	what is written down of it
  */
 #ifndef SIM_H
 #define SIM_H
@@ -87,6 +88,39 @@ enum move { NO_MOVE, CLEAN, DIRTY, UPGRADE, MOVES };
 
 int set_levels(const char *levels, unsigned int vcpus, unsigned int stride);
 uint64_t touch(uint64_t address, unsigned int vcpu, enum access access, enum move *move);
+
+/* --- record.c */
+
+/* The guest's kernel has the upper half of the addresses. */
+#define KERNEL_HALF (1ULL << 63)
+
+/* An instruction of the kernel that accesses memory. */
+struct instruction {
+	uint64_t address;
+	bool locked;
+	uint64_t time;
+	uint64_t moves[MOVES];
+	struct instruction *next;
+};
+
+/* One per translation; a block that is translated again gets another one. */
+struct block {
+	uint64_t address;
+	uint64_t instructions;
+	uint64_t cost;
+	uint64_t executed;
+	uint64_t slept;
+	bool pauses, reads_clock;
+	struct block *next;
+};
+
+bool open_record(const char *path);
+void close_record(void);
+void note_executed(struct block *block);
+void note_instruction(struct instruction *instruction);
+void note_move(uint64_t line, uint64_t instruction);
+void end_counted_phase(bool in_detail);
+void end_simulated_phase(bool measured);
 
 /* --- spin.c */
 
