@@ -40,7 +40,8 @@ class Experiment:
     with. together is equal for experiments whose arms are booted in the same rounds.
 
     lacking says why this host cannot give the answer even when it measures the cells, left_out
-    why the profile measures nothing; measurable tells whether the engine works here.
+    why the profile measures nothing; measurable tells whether the engine works here, and whether
+    anything could be learned from it.
     """
 
     series: str
@@ -286,7 +287,7 @@ def _experiment(
         swept=_swept(claim, expectation),
         conditions={**expectation.parameters, **({"cpus": cpus} if cpus > 1 else {})},
         together=(series.name, common, choice.engine, cpus),
-        measurable=not choice.refusal,
+        measurable=not choice.refusal and not expectation.needs,
         lacking=choice.refusal or _lacking(expectation, report),
         left_out=_left_out(claim, expectation, profile)
         or (
