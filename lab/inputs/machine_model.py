@@ -22,8 +22,8 @@ MAX_CPUS = 64
 # at 1000 ns a gain of 87 % looks like 58 %, from 10 down it stays within 1.2 % (docs/simulated.md).
 QUANTUM_NS = 10
 # No model: an instruction takes a nanosecond, and nothing else takes any time. Nothing is asked
-# about contention then, and longer turns are faster.
-COUNTING = ("quantum=1000", "insn=1000")
+# about contention then: turns are long, which is faster, and a PAUSE waits for one.
+COUNTING = ("quantum=1000", "insn=1000", "pause=1000000")
 _MAX_LEVELS = 8
 
 
