@@ -16,6 +16,8 @@ from lab.base.system import PACKAGE, which
 from lab.build.guest_libraries import LOADER, called, loaded
 
 AGENT = PACKAGE / "guest/agent"
+# Compiled, it is loaded before the C library by the guest's fio.
+_MARK = PACKAGE / "guest/mark.c"
 # Raise it when a root is made differently of the same files: it is part of the id.
 _LAYOUT = 2
 _PROGRAMS = ("fio", "dbench", "mkfs.xfs", "dmsetup")
@@ -65,6 +67,7 @@ def build(progress: Progress) -> GuestRoot:
     libraries: dict[str, Path] = {}
     for name, path in programs.items():
         libraries |= called(path) if name == "fio" else loaded(path)
+    libraries["mark.so"] = _compiled(_MARK)
     inputs = {
         "agent": AGENT,  # by its name: equal checkouts in two places have one guest
         **{str(path): path for path in (busybox, *programs.values(), *libraries.values())},
@@ -77,6 +80,24 @@ def build(progress: Progress) -> GuestRoot:
             _fill(folder / "root", busybox, programs, libraries)
             _pack(folder / "root", folder / "initramfs.cpio")
     return guest
+
+
+def _compiled(source: Path) -> Path:
+    """A library of one source file."""
+    folder = cache.root() / "stubs" / cache.key(source.read_text())
+    if not folder.exists():
+        with cache.building(folder) as making:
+            flags = [
+                "-O2",
+                "-shared",
+                "-fPIC",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-Wl,--build-id=none",
+            ]
+            run(["gcc", *flags, "-o", str(making / "mark.so"), str(source)])
+    return folder / "mark.so"
 
 
 def _busybox() -> Path:
