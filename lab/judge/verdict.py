@@ -211,8 +211,9 @@ def _measured(found: Finding) -> Finding:
     if experiment.timed:
         return replace(found, decided=False)
     margin = one_seed(experiment) if min(len(before), len(after)) < SEEDS else 0.0
-    low, high = min(after) / max(before) - 1, max(after) / min(before) - 1
-    interval = Interval(low - margin, high + margin)
+    # Seeds differ by a part of a value, and so does the ratio of two.
+    low, high = min(after) / max(before) / (1 + margin), max(after) / min(before) * (1 + margin)
+    interval = Interval(low - 1, high - 1)
     change = found.measured[1] / found.measured[0] - 1
     return _bounded(replace(found, change=change, interval=interval), "change")
 

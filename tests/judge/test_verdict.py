@@ -86,7 +86,7 @@ def rounds(ratios: Sequence[float]) -> Evidence:
         ("<= 0%", [100], [101], REFUTED),
         (">= +20%", [10], [12.5], HOLDS),
         (">= +20%", [10], [11], REFUTED),
-        ("-1% .. +1%", [1000], [1005], HOLDS),
+        ("-1% .. +1%", [1000], [1004], HOLDS),
         ("-1% .. +1%", [1000], [1100], REFUTED),
         ("-1% .. +1%", [1000], [900], REFUTED),
         ("== 0%", [7] * 3, [7] * 3, HOLDS),
@@ -333,6 +333,22 @@ def test_one_draw_needs_a_distance_to_its_bound(
     # With three seeds of each arm these speak for themselves.
     three = Evidence(((100.0,) * 3, (after,) * 3))
     assert judged(asked, three).verdict is (HOLDS if after < 100 else REFUTED)
+
+
+@pytest.mark.parametrize(
+    ("change", "after", "expected"),
+    [
+        ("<= -90%", 0.3, HOLDS),  # ten times less than a tenth: seeds that differ by 10 % are far
+        ("<= -90%", 9.5, INCONCLUSIVE),
+        (">= +90%", 205, INCONCLUSIVE),  # 10 % of 205, and not of 100
+        (">= +90%", 210, HOLDS),
+    ],
+)
+def test_seeds_differ_by_a_part_of_what_is_measured(
+    change: str, after: float, expected: Verdict
+) -> None:
+    asked = experiment(change=change, level=Level.COST, metric="iops")
+    assert judged(asked, Evidence(((100.0,), (after,)))).verdict is expected
 
 
 @pytest.mark.parametrize("values", [(), ((), ())])
