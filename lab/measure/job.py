@@ -261,20 +261,19 @@ def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
         )
         for name, ios in zip(("few", "many"), work.exact_ios, strict=True)
     }
-    if not cell.engine.simulated:
-        return files
-    if cell.counters:
-        # All of a run is simulated then, and a trace in the kernel makes it slow.
+    if cell.engine.sealed and cell.counters:
+        # Instrumented kernels are slow, and what is counted is the same for each request.
         fewer = {**parameters, "ios": _ios_of_job(cell, work.exact_ios[1] // 4)}
         files["many.fio"] = workload.fio_job(cell.workload, fewer)
-    else:
+    if not cell.engine.simulated:
+        return files
+    if not cell.counters:
         fixed_time = {**parameters, "seconds": _SIM_SECONDS, "ramp_seconds": 0, "ios": 0}
         files["many.fio"] = workload.fio_job(cell.workload, fixed_time)
     # What is measured is shorter than the scheduler takes to spread the jobs.
     spread = f"[global]\ncpus_allowed=0-{cell.cpus - 1}\ncpus_allowed_policy=split\n"
     head = spread if fio_jobs(cell) <= cell.cpus else ""
-    # To mark a job's start and end a program is run, and when many jobs do so at once that takes
-    # them farther apart than their I/O takes.
+    # A mark begins the next run: those of the jobs are left out.
     return {
         name: head + "".join(line for line in text.splitlines(True) if not line.startswith("exec_"))
         for name, text in files.items()
