@@ -42,14 +42,15 @@ test: setup ## all tests, real guests included
 kernels: setup ## configure every kernel version that can be had with every fragment
 	@.venv/bin/pytest -m kernels tests/test_versions.py
 
-bench: setup ## measure the exact engine itself: exactness, speed, tolerance
+bench: setup ## measure the exact engine itself: exactness and speed
 	@$(LAB) bench
 
 check: setup ## format, lint, types and the tests that need no guest
 	@.venv/bin/ruff format --check --quiet . || { echo 'run: make format'; exit 1; }
 	@.venv/bin/ruff check --quiet .
 	@.venv/bin/mypy & types=$$!; \
-		.venv/bin/pytest -q -n auto -m 'not vm and not claim and not kernels'; tests=$$?; \
+		.venv/bin/pytest -q -n auto --dist worksteal --hypothesis-profile few \
+			-m 'not vm and not slow and not claim and not kernels'; tests=$$?; \
 		wait $$types && exit $$tests
 
 lock: ## write requirements.lock anew: the versions that setup installs

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import guests as fakes
 import pytest
+from hypothesis import settings
 
 from lab.base.progress import Progress
 from lab.inputs import profile
@@ -23,6 +24,11 @@ GUESTS = Path(__file__).parent / "vm"
 # A shell that starts something in the background makes it ignore interrupts; the tests that
 # interrupt the lab would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes is the host's matter. `make check` tries few of them, `make test` all.
+settings.register_profile("all", deadline=None)
+settings.register_profile("few", deadline=None, max_examples=25)
+settings.load_profile("all")
 
 # Words in a C file that make the fake kernel's build go wrong.
 #   SYNTAX_ERROR  a compiler error          HANG  half an object file, then nothing more

@@ -44,6 +44,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_a_wheel_has_every_file_of_the_folders_and_no_other(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
@@ -55,6 +56,7 @@ def test_a_wheel_has_every_file_of_the_folders_and_no_other(wheel: Path) -> None
     }
 
 
+@pytest.mark.slow
 def test_an_unpacked_wheel_works_far_from_any_checkout(wheel: Path, tmp_path: Path) -> None:
     place, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
     elsewhere.mkdir()

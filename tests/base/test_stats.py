@@ -59,7 +59,7 @@ def clear_of_ties(ratios: Sequence[float], change: float) -> bool:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(log_ratios, changes)
 def test_the_p_value_is_that_of_the_sign_flip_test(ratios: list[float], change: float) -> None:
     above = [ratio - math.log1p(change) for ratio in ratios]
@@ -69,7 +69,7 @@ def test_the_p_value_is_that_of_the_sign_flip_test(ratios: list[float], change: 
     assert boots.p_outside(at_most(change)) == sign_flips([-d for d in above]) / flips
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(log_ratios, changes, alphas)
 def test_the_interval_lies_within_a_bound_exactly_when_the_test_says_so(
     ratios: list[float], change: float, alpha: float
@@ -82,7 +82,7 @@ def test_the_interval_lies_within_a_bound_exactly_when_the_test_says_so(
         assert interval.apart(bound) == (boots.p_inside(bound) <= alpha / 2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(log_ratios, changes, changes, alphas)
 def test_a_bound_with_two_ends_is_as_hard_as_the_harder_end(
     ratios: list[float], one: float, other: float, alpha: float
@@ -96,7 +96,7 @@ def test_a_bound_with_two_ends_is_as_hard_as_the_harder_end(
     assert not (boots.p_outside(bound) <= alpha / 2 and boots.p_inside(bound) <= alpha / 2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(log_ratios, st.randoms())
 def test_the_order_of_the_rounds_does_not_matter(ratios: list[float], random: Random) -> None:
     shuffled = list(ratios)
@@ -105,7 +105,7 @@ def test_the_order_of_the_rounds_does_not_matter(ratios: list[float], random: Ra
     assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.floats(1, 9), st.floats(1, 9)), min_size=6, max_size=9))
 @example([(1 + number % 3, 1 + number % 7) for number in range(18)])
 def test_swapping_the_arms_mirrors_everything(values: list[tuple[float, float]]) -> None:

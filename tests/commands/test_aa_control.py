@@ -31,6 +31,7 @@ def test_equal_boots_call_nothing_and_another_kernel_is_called() -> None:
     assert comparison([1.0] * 8, [1.1] * 8).called(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [6, 8, 12])
 def test_noise_is_called_a_change_at_the_nominal_rate(rounds: int) -> None:
     """2,000 comparisons of equal, noisy boots; four standard errors of a rate of 5 % are 2 %."""

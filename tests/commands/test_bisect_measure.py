@@ -121,6 +121,7 @@ def test_a_commit_that_executes_the_same_is_not_booted(timed: TimedSession) -> N
     assert timed.pairs.rounds_run == before
 
 
+@pytest.mark.slow
 def test_what_cannot_be_told_is_skipped_and_seldom_called_wrongly(timed: TimedSession) -> None:
     """A commit half-way is neither: at the level alpha it may be called, else not."""
     own = timed.measure()

@@ -201,7 +201,7 @@ def test_rounds_that_do_not_decide_say_what_they_would_have_shown() -> None:
     assert "would show a change of" in timed(">= +20%", [1.0, 1.3, 1.1, 1.4, 1.2, 1.25]).reason
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from([1, 5, 20]),
     st.booleans(),
