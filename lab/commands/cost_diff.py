@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lab.base.errors import UsageError
 from lab.build.kernel import Kernel
-from lab.inputs import topology, workload
+from lab.inputs import workload
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine
 from lab.judge.verdict import KERNEL_FAILURES, SEEDS
@@ -50,12 +50,8 @@ class CellChange:
 
 
 def has_exact_cost(cell: Cell) -> bool:
-    """Whether the exact engine gives a cell's cost to the last digit.
-
-    It does for fio's jobs on disks that live in the guest: QEMU's own devices answer at a time that
-    depends on the host.
-    """
-    return workload.get(cell.workload).tool == "fio" and not topology.get(cell.topology).drive
+    """Whether the exact engine gives a cell's cost to the last digit: it does for fio's jobs."""
+    return workload.get(cell.workload).tool == "fio"
 
 
 def cells(profile: Profile, selection: Selection) -> list[PlannedCell]:
@@ -68,7 +64,7 @@ def cells(profile: Profile, selection: Selection) -> list[PlannedCell]:
     if not found:
         raise UsageError(
             "the exact engine gives no cost for what is selected",
-            hint="choose an fio workload on a topology without a drive, such as nullb_mq or raid64",
+            hint="choose an fio workload",
         )
     return found
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Benchmarks of the exact engine itself: is it exact, how fast is it, how near is near-exact."""
+"""Benchmarks of the exact engine itself: is it exact, and how fast is it."""
 
 from __future__ import annotations
 
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,25 +18,27 @@ from lab.measure.cell import Cell, Task
 from lab.measure.job import Testbed, resolve
 from lab.measure.sampling import Sample
 
-NEAR_EXACT = ("nvme_mq", "megasas")
-_CONFIDENCE = 0.99
+# With a disk that the kernel has itself, and with each of QEMU's own.
+TOPOLOGIES = ("nullb_mq", "nvme_mq", "megasas")
 
 Say = Callable[[str], None]
 
 
-def repetitions(testbed: Testbed, count: int, say: Say) -> bool:
-    """Run one cell count times, half of them with every core loaded; whether all were equal.
+def repetitions(testbed: Testbed, topology: str, count: int, say: Say) -> bool:
+    """Run a cell on a topology count times, half of them with every core loaded; whether all were
+    equal.
 
     Equal means: console, result channel and instruction counts of every block, byte for byte.
     """
-    folders = [_folder(f"repeat-{number:02d}") for number in range(count)]
-    say(f"{count} repetitions of {determinism.probe_cell()}")
+    cell = determinism.probe_cell(topology_name=topology)
+    folders = [_folder(f"{topology}-{number:02d}") for number in range(count)]
+    say(f"{count} repetitions of {cell}")
     for number, folder in enumerate(folders):
         loaded = number % 2 == 1
         with ExitStack() as stack:
             if loaded:
                 stack.enter_context(_load(folder.parent))
-            sample = _boot(testbed, determinism.probe_cell(), folder)
+            sample = _boot(testbed, cell, folder)
         state = "cores loaded" if loaded else "alone"
         insns = f"{sample.values[cost.KERNEL]:.6f} insns/I/O"
         say(
@@ -68,32 +69,6 @@ def side_by_side(testbed: Testbed, say: Say) -> bool:
         f"ratio {together / alone:.2f}, {'equal' if equal else 'DIFFERENT'} numbers"
     )
     return equal
-
-
-def near_exact(testbed: Testbed, count: int, say: Say) -> dict[str, float]:
-    """The tolerance for QEMU's own devices, whose completions run outside the guest, in percent.
-
-    It is the 99 % limit for the difference of two single boots, from the spread of count boots:
-    t * s * sqrt(2) with Student's t for count - 1 degrees of freedom.
-    """
-    from scipy import stats  # takes seconds to import, and only this needs it
-
-    tolerances = {}
-    for topology in NEAR_EXACT:
-        cell = determinism.probe_cell(topology_name=topology)
-        values = [
-            _boot(testbed, cell, _folder(f"{topology}-{number}")).values[cost.KERNEL]
-            for number in range(count)
-        ]
-        mean, deviation = statistics.fmean(values), statistics.stdev(values)
-        limit = float(stats.t.ppf(0.5 + _CONFIDENCE / 2, count - 1)) * deviation * 2**0.5
-        tolerances[topology] = 100 * limit / mean
-        spread = 100 * (max(values) - min(values)) / mean
-        say(
-            f"{topology}: mean {mean:.2f} insns/I/O over {count} boots, spread {spread:.3f} %, "
-            f"tolerance {tolerances[topology]:.3f} %"
-        )
-    return tolerances
 
 
 def speed(testbed: Testbed, say: Say) -> None:

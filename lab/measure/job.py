@@ -265,11 +265,11 @@ def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
         # Instrumented kernels are slow, and what is counted is the same for each request.
         fewer = {**parameters, "ios": _ios_of_job(cell, work.exact_ios[1] // 4)}
         files["many.fio"] = workload.fio_job(cell.workload, fewer)
-    if not cell.engine.simulated:
-        return files
-    if not cell.counters:
+    elif cell.engine.simulated:
         fixed_time = {**parameters, "seconds": _SIM_SECONDS, "ramp_seconds": 0, "ios": 0}
         files["many.fio"] = workload.fio_job(cell.workload, fixed_time)
+    if not cell.engine.simulated:
+        return files
     # What is measured is shorter than the scheduler takes to spread the jobs.
     spread = f"[global]\ncpus_allowed=0-{cell.cpus - 1}\ncpus_allowed_policy=split\n"
     head = spread if fio_jobs(cell) <= cell.cpus else ""

@@ -318,7 +318,7 @@ def test_counters_may_differ_in_either_direction(guests: Guests, session: FakeSe
     [
         (bisect_measure.of_cell, "nullb_mq/none/randread_burst", False, ByFunction),
         (bisect_measure.of_cell, "nullb_mq/none/randread_burst", True, ByTime),
-        (bisect_measure.of_cell, "megasas/bfq/randread_burst", False, ByTime),
+        (bisect_measure.of_cell, "megasas/bfq/randread_burst", False, ByFunction),
         (bisect_measure.of_cell, "raid64/bfq/dbench_xfs", False, ByTime),
         (bisect_measure.of_claim, "sq_batch_dispatch/deadline_lock", False, ByCounter),
         (

@@ -12,7 +12,6 @@ import pytest
 from guests import Guests
 
 from lab.commands import selfbench
-from lab.measure.job import Job
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def test_equal_boots_are_exact_and_half_of_them_were_run_on_loaded_cores(
     said: list[str], guests: Guests
 ) -> None:
     proved = fakes.proved(fakes.kernel("proof"))
-    assert selfbench.repetitions(proved, 4, said.append)
+    assert selfbench.repetitions(proved, "nvme_mq", 4, said.append)
     assert len(guests.booted) == 4
     assert said.count("loaded") == 2
     assert said[-1] == "  4 of 4 identical"
@@ -47,7 +46,7 @@ def test_a_boot_that_differs_is_told_with_its_first_difference(
 ) -> None:
     guests.consoles = {1: "down\n", 3: "sideways\n"}
     proved = fakes.proved(fakes.kernel("proof"))
-    assert not selfbench.repetitions(proved, 4, said.append)
+    assert not selfbench.repetitions(proved, "nullb_mq", 4, said.append)
     assert said[-1] == ("  2 of 4 identical; first: console.log, line 1: 'up' against 'down'")
 
 
@@ -59,21 +58,6 @@ def test_guests_beside_each_other_must_be_equal_too(
     assert selfbench.side_by_side(fakes.proved(fakes.kernel("proof")), said.append) is equal
     assert len(guests.booted) == 3
     assert ("equal" if equal else "DIFFERENT") + " numbers" in said[-1]
-
-
-def test_the_tolerance_grows_with_the_spread_of_boots(said: list[str], guests: Guests) -> None:
-    def says(job: Job) -> fakes.Answer:
-        wide = 10.0 if job.cell.topology == selfbench.NEAR_EXACT[1] else 0.0
-        return {"kernel_insns_per_io": 1000.0 + wide * (len(guests.booted) % 2)}
-
-    guests.says = says
-    found = selfbench.near_exact(fakes.proved(fakes.kernel("proof")), 4, said.append)
-    assert list(found) == list(selfbench.NEAR_EXACT)
-    assert found[selfbench.NEAR_EXACT[0]] == 0.0
-    # t(0.995; 3) = 5.841, a deviation of 10 / sqrt(3), a mean of 1005.
-    assert found[selfbench.NEAR_EXACT[1]] == pytest.approx(
-        100 * 5.841 * (10 / 3**0.5) * 2**0.5 / 1005, rel=1e-3
-    )
 
 
 def test_speed_tells_the_phases_of_one_and_of_two_vcpus(said: list[str], guests: Guests) -> None:

@@ -167,8 +167,8 @@ def test_what_changed_is_told_by_size() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_the_exact_cells_are_those_of_disks_inside_the_guest() -> None:
+def test_the_exact_cells_are_those_of_fio_on_every_disk() -> None:
     found = cost_diff.cells(QUICK, Selection())
-    assert {one.cell.topology for one in found} == {"nullb_mq", "raid64"}
+    assert {one.cell.topology for one in found} == {"nullb_mq", "nvme_mq", "megasas", "raid64"}
     assert {one.cell.scheduler for one in found} == {"none", "mq-deadline", "bfq", "kyber"}
     assert all(one.cell.workload != "dbench_xfs" for one in found)
