@@ -68,7 +68,7 @@ def boots(asked: Sequence[Experiment], own: Series, profile: Profile) -> list[Bo
     running = [one for one in asked if one.runs and not _same(one, own)]
     single: dict[Cell, dict[str, int]] = {}
     for one in running:
-        for side in () if one.timed else one.every_side:
+        for side in () if one.timed else one.sides:
             arms = single.setdefault(side.cell, {})
             arms[side.arm] = max(arms.get(side.arm, 0), _each(one, side.cell, profile))
     found = [Boots(tuple(a), cell, max(a.values()), rounds=False) for cell, a in single.items()]

@@ -24,6 +24,9 @@ QUANTUM_NS = 10
 # No model: an instruction takes a nanosecond, and nothing else takes any time. Nothing is asked
 # about contention then: turns are long, which is faster, and a PAUSE waits for one.
 COUNTING = ("quantum=1000", "insn=1000", "pause=1000000")
+# How far off a machine model may be: what it says of the cost of a move is public for few machines,
+# and measured differently by each source.
+SENSITIVITY = (0.5, 2.0)
 _MAX_LEVELS = 8
 
 
@@ -70,11 +73,10 @@ class MachineModel(Model):
         """The vCPUs of a guest if not told otherwise."""
         return self.active or self.cpus
 
-    def options(self, vcpus: int, transfers: float = 1.0) -> tuple[str, ...]:
+    def options(self, vcpus: int) -> tuple[str, ...]:
         """The model as the plugin's arguments, for a guest whose vCPUs are spread evenly.
 
-        transfers is how dear moving a cache line is beside what the model says. Raises UsageError
-        when the machine has fewer CPUs, or the simulation has no room for them.
+        Raises UsageError when the machine has fewer CPUs, or the simulation has no room for them.
         """
         most = min(self.cpus, MAX_CPUS)
         if vcpus > most:
@@ -82,10 +84,7 @@ class MachineModel(Model):
                 f"a guest of {vcpus} vCPUs has no place on this machine: {self.title}",
                 hint=f"choose at most {most}",
             )
-        levels = (
-            ":".join(f"{n:g}" for n in (one.cpus, *(transfers * ns for ns in one.costs_ns)))
-            for one in self.level
-        )
+        levels = (":".join(f"{n:g}" for n in (one.cpus, *one.costs_ns)) for one in self.level)
         return (
             f"quantum={QUANTUM_NS}",
             f"insn={round(self.insn_ns * 1000)}",

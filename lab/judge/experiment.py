@@ -17,10 +17,6 @@ from lab.measure.cell import Cell, resolved
 from lab.measure.host import Report
 from lab.measure.matrix import require_known, require_possible
 
-# How far off a machine model may be: what it says of the cost of a move is public for few machines,
-# and measured differently by each source.
-SENSITIVITY = (0.5, 2.0)
-
 
 @dataclass(frozen=True)
 class Side:
@@ -68,28 +64,12 @@ class Experiment:
         """Whether the answer needs rounds of paired boots."""
         return self.level is Level.WALL
 
-    @property
-    def variants(self) -> dict[float, tuple[Side, ...]]:
-        """The sides with moves of cache lines dearer or cheaper by a factor, if simulated."""
-        if self.level is not Level.SIMULATED:
-            return {}
-        return {
-            factor: tuple(replace(s, cell=replace(s.cell, transfers=factor)) for s in self.sides)
-            for factor in SENSITIVITY
-        }
-
-    @property
-    def every_side(self) -> tuple[Side, ...]:
-        """The sides and those of the variants."""
-        return tuple(s for sides in (self.sides, *self.variants.values()) for s in sides)
-
     def draws(self, cell: Cell) -> int:
         """With how many seeds a sealed cell of a side is booted.
 
-        Seeds are for what is measured; what is counted asks whether the patch does what it says,
-        and a variant whether the verdict would be another.
+        Seeds are for what is measured; what is counted asks whether the patch does what it says.
         """
-        return 1 if cell.counters or cell.transfers != 1 else self.seeds
+        return 1 if cell.counters else self.seeds
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -272,6 +252,7 @@ def _experiment(
             kernel_parameters=own.kernel_parameters,
             counters=counted,
             machine=expectation.machine,
+            variants=machine_model.SENSITIVITY if level is Level.SIMULATED else (),
         )
         return Side(arm, cell, own.patches == "series")
 

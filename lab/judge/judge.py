@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lab.base.errors import LabError
 from lab.build.kernel import Kernel
@@ -13,6 +13,7 @@ from lab.inputs.series import Series
 from lab.judge import experiment, verdict
 from lab.judge.experiment import Experiment, Side
 from lab.judge.verdict import Evidence, Failure, Judged
+from lab.measure import sim_counts
 from lab.measure.cell import Task
 from lab.measure.runner import Outcome, Rounds, Runner
 from lab.measure.session import Session
@@ -98,7 +99,7 @@ def prepare(own: Series, session: Session, claims: Collection[tuple[str, str]] =
     kernels: dict[tuple[str, bool], Kernel] = {}
     tasks: dict[Side, Task] = {}
     for one in asked:
-        for side in one.every_side if one.runs else ():
+        for side in one.sides if one.runs else ():
             level, counted = own.all_arms[side.arm].patches, bool(side.cell.counters)
             if (level, counted) not in kernels:
                 fragments = (*own.kernel, INSTRUMENT) if counted else own.kernel
@@ -114,7 +115,7 @@ def measure(cases: Sequence[Case], session: Session) -> dict[Experiment, Evidenc
         task
         for case in cases
         for asked in case.running(timed=False)
-        for side in asked.every_side
+        for side in asked.sides
         for task in case.seeds(asked, side)
     ]
     tasks = list(dict.fromkeys(tasks))
@@ -132,23 +133,12 @@ def measure(cases: Sequence[Case], session: Session) -> dict[Experiment, Evidenc
             for asked in case.experiments:
                 evidence[asked] = Evidence(same=asked.runs and case.same(asked))
             for asked in case.running(timed=False):
-                evidence[asked] = _measured(case, asked, outcomes)
+                by_arm = [
+                    [outcomes[task] for task in case.seeds(asked, side)] for side in asked.sides
+                ]
+                evidence[asked] = _evidence(asked, by_arm)
             evidence |= _rounds(case, runner)
     return evidence
-
-
-def _measured(case: Case, asked: Experiment, outcomes: Mapping[Task, Outcome]) -> Evidence:
-    """What the boots of an experiment without rounds say, of its variants too."""
-
-    def of(sides: Sequence[Side]) -> Evidence:
-        by_arm = [[outcomes[task] for task in case.seeds(asked, side)] for side in sides]
-        return _evidence(asked, by_arm)
-
-    variants = {factor: of(sides) for factor, sides in asked.variants.items()}
-    main = of(asked.sides)
-    failure = next((one.failure for one in (main, *variants.values()) if one.failure), None)
-    values = {factor: one.values for factor, one in variants.items()}
-    return replace(main, failure=failure, variants=values)
 
 
 def _rounds(case: Case, runner: Runner) -> dict[Experiment, Evidence]:
@@ -184,15 +174,25 @@ def paired_evidence(
 
 def _evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Evidence:
     """What the boots of an experiment without rounds say; a failure of a base arm comes first."""
-    values, boots, failures = [], [], []
+    metric, boots, failures = asked.expectation.metric, [], []
     for side, outcomes in zip(asked.sides, by_arm, strict=True):
         for outcome in outcomes:
             if error := outcome.error:
                 failures.append(Failure(side.arm, side.patched, error.outcome, error.brief))
-        boots_of_arm = [boot for outcome in outcomes for boot in outcome.boots]
-        known = [boot for boot in boots_of_arm if asked.expectation.metric in boot.values]
-        values.append(tuple(boot.values[asked.expectation.metric] for boot in known))
-        boots.append(tuple(boot.id for boot in known))
+        found = [boot for outcome in outcomes for boot in outcome.boots]
+        boots.append([boot for boot in found if metric in boot.values])
+
+    def values(name: str) -> tuple[tuple[float, ...], ...]:
+        return tuple(tuple(boot.values[name] for boot in arm) for arm in boots)
+
     # A base kernel that fails is the lab's error, and says more than a patched one that does too.
     failure = min(failures, key=lambda one: one.patched, default=None)
-    return Evidence(tuple(values), failure=failure, boots=tuple(boots))
+    return Evidence(
+        values(metric),
+        failure=failure,
+        boots=tuple(tuple(boot.id for boot in arm) for arm in boots),
+        variants={
+            factor: values(sim_counts.variant(metric, factor))
+            for factor in asked.sides[0].cell.variants
+        },
+    )

@@ -22,8 +22,9 @@ class Cell:
     parameters are the workload's, sorted by name. cpus are the vCPUs, hw_queues the disk's hardware
     queues, kernel_parameters those beside the topology's own. With counters, which only an
     instrumented kernel has, the cell is counted, not timed. machine is the model of a simulated
-    one, transfers how dear moving a cache line is beside what the model says. seed chooses a sealed
-    guest's random numbers: equal guests with another seed do the same work a little differently.
+    one, which is measured with moves of cache lines so many times as dear, too, as variants say.
+    seed chooses a sealed guest's random numbers: equal guests with another seed do the same work a
+    little differently.
     """
 
     topology: str
@@ -36,12 +37,11 @@ class Cell:
     kernel_parameters: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
     machine: str = ""
-    transfers: float = 1.0
+    variants: tuple[float, ...] = ()
     seed: int = 1
 
     def __str__(self) -> str:
-        other = f" transfers x{self.transfers:g}" if self.transfers != 1 else ""
-        return f"{self.topology} {self.scheduler} {self.workload} {self.machine}".strip() + other
+        return f"{self.topology} {self.scheduler} {self.workload} {self.machine}".strip()
 
     def number(self, name: str) -> float:
         """A parameter that must be a number; 0 when the workload has none of that name.
@@ -106,6 +106,7 @@ def resolved(
     kernel_parameters: tuple[str, ...] = (),
     counters: tuple[str, ...] = (),
     machine: str = "",
+    variants: tuple[float, ...] = (),
 ) -> Cell:
     """A cell; 0 vCPUs or hardware queues stand for as many as its topology has.
 
@@ -131,4 +132,5 @@ def resolved(
         kernel_parameters=kernel_parameters,
         counters=counters,
         machine=machine,
+        variants=variants,
     )

@@ -160,7 +160,9 @@ def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
     # What is counted is all of a run.
     warm, ios, ns = (1, _WITHOUT_END, 0) if cell.counters else (every // 8, every // 4, _SIM_NS)
     window = (f"warm={warm}", f"ios={ios}", f"shortest={ns}")
-    return (*window, *model.options(cell.cpus, cell.transfers))
+    thousandths = "/".join(f"{1000 * factor:.0f}" for factor in cell.variants)
+    again = (f"variants={thousandths}",) if thousandths else ()
+    return (*window, *again, *model.options(cell.cpus))
 
 
 def costed(cell: Cell) -> bool:

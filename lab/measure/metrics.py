@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from lab.base.errors import UsageError, nearest
 from lab.guest import host_noise
 from lab.inputs import counters, workload
+from lab.inputs.machine_model import SENSITIVITY
 from lab.inputs.terms import Better, Metric
 from lab.measure import cost, dbench, fio, sim_counts
 from lab.measure.cell import Cell
@@ -17,13 +18,19 @@ BY_TOOL = {
     "fio": {**fio.METRICS, **cost.METRICS, **sim_counts.METRICS},
     "dbench": dbench.METRICS,
 }
+# What the simulation gives where moves of cache lines cost something else.
+_VARIANTS = {
+    sim_counts.variant(name, factor): metric
+    for name, metric in {"iops": fio.METRICS["iops"], **sim_counts.METRICS}.items()
+    for factor in SENSITIVITY
+}
 # What the exact engine gives beside a workload's own metric, the more telling first.
 EXACT = (cost.KERNEL, "guest_ns_per_io")
 
 
 def get(name: str) -> Metric:
     """The metric called name; UsageError names the nearest one."""
-    for known in (*BY_TOOL.values(), host_noise.METRICS):
+    for known in (*BY_TOOL.values(), _VARIANTS, host_noise.METRICS):
         if name in known:
             return known[name]
     if name in counters.known():

@@ -68,7 +68,7 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     if not costed(job.cell):
         return values
     if job.cell.engine.simulated:
-        return _simulated(machine, values["runtime_s"])
+        return _simulated(job, machine, values["runtime_s"])
     fewer = fio.metrics(done.outputs.get("few.json", ""))
     ios = values["ios"] - fewer["ios"]
     if ios <= 0:
@@ -84,11 +84,15 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     return values
 
 
-def _simulated(machine: Machine, fio_runtime_s: float) -> dict[str, float]:
+def _simulated(job: Job, machine: Machine, fio_runtime_s: float) -> dict[str, float]:
     """What the simulation says of an I/O: fio's own numbers are also of what is not measured."""
     phases = sim_counts.phases(machine.counts.read_text())
-    own = machine.kernel.system_map
-    found = sim_counts.simulated(phases, symbols(own), variables(own), fio_runtime_s)
+    own, factors = machine.kernel.system_map, job.cell.variants
+    names = symbols(own), variables(own)
+    found, *others = sim_counts.simulated(phases, *names, fio_runtime_s, 1 + len(factors))
     (machine.folder / "cost.tsv").write_text(cost.to_text(found.cost))
     (machine.folder / "lines.tsv").write_text(sim_counts.to_text(found.lines))
-    return found.values()
+    values = found.values()
+    for factor, other in zip(factors, others, strict=True):
+        values |= {sim_counts.variant(name, factor): n for name, n in other.values().items()}
+    return values

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the simulation wrote: the guest's time, and where it and the cache lines went.
 
-Of a run of fio the I/Os after a warm-up are measured (lab/build/sim/plugin.c). That phase stands
-between the run's beginning and its end.
+Of a run of fio the I/Os after a warm-up are measured (lab/build/sim/plugin.c), and after another
+one again, where moves of cache lines are to cost something else. These phases stand between the
+run's beginning and its end.
 """
 
 from __future__ import annotations
@@ -99,6 +100,11 @@ class Simulated:
         }
 
 
+def variant(metric: str, factor: float) -> str:
+    """The name of a metric with moves of cache lines factor times as dear."""
+    return f"{metric}_x{factor:g}"
+
+
 def phases(output: str) -> list[SimPhase]:
     """The phases that the plugin wrote, in order. Raises LabError for a file that was cut off."""
     lines = output.splitlines()
@@ -131,19 +137,30 @@ def _add(phase: SimPhase, words: Sequence[str]) -> None:
 
 
 def simulated(
-    found: Sequence[SimPhase], names: Symbols, variables: Symbols, fio_runtime_s: float
-) -> Simulated:
-    """What is simulated of an I/O on a kernel with functions and variables of these names.
+    found: Sequence[SimPhase],
+    names: Symbols,
+    variables: Symbols,
+    fio_runtime_s: float,
+    windows: int = 1,
+) -> list[Simulated]:
+    """What is simulated of an I/O on a kernel with functions and variables of these names, each of
+    the times that it was measured in a run.
 
-    Raises GuestError when nothing was measured, or the guest's own clock did not show the simulated
-    time.
+    Raises GuestError when it was measured less often, or the guest's own clock did not show the
+    simulated time.
     """
-    place = next((i for i, phase in enumerate(found) if phase.measured), None)
-    if place is None or not 2 <= place < len(found) - 1:
+    places = [i for i, phase in enumerate(found) if phase.measured]
+    if len(places) != windows or places[0] < 2 or places[-1] == len(found) - 1:
         raise GuestError("failed", "the guest did not do the I/Os that were to be measured")
-    before, start, window, end = found[place - 2 : place + 2]
-    span_ns = window.ended_ns - start.ended_ns
-    _require_clock(fio_runtime_s * 1e3, span_ns / 1e6, (end.ended_ns - before.ended_ns) / 1e6)
+    start, end = found[places[0] - 1].ended_ns, found[places[-1]].ended_ns
+    whole_ns = found[places[-1] + 1].ended_ns - found[places[0] - 2].ended_ns
+    _require_clock(fio_runtime_s * 1e3, (end - start) / 1e6, whole_ns / 1e6)
+    return [_of_window(found[i - 1].ended_ns, found[i], names, variables) for i in places]
+
+
+def _of_window(start_ns: float, window: SimPhase, names: Symbols, variables: Symbols) -> Simulated:
+    """What is simulated of an I/O in a phase that is measured."""
+    span_ns = window.ended_ns - start_ns
     ios = window.executed[names.address(PER_IO)]
     nothing, work = Phase(0, {}), Phase(window.user, window.kernel)
     return Simulated(

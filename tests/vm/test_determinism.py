@@ -7,6 +7,7 @@ import math
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,9 +16,10 @@ import pytest
 from lab.build.source import git
 from lab.commands import cost_diff
 from lab.inputs import profile, series
+from lab.inputs.machine_model import SENSITIVITY
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import judge
-from lab.measure import cost, determinism, job, sampling
+from lab.measure import cost, determinism, job, sampling, sim_counts
 from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell, PlannedCell, Task
 from lab.measure.cost import Cost
@@ -163,12 +165,18 @@ def test_the_guests_clock_counts_the_instructions(stock: Cost, tmp_path: Path) -
 
 @pytest.mark.parametrize("scheduler", ["mq-deadline", "bfq"])
 def test_simulated_vcpus_contend_the_same_way_every_time(scheduler: str, tmp_path: Path) -> None:
-    cell = determinism.probe_cell(scheduler, cpus=4, engine=Engine.SIM)
+    usual = determinism.probe_cell(scheduler, cpus=4, engine=Engine.SIM)
+    cell = replace(usual, variants=SENSITIVITY)
     with ThreadPoolExecutor() as pool:  # side by side, so that they disturb each other
         first, second = pool.map(lambda name: booted(tmp_path / name, cell=cell), ("one", "two"))
     assert determinism.first_difference(tmp_path / "one", tmp_path / "two") == ""
     assert first.values == second.values
     assert first.values["moves_per_io"] > 1
+    dear, cheap = (first.values[sim_counts.variant("iops", factor)] for factor in (2, 0.5))
+    assert dear < first.values["iops"] < cheap
+    # What is measured again changes nothing of what was measured before.
+    alone = booted(tmp_path / "alone", cell=usual)
+    assert alone.values.items() <= first.values.items()
 
 
 def test_a_counter_that_all_cpus_write_is_refuted_by_the_simulation_and_named(

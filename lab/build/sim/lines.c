@@ -30,6 +30,7 @@ static struct line table[1 << TABLE_BITS];
 static uint64_t buffered[MAX_VCPUS];	/* when the last store will have been written */
 static struct level levels[MAX_LEVELS];
 static unsigned int level_count;
+static unsigned int scale = 1000;
 
 /* Levels from the nearest to the farthest, "CPUS:CLEAN:DIRTY:UPGRADE/..." in ns: so many
  * neighbouring CPUs of the machine are at that level. vCPU i is the machine's CPU i times stride.
@@ -64,6 +65,12 @@ int set_levels(const char *text, unsigned int vcpus, unsigned int stride)
 	return 0;
 }
 
+/* From now on every move costs so many thousandths of what its level says. */
+void scale_costs(unsigned int thousandths)
+{
+	scale = thousandths;
+}
+
 /* What a move costs from the nearest of others, or to the farthest of them. */
 static uint64_t cost(enum move move, unsigned int vcpu, uint64_t others)
 {
@@ -75,7 +82,7 @@ static uint64_t cost(enum move move, unsigned int vcpu, uint64_t others)
 		if (move == UPGRADE ? near == others : near != 0)
 			break;
 	}
-	return levels[i].cost[move];
+	return levels[i].cost[move] * scale / 1000;
 }
 
 /* Account for an access of a vCPU to an address; returns how long the vCPU waits for it.

@@ -6,7 +6,8 @@
  * insn=PS, pause=PS and clock=PS (what an instruction, PAUSE and RDTSC cost), levels=... and
  * stride=N (lines.c). With io=ADDRESS, a block that the guest executes for each I/O, a run of fio is
  * simulated: warm=N and ios=N say how many I/Os warm up and how many are measured, at least, and
- * shortest=NS what each takes at least. Without it instructions are counted: with jobs=N between the
+ * shortest=NS what each takes at least; that is done again in the same run with moves of lines as dear
+ * as variants=N/... say, in thousandths. Without it instructions are counted: with jobs=N between the
  * marks of fio's jobs, for the guest ends phases when a run of fio begins, when each of N jobs begins
  * and ends its I/O, and when the run ends; with up=ADDRESS from when that block is executed on.
  *
@@ -74,7 +75,11 @@ EXPORT int qemu_plugin_version = PLUGIN_API;
 #define BEFORE_MEASURED (1000 * NS)
 #define AFTER_MEASURED (1000000 * NS)
 
+#define MAX_VARIANTS 8
+
 static unsigned int marks, jobs;
+/* How dear moves of lines are, in thousandths, each time that something is measured in a run. */
+static unsigned int variants[1 + MAX_VARIANTS] = { 1000 }, variant_count = 1, variant;
 static uint64_t insn_cost, pause_cost, clock_cost, marker, up, io, warm, ios, done;
 static unsigned int vcpus;
 static uint64_t since, shortest;
@@ -100,6 +105,13 @@ static void next_stage(enum stage next)
 	done = 0;
 }
 
+static void warm_up(unsigned int next)
+{
+	variant = next;
+	scale_costs(variants[variant]);
+	next_stage(WARMS);
+}
+
 /* Whether some job does I/O after so many marks. */
 static bool does_io(unsigned int mark)
 {
@@ -112,8 +124,10 @@ static void on_marker(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
+	if (stage == MEASURES)
+		stage = ENDS; /* the run was over too soon */
 	if (io)
-		next_stage(WARMS);
+		warm_up(0);
 	else
 		next_stage(does_io(marks++) ? COUNTS : BOOTS);
 }
@@ -128,6 +142,8 @@ static void on_io(unsigned int vcpu, void *data)
 		return;
 	if (stage == WARMS && done >= warm)
 		next_stage(MEASURES);
+	else if (stage == MEASURES && done >= ios && variant + 1 < variant_count)
+		warm_up(variant + 1);
 	else if (stage == MEASURES && done >= ios)
 		next_stage(ENDS);
 }
@@ -292,6 +308,19 @@ static void at_exit(plugin_id id, void *data)
 	close_record();
 }
 
+/* What variants= says; false for too many. */
+static bool set_variants(const char *text)
+{
+	char *end;
+
+	for (; variant_count <= MAX_VARIANTS; text = end + 1) {
+		variants[variant_count++] = strtoul(text, &end, 10);
+		if (*end != '/')
+			return !*end;
+	}
+	return false;
+}
+
 static int refuse(const char *why)
 {
 	fprintf(stderr, "sim: %s\n", why);
@@ -337,6 +366,10 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int a
 			clock_cost = number * NS / 1000;
 		else if (!strncmp(argv[i], "levels=", 7))
 			levels = value;
+		else if (!strncmp(argv[i], "variants=", 9) && !set_variants(value))
+			return refuse("variants that are no numbers, or too many");
+		else if (!strncmp(argv[i], "variants=", 9))
+			continue;
 		else if (!strncmp(argv[i], "stride=", 7))
 			stride = number;
 		else

@@ -87,6 +87,7 @@ enum access { LOAD, STORE, LOCKED };
 enum move { NO_MOVE, CLEAN, DIRTY, UPGRADE, MOVES };
 
 int set_levels(const char *levels, unsigned int vcpus, unsigned int stride);
+void scale_costs(unsigned int thousandths);
 uint64_t touch(uint64_t address, unsigned int vcpu, enum access access, enum move *move);
 
 /* --- record.c */
