@@ -59,6 +59,8 @@ class Guests:
     host_cpus: list[int | None] = field(default_factory=list)
     # Guests that proved that the exact engine is exact.
     proofs: list[Job] = field(default_factory=list)
+    # What a kernel complains of on a console that ends well.
+    complaints: Callable[[Job], tuple[str, ...]] = lambda job: ()
     inside: int = 0
     together: int = 0
     on_boot: Callable[[], object] = lambda: None
@@ -108,7 +110,8 @@ class Guests:
         if isinstance(answer, BaseException):
             raise answer
         values = {"iops": 100.0 + number, **self._costed(job, folder), **answer}
-        return Sample(values, {"release": job.task.kernel.id}, {"workload": 1.0})
+        facts = {"release": job.task.kernel.id}
+        return Sample(values, facts, {"workload": 1.0}, self.complaints(job))
 
     def _costed(self, job: Job, folder: Path) -> dict[str, float]:
         found = self.cost_of(job.task.kernel.id)

@@ -60,11 +60,17 @@ class BuildError(LabError):
     """A tree that cannot be had, a patch that does not apply, a kernel that does not build."""
 
 
+# Ends of a guest that say nothing of its kernel: it is not what was asked for, or what it sent says
+# nothing.
+LABS_FAILURES = ("mismatch", "garbled")
+
+
 class GuestError(LabError):
     """A guest that did not do its work.
 
-    outcome is one word for reports: ``panic``, ``hang``, ``mismatch``, ``failed``, ``garbled``,
-    ``died`` or ``lost``.
+    outcome is one word for reports: of the kernel's ``panic``, ``hang`` and ``failed`` (a step);
+    of nobody's yet ``died`` (QEMU ended) and ``lost`` (an interrupt); of the lab's ``mismatch``
+    and ``garbled``.
     """
 
     def __init__(self, outcome: str, what: str, *, where: str = "", hint: str = "") -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Statistics of paired boots. Pure, and knows nothing of the lab.
+"""Statistics of paired boots, and of rates. Pure, and knows nothing of the lab.
 
-Everything rests on one fact about differences d_1..d_n that are symmetric around their centre c:
-of the 2^n - 1 means of their non-empty subsets, each is below c with the same chance
+For pairs everything rests on one fact about differences d_1..d_n that are symmetric around their
+centre c: of the 2^n - 1 means of their non-empty subsets, each is below c with the same chance
 (J. A. Hartigan, "Using subsample values as typical values", JASA 64, 1969). Counting the subset
 means on one side of a value gives the p-value of the sign-flip permutation test at that value;
 cutting off a share of them at each end gives the confidence interval that agrees with the test.
@@ -165,13 +165,21 @@ def paired(before: Sequence[float], after: Sequence[float]) -> Paired:
     return Paired(tuple(math.log(b / a) for a, b in zip(before, after, strict=True)))
 
 
-def adjusted(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted so that calling those at or below q gives a false-discovery rate of q.
+def fisher(hits: int, trials: int, other_hits: int, other_trials: int) -> float:
+    """The chance that so many or more of all hits are in the first trials, if both hit as often.
 
-    Y. Benjamini, Y. Hochberg, "Controlling the False Discovery Rate", JRSS B 57, 1995.
+    R. A. Fisher's exact test, one-sided: the upper tail of the hypergeometric distribution.
     """
-    from scipy import stats  # half a second that few commands need
+    all_hits = hits + other_hits
+    ways = (
+        math.comb(trials, n) * math.comb(other_trials, all_hits - n)
+        for n in range(hits, min(all_hits, trials) + 1)
+    )
+    return sum(ways) / math.comb(trials + other_trials, all_hits)
 
-    if not p_values:
-        return []
-    return [float(p) for p in stats.false_discovery_control(p_values)]
+
+def at_least(hits: int, trials: int, rate: float) -> float:
+    """The chance of so many hits or more at a rate: the upper tail of the binomial distribution."""
+    return math.fsum(
+        math.comb(trials, n) * rate**n * (1 - rate) ** (trials - n) for n in range(hits, trials + 1)
+    )

@@ -126,11 +126,11 @@ def _others(times: Sequence[float], processes: Iterable[int]) -> dict[str, float
     if len(times) < 7:
         return {}
     user, nice, system, _, _, hard, soft = times[:7]
-    own = sum(map(_cpu_seconds, [*processes, os.getpid()])) / (os.cpu_count() or 1)
+    own = sum(map(cpu_seconds, [*processes, os.getpid()])) / (os.cpu_count() or 1)
     return {"others": user + nice + system + hard + soft - own}
 
 
-def _cpu_seconds(process: int) -> float:
+def cpu_seconds(process: int) -> float:
     """The CPU time that a process has used, its ended threads included; 0 when it is gone."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

@@ -16,7 +16,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from lab.base import cache
-from lab.base.errors import GuestError, UsageError
+from lab.base.errors import GuestError, UsageError, nearest
 from lab.base.system import data
 from lab.base.toml import Model, load, named, names
 from lab.inputs.terms import Better
@@ -141,7 +141,7 @@ def _probe(text: str, name: str) -> str:
 def values(set_up: Probes, outputs: Mapping[str, str]) -> dict[str, float]:
     """The counters' values out of what the agent sent: ``hist``, ``lock_stat`` and ``trace``.
 
-    Raises GuestError for a histogram that lost events or a missing file.
+    Raises GuestError for a histogram that lost events, a missing file, or locks that are not there.
     """
     histograms = _histograms(outputs.get("hist", ""))
     raw = {
@@ -151,7 +151,7 @@ def values(set_up: Probes, outputs: Mapping[str, str]) -> dict[str, float]:
     for name, counter in set_up.counters.items():
         below = raw[counter.per] if counter.per else 1.0
         if below == 0:
-            raise GuestError("failed", f"{name}: no {counter.per} were counted")
+            raise GuestError("garbled", f"{name}: no {counter.per} were counted")
         found[name] = raw[name] / below
     return found
 
@@ -183,7 +183,7 @@ def _histograms(text: str) -> dict[str, dict[str, int]]:
         block = text[start.end() : end]
         dropped = _DROPPED.search(block)
         if dropped and int(dropped[1]):
-            raise GuestError("failed", f"the histogram {start[1]} lost {dropped[1]} events")
+            raise GuestError("garbled", f"the histogram {start[1]} lost {dropped[1]} events")
         found[start[1]] = {entry["keys"]: int(entry["hits"]) for entry in _ENTRY.finditer(block)}
     return found
 
@@ -192,14 +192,21 @@ def _acquisitions(text: str, classes: Sequence[str]) -> int:
     """How often locks of the classes were taken, for reading or writing, as lock_stat counts."""
     if "class name" not in text:
         raise GuestError("garbled", "the guest sent no lock statistics")
-    total = 0
+    total, seen = 0, set()
     for line in text.splitlines():
         label, colon, numbers = line.rpartition(":")
         name = label.strip().removesuffix("-R").removesuffix("-W")
         columns = numbers.split()
         # con-bounces contentions, four waiting times, acq-bounces acquisitions, four holding times
-        if colon and name in classes and len(columns) == 12:
-            total += int(columns[7])
+        if colon and len(columns) == 12:
+            seen.add(name)
+            total += int(columns[7]) if name in classes else 0
+    if seen.isdisjoint(classes):
+        raise GuestError(
+            "garbled",
+            f"no lock of the classes {', '.join(classes)} was ever taken: what was counted?",
+            hint=nearest(classes[0], seen),
+        )
     return total
 
 
@@ -212,7 +219,7 @@ def inversions(trace: str) -> int:
     """
     buffered = _BUFFERED.search(trace)
     if not buffered or buffered[1] != buffered[2]:
-        raise GuestError("failed", "the trace is not complete", hint="let the workload do less")
+        raise GuestError("garbled", "the trace is not complete", hint="let the workload do less")
     places: dict[str, int] = {}
     latest, overtaken = -1, 0
     for number, found in enumerate(_TRACED.finditer(trace)):

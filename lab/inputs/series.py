@@ -112,7 +112,15 @@ class Row(Model):
         description="what it takes and no emulated machine has: the figures are shown, the verdict "
         "is inconclusive",
     )
-    needs_cpus: int = Field(default=0, description="with fewer host CPUs it is inconclusive")
+    needs_cpus: int = Field(
+        default=0,
+        ge=0,
+        le=64,
+        description="with fewer host CPUs it is inconclusive; as many vCPUs, when not told",
+    )
+    may_be_zero: bool = Field(
+        default=False, description="the counter may rightly find nothing with the patches"
+    )
 
     @field_validator("change", "value")
     @classmethod
@@ -147,7 +155,7 @@ class Expectation(Row):
 
     def repeats(self, other: Expectation) -> bool:
         """Whether both bound the same number, be it in other words or by other limits."""
-        said = {"change", "value", "because", "published", "needs", "needs_cpus"}
+        said = {"change", "value", "because", "published", "needs", "needs_cpus", "may_be_zero"}
         same = self.model_dump(exclude=said) == other.model_dump(exclude=said)
         return same and bool(self.change) == bool(other.change)
 
@@ -245,6 +253,13 @@ class Series(Model):
     schedulers: tuple[str, ...] = Field(default=(), description="I/O schedulers that it adds")
     claims: dict[str, Claim] = Field(min_length=1)
     _folder: Path = PrivateAttr()
+
+    @field_validator("arms")
+    @classmethod
+    def _keeps_its_own(cls, arms: dict[str, Arm]) -> dict[str, Arm]:
+        if own := sorted(arms.keys() & _ARMS.keys()):
+            raise ValueError(f"the arm {own[0]} is what it is: without the patches, or with them")
+        return arms
 
     @field_validator("claims", mode="before")
     @classmethod

@@ -236,7 +236,8 @@ def _experiment(
     parameters = _parameters(claim, expectation, profile)
     # Path length needs no second CPU.
     usual_cpus = 1 if expectation.metric in cost.METRICS else 0
-    cpus = expectation.cpus or claim.cpus or usual_cpus
+    # What wants a host of so many CPUs wants a guest of as many.
+    cpus = expectation.cpus or claim.cpus or expectation.needs_cpus or usual_cpus
     counted = (expectation.metric,) if level is Level.MECHANISM else ()
 
     def side(arm: str) -> Side:

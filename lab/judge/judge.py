@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lab.base.errors import LabError
 from lab.build.kernel import Kernel
@@ -14,6 +14,7 @@ from lab.judge import experiment, verdict
 from lab.judge.experiment import Experiment, Side
 from lab.judge.verdict import Evidence, Failure, Judged
 from lab.measure import sim_counts
+from lab.measure.boot_store import BootStore, Ends
 from lab.measure.cell import Task
 from lab.measure.runner import Outcome, Rounds, Runner
 from lab.measure.session import Session
@@ -42,6 +43,19 @@ class Case:
         if not task.cell.engine.sealed:
             return [task]
         return [task.seeded(seed) for seed in range(1, asked.draws(task.cell) + 1)]
+
+    def ends(self, asked: Experiment, store: BootStore) -> tuple[Ends, Ends]:
+        """How all boots on record of an experiment's patched kernels ended, and of the others that
+        the series has of that configuration.
+        """
+        counted = bool(asked.sides[0].cell.counters)
+        patched = {self.tasks[s].kernel.id for s in asked.sides if s.patched and s in self.tasks}
+        base = {
+            task.kernel.id
+            for side, task in self.tasks.items()
+            if not side.patched and bool(side.cell.counters) == counted
+        }
+        return store.ends(patched), store.ends(base - patched)
 
     def running(self, *, timed: bool) -> list[Experiment]:
         """The experiments that need boots: with rounds, or without."""
@@ -138,7 +152,8 @@ def measure(cases: Sequence[Case], session: Session) -> dict[Experiment, Evidenc
                 ]
                 evidence[asked] = _evidence(asked, by_arm)
             evidence |= _rounds(case, runner)
-    return evidence
+    ends = {asked: case.ends(asked, session.store) for case in cases for asked in case.experiments}
+    return {asked: replace(one, ends=ends[asked]) for asked, one in evidence.items()}
 
 
 def _rounds(case: Case, runner: Runner) -> dict[Experiment, Evidence]:

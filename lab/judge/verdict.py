@@ -14,12 +14,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lab.base.stats import Interval, Paired, adjusted, paired
+from lab.base.stats import Interval, Paired, paired
 from lab.inputs import workload
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine, Level, Verdict
+from lab.judge.blame import blame
 from lab.judge.experiment import Experiment
 from lab.measure import cost
+from lab.measure.boot_store import Ends
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Evidence:
 
     The boots of a wall-clock experiment are pairs: equal places belong together. same tells that
     both arms run the same kernel on the same machine. boots are the ids that the values come from.
-    variants are the values with moves of cache lines so many times as dear, if simulated.
+    variants are the values with moves of cache lines so many times as dear, if simulated. ends are
+    how all boots on record of the patched kernels ended, and of the others.
     """
 
     values: tuple[tuple[float, ...], ...] = ()
@@ -47,6 +50,7 @@ class Evidence:
     same: bool = False
     boots: tuple[tuple[str, ...], ...] = ()
     variants: Mapping[float, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
+    ends: tuple[Ends, Ends] = (Ends(), Ends())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,36 +102,43 @@ class Judged:
 # 20 cases (3 and 3 of 6 in any order), the level of a wall-clock verdict.
 SEEDS = 3
 
+# What finds nothing may look for the wrong thing.
+_NOTHING = "it may have another name there; may_be_zero = true when it may be none"
+
 # What a guest does when its kernel is broken; every other failure is the lab's.
 KERNEL_FAILURES = ("panic", "hang", "failed")
 
 
 def judge(asked: Sequence[tuple[Experiment, Evidence]], alpha: float) -> list[Finding]:
-    """The findings for experiments that are judged together.
+    """The findings for experiments of any claims.
 
-    Among wall-clock expectations the share of verdicts HOLDS that are wrong is held at alpha, and
-    so is that of verdicts REFUTED.
+    A verdict depends on what its own claim asks, and on nothing that is judged beside it: a wrong
+    HOLDS of a claim by the wall clock, and a wrong REFUTED, has at most the chance alpha.
     """
-    findings = [_exact(experiment, evidence) for experiment, evidence in asked]
-    # What the host cannot decide anyway must not make the others harder to decide.
-    for lacking in (False, True):
-        waiting = [
-            i
-            for i, found in enumerate(findings)
-            if not found.decided and bool(found.experiment.lacking) == lacking
-        ]
+    findings = [_exact(experiment, evidence, alpha) for experiment, evidence in asked]
+    claims: dict[tuple[str, str, bool], list[int]] = {}
+    for i, found in enumerate(findings):
+        if not found.decided:
+            # What the host cannot decide anyway must not make the others harder to decide.
+            own = found.experiment
+            claims.setdefault((own.series, own.claim, bool(own.lacking)), []).append(i)
+    for waiting in claims.values():
         _decide(findings, waiting, alpha)
-    return [_with_lacking(found) for found in findings]
+    return [_with_blame(_with_lacking(found), alpha) for found in findings]
 
 
 def _decide(findings: list[Finding], timed: Sequence[int], alpha: float) -> None:
-    """Put the verdicts of paired boots in the places timed, judged as one family."""
-    pairs = [paired(*findings[i].evidence.values) for i in timed]
-    bounds = [findings[i].experiment.expectation.bound for i in timed]
-    for_it = adjusted([p.p_outside(b) for p, b in zip(pairs, bounds, strict=True)])
-    against = adjusted([p.p_inside(b) for p, b in zip(pairs, bounds, strict=True)])
-    for place, i in enumerate(timed):
-        findings[i] = _timed(findings[i], pairs[place], for_it[place], against[place], alpha)
+    """Put the verdicts of paired boots of a claim in the places timed.
+
+    A claim holds when all of them do, which makes none of them easier to believe wrongly (the
+    intersection-union test of R. L. Berger, Technometrics 24, 1982); one is enough to refute it, so
+    each must be as sure as all together have to be (Bonferroni).
+    """
+    for i in timed:
+        found = findings[i]
+        pairs, bound = paired(*found.evidence.values), found.experiment.expectation.bound
+        against = min(1.0, len(timed) * pairs.p_inside(bound))
+        findings[i] = _timed(found, pairs, pairs.p_outside(bound), against, alpha)
 
 
 def of_claim(findings: Sequence[Finding]) -> Verdict:
@@ -142,7 +153,21 @@ def of_claim(findings: Sequence[Finding]) -> Verdict:
     return Verdict.HOLDS if verdicts else Verdict.LEFT_OUT
 
 
-def _exact(experiment: Experiment, evidence: Evidence) -> Finding:
+def _with_blame(found: Finding, alpha: float) -> Finding:
+    """Failures of the patched kernels count, however the others of their boots came out."""
+    if found.verdict in (Verdict.ERROR, Verdict.LEFT_OUT) or found.evidence.failure:
+        return found
+    known = blame(*found.evidence.ends, alpha)
+    if known is None:
+        return found
+    if known.verdict is None or (
+        known.verdict is Verdict.INCONCLUSIVE and found.verdict is not Verdict.HOLDS
+    ):
+        return replace(found, reason=f"{found.reason}; {known.reason}")
+    return replace(found, verdict=known.verdict, reason=known.reason)
+
+
+def _exact(experiment: Experiment, evidence: Evidence, alpha: float) -> Finding:
     """The finding where no chance is involved; undecided where statistics decide."""
     found = Finding(
         experiment=experiment, evidence=evidence, verdict=Verdict.INCONCLUSIVE, reason=""
@@ -153,7 +178,7 @@ def _exact(experiment: Experiment, evidence: Evidence) -> Finding:
     if not experiment.runs:
         return replace(found, reason=experiment.lacking)
     if evidence.failure:
-        return _failed(found, evidence.failure)
+        return _failed(found, evidence.failure, alpha)
     if expectation.change and evidence.same:
         bound, nothing = expectation.bound, Interval(0.0, 0.0)
         verdict = Verdict.HOLDS if bound.low < 0 < bound.high else Verdict.REFUTED
@@ -201,7 +226,8 @@ def _measured(found: Finding) -> Finding:
     measured = tuple(statistics.fmean(values) for values in found.evidence.values)
     found = replace(found, measured=measured)
     experiment, values = found.experiment, found.evidence.values
-    if experiment.expectation.value:
+    expectation = experiment.expectation
+    if expectation.value:
         interval = Interval(min(values[0]), max(values[0]))
         return _bounded(replace(found, interval=interval), "value")
     before, after = values
@@ -210,6 +236,9 @@ def _measured(found: Finding) -> Finding:
         return replace(found, reason=f"the {which} arm's value is 0: there is no ratio to judge")
     if experiment.timed:
         return replace(found, decided=False)
+    if experiment.level is Level.MECHANISM and not max(after) and not expectation.may_be_zero:
+        reason = f"nothing was counted in arm {experiment.arms[1]}: {_NOTHING}"
+        return replace(found, reason=reason, change=-1.0)
     margin = one_seed(experiment) if min(len(before), len(after)) < SEEDS else 0.0
     # Seeds differ by a part of a value, and so does the ratio of two.
     low, high = min(after) / max(before) / (1 + margin), max(after) / min(before) * (1 + margin)
@@ -248,12 +277,19 @@ def _bounded(found: Finding, what: str) -> Finding:
     return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
-def _failed(found: Finding, failure: Failure) -> Finding:
-    """A patched kernel that breaks is refuted; a base kernel that does is an error of the lab."""
-    if failure.patched and failure.outcome in KERNEL_FAILURES:
+def _failed(found: Finding, failure: Failure, alpha: float) -> Finding:
+    """A patched kernel that breaks is refuted, unless others do as often; a base kernel that does
+    is an error of the lab.
+    """
+    reason = f"arm {failure.arm} failed: {failure.what}"
+    known = blame(*found.evidence.ends, alpha)
+    breaks = failure.outcome in KERNEL_FAILURES and (known is None or known.verdict is not None)
+    resets = failure.outcome == "died" and known and known.verdict is Verdict.REFUTED
+    if failure.patched and (breaks or resets):
         reason = f"the patched kernel breaks in arm {failure.arm}: {failure.what}"
         return replace(found, verdict=Verdict.REFUTED, reason=reason)
-    reason = f"arm {failure.arm} failed: {failure.what}"
+    if failure.patched and known:
+        reason = f"{reason}; {known.reason}"
     return replace(found, verdict=Verdict.ERROR, reason=reason)
 
 

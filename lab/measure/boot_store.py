@@ -9,14 +9,15 @@ import shutil
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lab.base import cache
-from lab.base.errors import UsageError
+from lab.base.errors import LABS_FAILURES, UsageError
 from lab.base.system import results
 from lab.measure import metrics, sim_counts
 from lab.measure.cell import Task
@@ -35,8 +36,9 @@ CREATE TABLE IF NOT EXISTS boots (
     host    TEXT NOT NULL,
     started REAL NOT NULL,      -- seconds since 1970
     seconds REAL NOT NULL,
-    outcome TEXT NOT NULL,      -- ok, disturbed (by the host), or the kind of failure
+    outcome TEXT NOT NULL,      -- ok; disturbed (by the host); alone in its round; a failure
     reason  TEXT NOT NULL,
+    complaints TEXT NOT NULL,   -- of the kernel's console, a line each
     facts   TEXT NOT NULL,      -- JSON: what the guest really was
     round   TEXT NOT NULL DEFAULT ''  -- equal for the boots of one round of several arms
 );
@@ -50,8 +52,10 @@ CREATE TABLE IF NOT EXISTS samples (
 );
 """
 
+# The outcomes of guests that came to their end.
+_WHOLE = ("ok", "disturbed", "alone")
 # Changes with every change of the tables; there is no way from one to the next before 1.0.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,17 @@ class StoredBoot:
     seconds: float
     facts: dict[str, str]
     values: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """How boots ended: how many there were, in how many of them each kind of failure was seen, and
+    a boot that shows it.
+    """
+
+    boots: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -145,13 +160,14 @@ class BootStore:
             )
             return [(float(when), str(kernel), float(value)) for when, kernel, value in rows]
 
-    def reject(self, round_id: str, why: str) -> None:
-        """Take a round out of the results: the host disturbed it. Its boots stay on record."""
+    def reject(self, round_id: str, outcome: str, why: str) -> None:
+        """Take a round out of the results: ``disturbed`` by the host, or ``alone``, for another of
+        its guests failed. Its boots stay on record.
+        """
         with self.connection() as connection:
             connection.execute(
-                "UPDATE boots SET outcome = 'disturbed', reason = ?"
-                " WHERE round = ? AND outcome = 'ok'",
-                (why, round_id),
+                "UPDATE boots SET outcome = ?, reason = ? WHERE round = ? AND outcome = 'ok'",
+                (outcome, why, round_id),
             )
 
     def rejected(self, keys: Sequence[str]) -> int:
@@ -164,6 +180,26 @@ class BootStore:
                 list(keys),
             ).fetchone()
             return int(count)
+
+    def ends(self, kernels: Collection[str]) -> Ends:
+        """How all boots of kernels ended that are on record, those of earlier runs too.
+
+        A kind is what the guest's end is called (see GuestError), or what its kernel complained of.
+        What was the lab's or surely QEMU's fault counts for nothing.
+        """
+        marks = ", ".join("?" * len(kernels))
+        with self.connection() as connection:
+            rows = connection.execute(
+                f"SELECT id, outcome, complaints FROM boots WHERE kernel IN ({marks})"
+                " AND outcome NOT IN ('lost', ?, ?) ORDER BY started",
+                [*kernels, *LABS_FAILURES],
+            ).fetchall()
+        failures, examples = Counter[str](), dict[str, str]()
+        for boot, outcome, complaints in rows:
+            kinds = complaints.splitlines() if outcome in _WHOLE else [outcome]
+            failures.update(kinds)
+            examples |= dict.fromkeys(kinds, boot)
+        return Ends(len(rows), failures, examples)
 
     def usual_seconds(self) -> float | None:
         """The mean duration of the last successful boots; None before the first."""
@@ -190,7 +226,7 @@ class BootStore:
         columns = (
             *(identity, origin.key, json.dumps(asdict(task.cell)), task.arm, origin.kernel),
             *(origin.qemu, origin.host, started, time.time() - started, outcome, reason),
-            *(json.dumps(facts), origin.round),
+            *("\n".join(sample.complaints if sample else ()), json.dumps(facts), origin.round),
         )
         with cache.disk_space_matters(self.folder), self.connection() as connection:
             self._files.keep(self.boot_folder(identity))

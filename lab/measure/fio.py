@@ -39,10 +39,10 @@ def metrics(output: str) -> dict[str, float]:
     try:
         document = json.loads(output[start:]) if start >= 0 else {}
     except json.JSONDecodeError as exc:
-        raise GuestError("failed", f"fio's output is not JSON: {exc}") from exc
+        raise GuestError("garbled", f"fio's output is not JSON: {exc}") from exc
     jobs = document.get("jobs")
     if not jobs:
-        raise GuestError("failed", "fio's output reports no job")
+        raise GuestError("garbled", "fio's output reports no job")
     if failed := [job for job in jobs if job["error"]]:
         raise GuestError(
             "failed", f"fio's job {failed[0]['jobname']} failed with error {failed[0]['error']}"

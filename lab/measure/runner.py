@@ -14,12 +14,12 @@ from queue import SimpleQueue
 from threading import Event
 from typing import TypeVar
 
-from lab.base.errors import GuestError, LabError
+from lab.base.errors import LABS_FAILURES, GuestError, LabError
 from lab.base.progress import Progress
 from lab.base.stats import Paired, paired
 from lab.base.text import number
 from lab.guest import host_noise
-from lab.guest.boot import Retries
+from lab.guest.boot import ATTEMPTS, Retries
 from lab.guest.time_slices import Slot, TimeSlices
 from lab.measure import host, metrics, sampling
 from lab.measure.boot_store import BootStore, Provenance, StoredBoot
@@ -115,7 +115,8 @@ class Runner:
         In a round the guests take turns of a time slice where their engine lets them and the host's
         memory holds them all, else each runs to its end (A B, B A, A B, ...). A round is kept whole
         or not at all. One in which the host disturbed a guest counts for nothing; after several of
-        these in a row there are fewer rounds than wanted.
+        these in a row there are fewer rounds than wanted. Nor does one in which a guest failed: its
+        failure is on record. Several of these in a row are returned as an error.
         """
         jobs = [resolve(task, self._testbed) for task in tasks]
         arms = [job.task.arm for job in jobs]
@@ -126,21 +127,31 @@ class Runner:
         missing = max(0, wanted - found.complete) * len(jobs)
         title = f"{tasks[0]}: {wanted} rounds of {', '.join(keys)}"
         tally = self._tally(title, wanted * len(jobs), missing, len(jobs) if together else 1)
-        disturbed = 0
-        retries = Retries(sealed=jobs[0].cell.engine.sealed)
+        disturbed = failed = 0
+        # A sealed guest that failed would fail in the same place.
+        most = 1 if jobs[0].cell.engine.sealed else ATTEMPTS
         while found.complete < wanted and disturbed < _ROUND_ATTEMPTS:
             order = jobs if found.complete % 2 == 0 else jobs[::-1]
             identity = self._store.new_boot()
             done = self._round(order, keys, identity, tally, together=together)
-            for job, sample in zip(order, done, strict=True):
-                if isinstance(sample, GuestError) and not retries.again(sample):
-                    return Rounds(found.boots, found.rejected, job.task.arm, sample)
-            if noise := next(filter(None, map(self._disturbance, order, done)), ""):
-                self._store.reject(identity, noise)
+            broken = [
+                (job.task.arm, sample)
+                for job, sample in zip(order, done, strict=True)
+                if isinstance(sample, GuestError)
+            ]
+            noise = "" if broken else self._disturbance(order, done)
+            if broken or noise:
+                outcome, what = "disturbed", f"the host disturbed this round: {noise}"
+                if broken:
+                    outcome, what = "alone", f"in arm {broken[0][0]} {broken[0][1].what}"
+                self._store.reject(identity, outcome, what)
                 tally.take_back(sum(isinstance(sample, Sample) for sample in done))
-                self._progress.say(f"    the host disturbed this round: {noise}; once more")
+                self._progress.say(f"    {what}; once more")
+            failed = failed + 1 if broken else 0
             disturbed = disturbed + 1 if noise else 0
             found = self._complete_rounds(keys)
+            if failed == most or any(error.outcome in LABS_FAILURES for _, error in broken):
+                return Rounds(found.boots, found.rejected, *broken[0])
         return found
 
     def _complete(self, jobs: Sequence[Job], boots: int, workers: int) -> None:
@@ -186,13 +197,17 @@ class Runner:
             ]
             return self._results(pool, running)
 
-    def _disturbance(self, job: Job, done: Sample | GuestError) -> str:
-        """Why a boot says nothing of its kernel: the host disturbed it, or QEMU failed."""
-        if isinstance(done, GuestError):
-            return done.what
+    def _disturbance(self, jobs: Sequence[Job], done: Sequence[Sample | GuestError]) -> str:
+        """Why the boots of a round say nothing of their kernels: the host disturbed one."""
         cpus = self._testbed.host.facts.cpus
-        shared = job.cell.engine.pausable
-        return host_noise.disturbance(done.values, job.cell.cpus, cpus, shared=shared)
+        found = (
+            host_noise.disturbance(
+                sample.values, job.cell.cpus, cpus, shared=job.cell.engine.pausable
+            )
+            for job, sample in zip(jobs, done, strict=True)
+            if isinstance(sample, Sample)
+        )
+        return next(filter(None, found), "")
 
     @contextmanager
     def _host_cpu(self, job: Job) -> Iterator[int | None]:

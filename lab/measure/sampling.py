@@ -21,11 +21,14 @@ from lab.measure.job import Job, costed, fio_jobs, fio_runs
 
 @dataclass(frozen=True)
 class Sample:
-    """The numbers of one boot by metric, what the guest really was, and the host's seconds."""
+    """The numbers of one boot by metric, what the guest really was, the host's seconds, and what
+    the kernel complained of.
+    """
 
     values: Mapping[str, float]
     facts: Mapping[str, str]
     phases_s: Mapping[str, float]
+    complaints: tuple[str, ...] = ()
 
 
 def measure(
@@ -53,7 +56,7 @@ def measure(
         values |= counters.values(job.probes, done.outputs)
     if not cell.engine.sealed:  # a sealed guest cannot notice
         values |= done.noise
-    return Sample(values, done.facts, done.phases_s)
+    return Sample(values, done.facts, done.phases_s, done.complaints)
 
 
 def _dbench(job: Job, done: Boot) -> dict[str, float]:
@@ -72,7 +75,7 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     fewer = fio.metrics(done.outputs.get("few.json", ""))
     ios = values["ios"] - fewer["ios"]
     if ios <= 0:
-        raise GuestError("failed", "both runs of the exact engine did the same number of I/Os")
+        raise GuestError("garbled", "both runs of the exact engine did the same number of I/Os")
     values["guest_ns_per_io"] = (values["runtime_s"] - fewer["runtime_s"]) * 1e9 / ios
     phases = read_phases(machine.counts.read_text())
     few, many = (run_phase(phases, run, fio_jobs(job.cell)) for run in (1, 2))

@@ -151,7 +151,7 @@ def simulated(
     """
     places = [i for i, phase in enumerate(found) if phase.measured]
     if len(places) != windows or places[0] < 2 or places[-1] == len(found) - 1:
-        raise GuestError("failed", "the guest did not do the I/Os that were to be measured")
+        raise GuestError("garbled", "the guest did not do the I/Os that were to be measured")
     start, end = found[places[0] - 1].ended_ns, found[places[-1]].ended_ns
     whole_ns = found[places[-1] + 1].ended_ns - found[places[0] - 2].ended_ns
     _require_clock(fio_runtime_s * 1e3, (end - start) / 1e6, whole_ns / 1e6)

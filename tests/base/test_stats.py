@@ -10,6 +10,7 @@ from random import Random
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from numpy.random import Generator
@@ -248,16 +249,15 @@ def test_what_is_no_ratio_is_refused(before: tuple[float, ...], after: tuple[flo
         paired(before, after)
 
 
-def test_the_false_discovery_rate_follows_a_hand_computed_example() -> None:
-    # In order 0.01 * 4/1, 0.03 * 4/2, 0.04 * 4/3, 0.5 * 4/4; none above a later one.
-    assert stats.adjusted([0.01, 0.04, 0.03, 0.5]) == pytest.approx([0.04, 0.16 / 3, 0.16 / 3, 0.5])
-    assert stats.adjusted([]) == []
-    assert stats.adjusted([0.2]) == [0.2]
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
-def test_adjusting_only_raises_p_values_and_keeps_their_order(p_values: list[float]) -> None:
-    found = stats.adjusted(p_values)
-    assert all(own <= raised <= 1 for own, raised in zip(p_values, found, strict=True))
-    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
-    assert [found[place] for place in order] == sorted(found)
+@pytest.mark.parametrize(
+    ("hits", "trials", "other_hits", "other_trials"),
+    [(0, 5, 0, 5), (1, 9, 0, 9), (3, 3, 0, 3), (4, 8, 1, 20), (2, 8, 2, 8), (5, 5, 5, 5)],
+)
+def test_failures_in_two_arms_are_compared_as_by_scipy(
+    hits: int, trials: int, other_hits: int, other_trials: int
+) -> None:
+    table = np.array([[hits, trials - hits], [other_hits, other_trials - other_hits]])
+    expected = scipy.stats.fisher_exact(table, alternative="greater").pvalue
+    assert stats.fisher(hits, trials, other_hits, other_trials) == pytest.approx(expected)
+    tail = scipy.stats.binom.sf(hits - 1, trials, 0.01)
+    assert stats.at_least(hits, trials, 0.01) == pytest.approx(float(tail))

@@ -101,7 +101,9 @@ def test_every_name_is_compared_with_every_other(session: FakeSession, guests: G
 def test_rounds_before_a_failure_are_compared_all_the_same(
     session: FakeSession, guests: Guests
 ) -> None:
-    guests.answers = {5: GuestError("panic", "BUG: x"), 6: GuestError("panic", "BUG: y")}
+    # Two rounds, then three in a row that fail; the next cell fails at once.
+    guests.answers = {n: GuestError("panic", "BUG: x") for n in (5, 6, 8)}
+    guests.answers |= {n: GuestError("panic", "BUG: y") for n in (10, 12, 14)}
     found = aa_control.wall_clock(session, Engine.KVM, 2, 2)
     assert [one.pairs.pairs for one in found] == [2]
     assert "only 2 rounds: BUG: x" in session.said

@@ -257,10 +257,10 @@ def test_silence_past_the_deadline_is_a_hang_in_its_phase(
     error = failure(
         guest,
         *(*begin, "echo '[    3.5] last words' >>console.log", LINGER),
-        observe=when_it_spoke(tmp_path, clock, 21),
+        observe=when_it_spoke(tmp_path, clock, 201),
     )
     assert error.outcome == "hang"
-    assert f"through phase {phase} within 21 s" in str(error)
+    assert f"through phase {phase} within 201 s" in str(error)
     assert "[    3.5] last words" in str(error)
     assert not (tmp_path / "boot/outlived").exists()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.guest.console import death, is_hang, last_line
+from lab.guest.console import complaints, death, is_hang, last_line
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -65,3 +65,59 @@ def test_the_last_line_is_the_last_that_says_something(text: str, line: str) -> 
 
 def test_the_last_line_keeps_its_time() -> None:
     assert last_line(recorded("clean")) == "[    1.801177] agent: quit"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (
+            "WARNING: CPU: 1 PID: 54 at block/blk-mq.c:512 blk_mq_start_request+0x45/0x90",
+            "WARNING in blk_mq_start_request()",
+        ),
+        (
+            "WARNING: block/blk-mq.c:500 at blk_mq_run_hw_queue+0x1d/0x20, CPU#0: fio/12",
+            "WARNING in blk_mq_run_hw_queue()",
+        ),
+        (
+            "WARNING: possible circular locking dependency detected",
+            "WARNING: possible circular locking dependency detected",
+        ),
+        ("WARNING: bad unlock balance detected!", "WARNING: bad unlock balance detected!"),
+        ("WARNING: suspicious RCU usage", "WARNING: suspicious RCU usage"),
+        (
+            "BUG: sleeping function called from invalid context at block/blk-mq.c:123",
+            "BUG: sleeping function called from invalid context at block/blk-mq.c:N",
+        ),
+        (
+            "BUG: scheduling while atomic: fio/83/0x00000002",
+            "BUG: scheduling while atomic: fio/N/N",
+        ),
+        (
+            "I/O error, dev nvme0n1, sector 1234 op 0x1:(WRITE) flags 0x800",
+            "I/O error, dev nvme0n1",
+        ),
+        (
+            "Buffer I/O error on dev sda, logical block 77, lost async page write",
+            "Buffer I/O error on dev sda, logical block N, lost async page write",
+        ),
+        (
+            "nvme nvme0: I/O tag 3 (1003) opcode 0x2 (I/O Cmd) QID 4 timeout, aborting req_op:READ",
+            "nvme0: I/O tag N (N) opcode N (I/O Cmd) QID N timeout, aborting req_op:READ",
+        ),
+        (
+            "XFS (sda): Filesystem has been shut down due to log error (0x2).",
+            "XFS (sda): Filesystem has been shut down due to log error (N).",
+        ),
+        (
+            "UBSAN: array-index-out-of-bounds in block/bfq-iosched.c:700:9",
+            "UBSAN: array-index-out-of-bounds in block/bfq-iosched.c:N:N",
+        ),
+    ],
+)
+def test_what_a_living_kernel_complains_of_is_told_by_kind(line: str, kind: str) -> None:
+    text = recorded("clean") + f"[    2.104719][   T83] {line}\n[    3.0][    C1] {line}\n"
+    assert complaints(text) == (kind,)
+
+
+def test_a_kernel_that_is_well_complains_of_nothing() -> None:
+    assert complaints(recorded("clean")) == ()

@@ -159,11 +159,11 @@ def test_before_and_after_are_arms_of_every_series(folder: Path) -> None:
     assert arms["single"].hw_queues == 1
 
 
-def test_a_series_may_say_what_its_before_is(folder: Path) -> None:
-    own = '[arms.before]\npatches = "base"\nhw_queues = 4\n'
-    (folder / "series.toml").write_text(TEXT + own)
-    assert series.get("own").all_arms["before"].hw_queues == 4
-    assert list(series.get("own").all_arms).count("before") == 1
+@pytest.mark.parametrize("name", ["before", "after"])
+def test_without_and_with_the_patches_are_what_they_are(folder: Path, name: str) -> None:
+    (folder / "series.toml").write_text(f'{TEXT}[arms.{name}]\npatches = "base"\nhw_queues = 4\n')
+    with pytest.raises(UsageError, match=f"the arm {name} is what it is"):
+        series.get("own")
 
 
 @pytest.mark.parametrize(

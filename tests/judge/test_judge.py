@@ -19,9 +19,11 @@ from lab.inputs.terms import Engine, Verdict
 from lab.judge import judge
 from lab.judge.verdict import Finding, Judged
 from lab.measure import cost
+from lab.measure.boot_store import BootStore
 from lab.measure.job import Job
 
 QUICK = profile.get("quick")
+EIGHT = QUICK.model_copy(update={"rounds": 8})
 SEEDED = QUICK.model_copy(update={"seeds": 3})
 NOISE = {f"{PREFIX}steal": LIMITS["steal"] + 1}
 HEAD = 'title = "t"\norigin = "o"\n[arms.raw]\npatches = "base"\nkernel_parameters = ["a.b=1"]\n'
@@ -232,7 +234,7 @@ def test_a_series_that_is_not_well_formed_boots_and_builds_nothing(
     [
         (True, "panic", Verdict.REFUTED),
         (True, "mismatch", Verdict.ERROR),
-        (True, "died", Verdict.ERROR),
+        (True, "died", Verdict.REFUTED),
         (False, "panic", Verdict.ERROR),
     ],
 )
@@ -342,3 +344,58 @@ def test_costs_by_function_are_on_record_for_what_was_judged(
     (change,) = cost.changes(before, after)
     assert (change.function, change.difference) == ("submit_bio", -100.0)
     assert math.isclose(finding.measured[1], after.kernel_total)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("outcome", "every"), [("hang", 5), ("panic", 8), ("died", 5)])
+def test_a_kernel_that_breaks_now_and_then_never_holds(
+    guests: Guests, write: Write, tmp_path: Path, outcome: str, every: int
+) -> None:
+    """60 labs, each looking twice: every so many boots of the patched kernel fail, then of both."""
+    wanted = write(claim(IOPS))
+
+    def looks(number: int, *, both: bool) -> list[Verdict]:
+        own_session = FakeSession(EIGHT, BootStore(tmp_path / f"{both}-{number}"), engines=ENGINES)
+        boots = {True: number % every, False: number // every % every}
+
+        def now_and_then(job: Job) -> fakes.Answer:
+            patched = own(job.task.kernel.id)
+            boots[patched] += 1
+            fails = boots[patched] % every == 0 and (patched or both)
+            return GuestError(outcome, "x") if fails else says(job)
+
+        guests.says = now_and_then
+        return [v for _ in range(2) for v in verdicts(judge.judge([wanted], own_session))]
+
+    alone = [verdict for number in range(60) for verdict in looks(number, both=False)]
+    assert len(alone) == 120
+    assert Verdict.HOLDS not in alone
+    alike = [verdict for number in range(60) for verdict in looks(number, both=True)]
+    assert Verdict.REFUTED not in alike
+    assert Verdict.HOLDS in alike
+
+
+def test_what_a_kernel_complained_of_counts_although_its_guest_ended_well(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    def complaining(job: Job) -> tuple[str, ...]:
+        return ("WARNING in bfq_dispatch_request()",) if own(job.task.kernel.id) else ()
+
+    guests.complaints = complaining
+    (finding,) = found(judge.judge([write(claim(IOPS))], session))
+    assert finding.verdict is Verdict.REFUTED
+    assert finding.reason.startswith("WARNING in bfq_dispatch_request() in 6 of 6 boots with")
+    # It is not forgotten by a lab that looks again, and boots nothing.
+    guests.complaints = lambda job: ()
+    booted = len(guests.booted)
+    assert verdicts(judge.judge([series.get("own")], session)) == [Verdict.REFUTED]
+    assert len(guests.booted) == booted
+
+
+def test_what_every_kernel_complains_of_is_not_held_against_the_patches(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    guests.complaints = lambda job: ("WARNING in some_driver()",)
+    (finding,) = found(judge.judge([write(claim(IOPS))], session))
+    assert finding.verdict is Verdict.HOLDS
+    assert "WARNING in some_driver() in 6 of 6 boots with the patches, in 6 of 6" in finding.reason

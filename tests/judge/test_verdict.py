@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import guests as fakes
@@ -18,6 +19,7 @@ from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment, Side
 from lab.judge.verdict import Evidence, Failure, Finding, Judged
+from lab.measure.boot_store import Ends
 
 ALPHA = 0.05
 HOLDS, REFUTED, INCONCLUSIVE = Verdict.HOLDS, Verdict.REFUTED, Verdict.INCONCLUSIVE
@@ -229,12 +231,21 @@ def many(ratios: Sequence[Sequence[float]], change: str = ">= +20%") -> list[Ver
     return [found.verdict for found in verdict.judge(asked, ALPHA)]
 
 
-def test_one_expectation_among_many_needs_more_than_the_level() -> None:
-    good, idle = [1.4] * 6, [1.0, 1.4, 1.0, 1.4, 1.2, 1.2]
-    assert many([good]) == [HOLDS]
-    assert many([good, *[idle] * 9]) == [INCONCLUSIVE] * 10
-    assert many([good] * 10) == [HOLDS] * 10
-    assert many([[1.4] * 12, *[idle] * 9]) == [HOLDS] + [INCONCLUSIVE] * 9
+def test_refuting_one_of_many_needs_more_than_the_level_and_holding_does_not() -> None:
+    good, bad, idle = [1.4] * 6, [0.9] * 6, [1.0, 1.4, 1.0, 1.4, 1.2, 1.2]
+    assert many([good, *[idle] * 9]) == [HOLDS] + [INCONCLUSIVE] * 9
+    # One in 64 is less than a twentieth, but not than a twentieth of a quarter.
+    assert many([bad, *[idle] * 2]) == [REFUTED] + [INCONCLUSIVE] * 2
+    assert many([bad, *[idle] * 3]) == [INCONCLUSIVE] * 4
+    assert many([[0.9] * 12, *[idle] * 9]) == [REFUTED] + [INCONCLUSIVE] * 9
+
+
+def test_what_is_judged_beside_a_claim_changes_nothing() -> None:
+    own = [(experiment(change=">= +20%"), rounds([0.9] * 6))]
+    others = [(experiment(change=">= +20%", claim=f"c{n}"), rounds([1.4] * 6)) for n in range(9)]
+    alone, *_ = verdict.judge(own, ALPHA)
+    beside, *_ = verdict.judge([*own, *others], ALPHA)
+    assert (beside.verdict, beside.p) == (alone.verdict, alone.p) == (REFUTED, 1 / 64)
 
 
 def test_what_is_not_timed_does_not_count_among_the_many() -> None:
@@ -251,14 +262,53 @@ def test_what_is_not_timed_does_not_count_among_the_many() -> None:
 
 
 @pytest.mark.parametrize(("change", "wrong"), [(">= +20%", HOLDS), ("<= +20%", REFUTED)])
-def test_among_many_changes_at_the_bound_hardly_one_is_called(change: str, wrong: Verdict) -> None:
+@pytest.mark.parametrize("size", [1, 3, 10])
+def test_a_claim_at_its_bounds_is_called_at_most_at_the_level(
+    change: str, wrong: Verdict, size: int
+) -> None:
     random = np.random.default_rng(1)
-    families, size, called = 40, 20, 0
-    for _ in range(families):
+    claims, called = 60, 0
+    for _ in range(claims):
         ratios = 1.2 * np.exp(0.02 * random.standard_normal((size, 8)))
-        called += wrong in many(ratios.tolist(), change)
-    # All are at the bound, so the false-discovery rate is the rate of families with a call.
-    assert called <= families * ALPHA + 3 * math.sqrt(families * ALPHA * (1 - ALPHA))
+        verdicts = many(ratios.tolist(), change)
+        called += all(v is HOLDS for v in verdicts) if wrong is HOLDS else REFUTED in verdicts
+    assert called <= claims * ALPHA + 3 * math.sqrt(claims * ALPHA * (1 - ALPHA))
+
+
+@pytest.mark.parametrize("may", [False, True])
+def test_a_counter_that_finds_nothing_with_the_patches_is_not_a_hundred_percent_less(
+    may: bool,
+) -> None:
+    asked = experiment(change="<= -30%", level=Level.MECHANISM, metric="lock_acquisitions")
+    expectation = asked.expectation.model_copy(update={"may_be_zero": may})
+    found = judged(replace(asked, expectation=expectation), Evidence(((5.0,), (0.0,))))
+    assert found.verdict is (HOLDS if may else INCONCLUSIVE)
+    assert may or "nothing was counted in arm after" in found.reason
+
+
+@pytest.mark.parametrize("verdict_of", [(1.4, HOLDS), (0.9, REFUTED)])
+@pytest.mark.parametrize(
+    ("failures", "before", "expected"),
+    [
+        ({"hang": 1}, {}, INCONCLUSIVE),
+        ({"hang": 3}, {}, REFUTED),
+        ({"WARNING in bfq_dispatch_request()": 3}, {}, REFUTED),
+        ({"hang": 3}, {"hang": 3}, None),
+    ],
+)
+def test_failures_on_record_keep_a_claim_from_holding(
+    verdict_of: tuple[float, Verdict],
+    failures: dict[str, int],
+    before: dict[str, int],
+    expected: Verdict | None,
+) -> None:
+    ratio, measured = verdict_of
+    patched, base = (Ends(9, own, dict.fromkeys(own, "boot")) for own in (failures, before))
+    evidence = replace(rounds([ratio] * 8), ends=(patched, base))
+    found = judged(experiment(change=">= +20%"), evidence)
+    wanted = measured if expected is None or measured is REFUTED else expected
+    assert found.verdict is wanted
+    assert next(iter(failures)) in found.reason
 
 
 @pytest.mark.parametrize("outcome", ["panic", "hang", "failed"])

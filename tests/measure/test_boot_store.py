@@ -174,7 +174,7 @@ def test_a_rejected_round_is_taken_out_of_all_arms_but_kept_on_record(store: Boo
     for round in ("1", "2"):
         for key in ("A", "B"):
             add_to_round(store, round, key)
-    store.reject("1", "steal 2.0 %")
+    store.reject("1", "disturbed", "steal 2.0 %")
     assert store.in_rounds("A").keys() == store.in_rounds("B").keys() == {"2"}
     with sqlite3.connect(store.folder / "lab.sqlite") as connection:
         rows = connection.execute("SELECT round, outcome, reason FROM boots").fetchall()
@@ -184,7 +184,7 @@ def test_a_rejected_round_is_taken_out_of_all_arms_but_kept_on_record(store: Boo
 def test_rejecting_a_round_leaves_boots_without_a_round_alone(store: BootStore) -> None:
     kept = add(store)
     add_to_round(store, "1", "key")
-    store.reject("1", "noise")
+    store.reject("1", "disturbed", "noise")
     assert [boot.id for boot in store.finished("key")] == [kept]
 
 
@@ -193,7 +193,7 @@ def test_rejected_rounds_are_counted_once_and_only_those_of_the_arms(store: Boot
         add_to_round(store, round, key)
     assert store.rejected(["A", "B"]) == 0
     for round in ("1", "2", "3"):
-        store.reject(round, "noise")
+        store.reject(round, "disturbed", "noise")
     assert store.rejected(["A", "B"]) == 2
     assert store.rejected(["B"]) == 1
     assert store.rejected(["D"]) == 0

@@ -91,20 +91,22 @@ def test_text_before_the_json_is_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "complaint"),
+    ("output", "complaint", "outcome"),
     [
-        ("", "no job"),
-        ("fio: failed to open /dev/nb", "no job"),
-        ('{"jobs": []}', "no job"),
-        (RECORDED[: len(RECORDED) // 2], "not JSON"),
-        (changed(error=5), "writers failed with error 5"),
-        (changed(write=DOCUMENT["jobs"][0]["read"]), "no I/O"),
+        ("", "no job", "garbled"),
+        ("fio: failed to open /dev/nb", "no job", "garbled"),
+        ('{"jobs": []}', "no job", "garbled"),
+        (RECORDED[: len(RECORDED) // 2], "not JSON", "garbled"),
+        (changed(error=5), "writers failed with error 5", "failed"),
+        (changed(write=DOCUMENT["jobs"][0]["read"]), "no I/O", "failed"),
     ],
 )
-def test_output_without_numbers_is_a_failed_guest(output: str, complaint: str) -> None:
+def test_output_without_numbers_is_an_error_and_an_error_of_fios_is_the_kernels(
+    output: str, complaint: str, outcome: str
+) -> None:
     with pytest.raises(GuestError, match=complaint) as caught:
         fio.metrics(output)
-    assert caught.value.outcome == "failed"
+    assert caught.value.outcome == outcome
 
 
 def test_an_error_in_any_job_counts() -> None:

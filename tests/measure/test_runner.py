@@ -237,15 +237,22 @@ def test_a_sealed_guest_that_hung_would_hang_again(runner: Runner, guests: Guest
     assert found.error
 
 
-def test_a_hang_in_a_round_is_the_kernels_when_it_comes_again(
-    runner: Runner, guests: Guests
+@pytest.mark.parametrize("outcome", ["hang", "panic", "failed", "died"])
+def test_a_failure_spoils_its_round_and_stays_on_record(
+    runner: Runner, guests: Guests, store: BootStore, outcome: str
 ) -> None:
-    guests.answers[1] = hang()
-    assert runner.rounds(pair(), 1).error is None
-    guests.answers = {5: hang(), 6: hang()}
+    guests.answers[1] = GuestError(outcome, "BUG: x")
     found = runner.rounds(pair(), 3)
-    assert found.error
-    assert found.error.outcome == "hang"
+    assert (found.complete, found.error, found.rejected) == (3, None, 0)
+    ends = store.ends([kernel.id for kernel in {task.kernel for task in pair()}])
+    assert (ends.boots, ends.failures) == (8, {outcome: 1})
+
+
+def test_rounds_that_fail_one_after_the_other_are_an_error(runner: Runner, guests: Guests) -> None:
+    guests.answers = {3: hang(), 4: panic(), 7: hang()}
+    found = runner.rounds(pair(), 3)
+    assert len(guests.booted) == 8
+    assert (found.complete, found.failed_arm, found.error) == (1, "A", guests.answers[7])
 
 
 @pytest.mark.parametrize("outcome", ["panic", "failed", "mismatch", "garbled"])
@@ -375,10 +382,10 @@ def test_guests_that_cannot_be_stopped_have_no_seat(runner: Runner, guests: Gues
 
 
 @pytest.mark.parametrize(("number", "arm"), [(0, "A"), (1, "B"), (2, "B"), (3, "A")])
-def test_a_failure_ends_the_rounds_and_names_the_arm(
+def test_a_failure_of_the_lab_ends_the_rounds_and_names_the_arm(
     runner: Runner, guests: Guests, number: int, arm: str
 ) -> None:
-    guests.answers[number] = panic()
+    guests.answers[number] = GuestError("garbled", "x")
     found = runner.rounds(pair(), 4)
     assert len(guests.booted) == 2 * (number // 2) + 2
     assert (found.failed_arm, found.error) == (arm, guests.answers[number])
