@@ -19,6 +19,11 @@ from lab.base.errors import LabError, UsageError
 from lab.base.progress import Progress
 
 _ID_LENGTH = 16
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_ELSEWHERE = (
+    "free some space, or name a folder on another disk: LAB_CACHE for what is built, LAB_RESULTS "
+    "for what is measured"
+)
 
 
 def root() -> Path:
@@ -65,18 +70,30 @@ def make_folder(path: Path) -> Path:
     except OSError as exc:
         raise UsageError(
             f"cannot create {path}: {exc.strerror}",
-            hint="free some space, or set LAB_CACHE to a folder on another disk",
+            hint=_ELSEWHERE,
         ) from exc
     return path
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file by text, never leaving half of it."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Replace a file by text, never leaving half of it. A link stays one, and so does a device.
+
+    Raises UsageError where nothing can be written.
+    """
+    path = path if path.is_char_device() or path.is_fifo() else path.resolve()
     make_folder(path.parent)
     with disk_space_matters(path):
-        aside.write_text(text)
-        aside.replace(path)
+        try:
+            if path.exists() and not path.is_file():
+                path.write_text(text)
+                return
+            aside = path.with_name(f".{path.name}.{os.getpid()}")
+            aside.write_text(text)
+            aside.replace(path)
+        except OSError as exc:
+            if exc.errno in _FULL:
+                raise
+            raise UsageError(f"cannot write {path}: {exc.strerror}") from exc
 
 
 @contextmanager
@@ -85,7 +102,7 @@ def disk_space_matters(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        if exc.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if exc.errno not in _FULL:
             raise
         raise full_disk(path) from exc
     except LabError as exc:
@@ -100,8 +117,7 @@ def full_disk(path: Path) -> LabError:
     return LabError(
         "no space left on the disk",
         where=f"{path} ({free / 2**20:.0f} MiB free)",
-        hint="free some space, or set LAB_CACHE to a folder on another disk; "
-        "the cache is intact, the next run continues where this one stopped",
+        hint=f"{_ELSEWHERE}; nothing is lost, the next run continues where this one stopped",
     )
 
 

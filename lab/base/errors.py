@@ -17,7 +17,9 @@ class ExitCode(IntEnum):
     FAILED = 3
     INCONCLUSIVE = 4
     SKIP = 125  # what `git bisect run` takes for "cannot be judged"
+    NO_VERDICT = 128  # added to what is no answer to `git bisect run`, which takes less for "bad"
     INTERRUPTED = 130
+    CLOSED_PIPE = 141  # as the shell calls a program that SIGPIPE ended
 
 
 class LabError(Exception):

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import codecs
 import mailbox
 import re
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.message import Message
 from pathlib import Path
@@ -44,7 +46,8 @@ def collect(source: str) -> tuple[Path, ...]:
     newest counts. Raises UsageError when there is no patch, or one of a series is missing.
     """
     if source == "-":
-        return _written(parse(sys.stdin.buffer.read(), "standard input"))
+        # Python has none when it was closed.
+        return _written(parse(sys.stdin.buffer.read() if sys.stdin else b"", "standard input"))
     if source.startswith("git:"):
         return _from_git(source)
     path = Path(source)
@@ -98,7 +101,7 @@ def _mails(content: bytes) -> Iterator[Message]:
 
 def _patch(mail: Message) -> Patch | None:
     """The patch that a mail is; None for cover letters, replies and everything else."""
-    subject = " ".join(str(make_header(decode_header(mail.get("Subject", "")))).split())
+    subject = " ".join(_header(mail.get("Subject", "")).split())
     body = _body(mail)
     if _REPLY.match(subject) or not _DIFF.search(body):
         return None
@@ -113,6 +116,14 @@ def _patch(mail: Message) -> Patch | None:
     return Patch(number, total, int(version[1]) if version else 1, title, text)
 
 
+def _header(text: str) -> str:
+    """A header decoded; as it is when it names an encoding that there is not."""
+    try:
+        return str(make_header(decode_header(text)))
+    except (LookupError, UnicodeError, HeaderParseError):
+        return text
+
+
 def _body(mail: Message) -> str:
     """The plain text of a mail, decoded."""
     parts = [part for part in mail.walk() if part.get_content_type().startswith("text/")]
@@ -120,8 +131,17 @@ def _body(mail: Message) -> str:
     for part in parts:
         content = part.get_payload(decode=True)
         if isinstance(content, bytes):
-            texts.append(content.decode(part.get_content_charset() or "utf-8", "replace"))
+            charset = part.get_content_charset() or "utf-8"
+            known = charset if _is_known(charset) else "utf-8"
+            texts.append(content.decode(known, "replace"))
     return "\n".join(texts).replace("\r\n", "\n")
+
+
+def _is_known(charset: str) -> bool:
+    try:
+        return bool(codecs.lookup(charset))
+    except (LookupError, ValueError):
+        return False
 
 
 def _written(patches: Sequence[Patch]) -> tuple[Path, ...]:

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 
 import click
 from click.shell_completion import CompletionItem
 
 from lab import __version__
+from lab.base import cache
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
 from lab.base.process import VERBOSE
 
@@ -109,16 +114,72 @@ def lab(verbose: bool) -> None:
 
 
 def main() -> None:
-    """Run the command line and exit with the code that --help promises."""
+    """Run the command line and exit with the code that --help promises.
+
+    Whatever escapes is one message and FAILED: a traceback's exit code would be a verdict.
+    """
     try:
-        status = lab.main(prog_name="lab", standalone_mode=False)
-        sys.exit(status if isinstance(status, int) else ExitCode.DONE)
+        sys.exit(_answer(_status()))
+    except BrokenPipeError:
+        # Python would complain when it flushes what nobody reads.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitCode.CLOSED_PIPE)
+
+
+def _status() -> int:
+    """What the command ended with; what went wrong has been told."""
+    try:
+        with _closed_pipe_told():
+            status = lab.main(prog_name="lab", standalone_mode=False)
+        return status if isinstance(status, int) else ExitCode.DONE
     except click.ClickException as exc:
         exc.show()
-        sys.exit(ExitCode.USAGE)
+        return ExitCode.USAGE
     except LabError as exc:
         click.echo(f"lab: {exc}", err=True)
-        sys.exit(exc.exit_code)
+        return exc.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("\nlab: interrupted; finished results are kept, run it again to go on", err=True)
-        sys.exit(ExitCode.INTERRUPTED)
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        where = f": {exc.filename}" if exc.filename else ""
+        click.echo(f"lab: {exc.strerror or exc}{where}", err=True)
+        return ExitCode.FAILED
+    except Exception as exc:
+        what = f"{type(exc).__name__}: {exc}"
+        click.echo(f"lab: a mistake of the lab's own: {what}\n{_crash(exc)}", err=True)
+        return ExitCode.FAILED
+
+
+@contextmanager
+def _closed_pipe_told() -> Iterator[None]:
+    """Click ends a command whose output nobody reads with 1, which is a verdict here."""
+    try:
+        yield
+    except SystemExit as exc:
+        if exc.code == 1:
+            raise BrokenPipeError from exc
+        raise
+
+
+def _answer(status: int) -> int:
+    """A status, or for `git bisect run` what stops it unless it is good, bad or skip."""
+    understood = (ExitCode.DONE, ExitCode.REFUTED, ExitCode.SKIP)
+    if "--here" not in sys.argv or status in understood or status >= ExitCode.NO_VERDICT:
+        return status
+    return ExitCode.NO_VERDICT + status
+
+
+def _crash(exc: Exception) -> str:
+    """Where an exception that nobody expected is written down; itself where that cannot be."""
+    text = "".join(traceback.format_exception(exc))
+    try:
+        folder = cache.make_folder(cache.root() / "logs")
+        path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+        path.write_text(f"{sys.argv}\n{text}")
+    except (LabError, OSError):
+        return text
+    return f"  where: {path}\n  hint:  please report it with this file"

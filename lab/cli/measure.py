@@ -207,7 +207,13 @@ def _numbers(text: str) -> tuple[int, ...]:
     type=click.IntRange(0, 64),
     help="vCPUs; default: icount 1, sim what the machine has active.",
 )
-@click.option("--rows", default=25, show_default=True, help="How many functions to show.")
+@click.option(
+    "--rows",
+    default=25,
+    show_default=True,
+    type=click.IntRange(1),
+    help="How many functions to show.",
+)
 @options.measuring
 @options.tree
 @options.patches
@@ -230,7 +236,7 @@ def diff_command(
     Examples: lab diff --scheduler bfq --patch 0001-my.patch;
     lab diff --engine sim --machine xeon16 --scheduler none --scheduler mq-deadline
     """
-    if len(schedulers) + bool(patches) != 2:
+    if len(set(schedulers)) + bool(patches) != 2:
         raise UsageError(
             "nothing to compare, or too much",
             hint="give two --scheduler, or one --scheduler and at least one --patch",

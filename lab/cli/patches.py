@@ -19,6 +19,7 @@ from lab.commands.bisect_search import Found
 from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME
 from lab.commands.try_patches import Subject
 from lab.inputs import series
+from lab.inputs.series import Series
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
 from lab.report import finish
@@ -62,7 +63,7 @@ def try_(
     for number, patch in enumerate(patches, start=1):
         session.progress.say(f"{number:>3}  {patch.name}")
     if claims:
-        own = series.get(str(_series(patches, claims)))
+        own = _series(patches, claims)
         own = own.model_copy(update={"tree": spec}) if spec else own
         return judged([own], session, f"Verdicts on {own.name}")
     profile = session.profile
@@ -106,7 +107,8 @@ def try_(
 @click.option(
     "--here",
     is_flag=True,
-    help="Judge only the commit that is checked out: 0 good, 1 bad, 125 cannot be judged.",
+    help="Judge only the commit that is checked out: 0 good, 1 bad, 125 cannot be judged, 128 and "
+    "more the lab failed.",
 )
 @options.fragments
 @options.measuring
@@ -183,10 +185,24 @@ def _finish(found: Found, line: list[str], tree: Tree, measure: CommitMeasure) -
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
 
 
-def _series(patches: tuple[Path, ...], claims: Path) -> Path:
-    """A folder as those of kernel-patches, with these patches and claims."""
+def _series(patches: tuple[Path, ...], claims: Path) -> Series:
+    """A series of these patches and claims, from a folder as those of kernel-patches.
+
+    Raises UsageError for claims that are none, where the user has them.
+    """
+    folder = _folder(patches, claims)
+    try:
+        return series.get(str(folder))
+    except UsageError as exc:
+        copy = str(folder / "series.toml")
+        exc.what, exc.where = (text.replace(copy, str(claims)) for text in (exc.what, exc.where))
+        raise
+
+
+def _folder(patches: tuple[Path, ...], claims: Path) -> Path:
+    """The folder, in the cache."""
     texts = [patch.read_text(errors="replace") for patch in patches]
-    key = cache.key("claims", claims.read_text(), texts)
+    key = cache.key("claims", cache.file_hash(claims), texts)
     folder = cache.root() / "series" / key / claims.absolute().parent.name
     if not folder.exists():
         with cache.building(folder) as aside:

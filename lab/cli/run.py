@@ -119,7 +119,9 @@ def check_series_command(session: Session, names: tuple[str, ...]) -> None:
 
 @click.command("control")
 @options.measuring
-@click.option("--cells", "count", default=7, show_default=True, help="How many cells.")
+@click.option(
+    "--cells", "count", default=7, show_default=True, type=click.IntRange(1), help="How many cells."
+)
 @click.option(
     "--arms", default=4, show_default=True, type=click.IntRange(2), help="Seeds, or names, a cell."
 )

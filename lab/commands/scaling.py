@@ -17,8 +17,6 @@ from lab.measure.runner import Outcome
 from lab.measure.session import Session
 
 USUAL_CPUS = (1, 2, 4, 8, 16, 32)
-# What says how many submit I/O at once: one job a CPU.
-_JOBS = "numjobs"
 
 
 @dataclass(frozen=True)
@@ -38,9 +36,10 @@ class Curve:
 def require_possible(machine: str, work: str, cpus: Sequence[int]) -> None:
     """Raise UsageError unless a guest of any of these sizes fits the machine, with a job a CPU."""
     machine_model.get(machine).options(max(cpus))
-    if _JOBS not in workload.get(work).parameters:
+    if workload.JOBS not in workload.get(work).parameters:
         raise UsageError(
-            f"{work} has no parameter {_JOBS}", hint="choose an fio workload of several jobs"
+            f"{work} has no parameter {workload.JOBS}",
+            hint="choose an fio workload of several jobs",
         )
 
 
@@ -61,7 +60,7 @@ def measure(
     for scheduler in schedulers:
         for arm, kernel in kernels.items():
             for count in cpus:
-                jobs = ((_JOBS, (count,)),)
+                jobs = ((workload.JOBS, (count,)),)
                 selection = Selection((topology,), (scheduler,), (work,), jobs, count, machine)
                 (planned,) = matrix.cells(session.profile, selection, Engine.SIM)
                 tasks.append(planned.on(kernel, arm))

@@ -20,6 +20,10 @@ from lab.base.toml import Model, load, named, names
 
 FOLDER = data("workloads")
 Value = int | float | str
+# The parameter that says how many submit I/O at once.
+JOBS = "numjobs"
+# Of a number in a parameter. Chosen: more than a week's seconds, or anyone's jobs.
+_LARGEST = 1_000_000
 
 
 class Noise(Model):
@@ -67,6 +71,12 @@ class Workload(Model):
                 if numeric and isinstance(value, str):
                     raise UsageError(
                         f"the parameter {name} is a number, not {value!r}", where=where
+                    )
+                least = int(name == JOBS)
+                if isinstance(value, int | float) and not least <= value <= _LARGEST:
+                    raise UsageError(
+                        f"the parameter {name} is from {least} to {_LARGEST:,}, not {value}",
+                        where=where,
                     )
         return {**self.parameters, **changes}
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.base import cache
-from lab.base.errors import LABS_FAILURES, UsageError
+from lab.base.errors import LABS_FAILURES, LabError, UsageError
 from lab.base.system import results
 from lab.measure import metrics, sim_counts
 from lab.measure.cell import Task
@@ -273,10 +273,17 @@ class BootStore:
     def connection(self) -> Iterator[sqlite3.Connection]:
         """The database, for the block; what it does appears whole or not at all."""
         cache.make_folder(self.folder)
-        with closing(sqlite3.connect(self._database, timeout=60)) as connection, connection:
-            if not self._checked:
-                self._check(connection)
-            yield connection
+        try:
+            with closing(sqlite3.connect(self._database, timeout=60)) as connection, connection:
+                if not self._checked:
+                    self._check(connection)
+                yield connection
+        except sqlite3.Error as exc:
+            raise LabError(
+                f"the results cannot be read or written: {exc}",
+                where=str(self._database),
+                hint="mend or move the file, or set LAB_RESULTS to another folder",
+            ) from exc
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Make the tables where there are none; UsageError for those of another version."""

@@ -33,7 +33,7 @@ def probe_cell(
 ) -> Cell:
     """A cell that touches nothing outside the guest; simulated, all vCPUs contend."""
     jobs = cpus if engine.simulated else 1
-    usual = {**workload.get("randread_burst").parameters, "numjobs": jobs}
+    usual = {**workload.get("randread_burst").parameters, workload.JOBS: jobs}
     parameters = {name: value for name, value in usual.items() if not isinstance(value, tuple)}
     return resolved(
         topology_name=topology_name,

@@ -184,7 +184,7 @@ def fio_runs(cell: Cell) -> tuple[str, ...]:
 
 def fio_jobs(cell: Cell) -> int:
     """How many fio jobs a cell has; each makes a mark before and one after its I/O."""
-    return int(cell.number("numjobs")) or 1
+    return int(cell.number(workload.JOBS)) or 1
 
 
 def round_keys(alone: Sequence[str]) -> list[str]:

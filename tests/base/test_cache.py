@@ -65,6 +65,25 @@ def test_what_a_killed_build_left_is_not_taken_over(tmp_path: Path) -> None:
     assert list((tmp_path / "id").iterdir()) == []
 
 
+def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    cache.write_atomically(tmp_path / "link", "text")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "text"
+    os.mkfifo(tmp_path / "fifo")
+    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    cache.write_atomically(tmp_path / "fifo", "text")
+    assert os.read(reader, 9) == b"text"
+    os.close(reader)
+    assert (tmp_path / "fifo").is_fifo()
+
+
+def test_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UsageError, match=r"cannot write .*folder"):
+        cache.write_atomically(tmp_path / "folder", "text")
+
+
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "sub" / "record.json"
     for text in ("a long first text", "second"):

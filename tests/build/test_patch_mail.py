@@ -160,3 +160,17 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     for wrong in (tmp_path, tmp_path / "absent"):
         with pytest.raises(UsageError):
             patch_mail.collect(str(wrong))
+
+
+def test_an_encoding_that_there_is_not_does_no_harm(tmp_path: Path) -> None:
+    head = "From x Mon Sep 17 00:00:00 2001\nFrom: a@b.c\nSubject: =?klingon?q?[PATCH]_x?=\n"
+    text = f"{head}Content-Type: text/plain; charset=klingon\n\n{DIFF}"
+    (tmp_path / "x.mbox").write_text(text)
+    (found,) = patch_mail.collect(str(tmp_path / "x.mbox"))
+    assert "+new {name}" in found.read_text()
+
+
+def test_a_closed_standard_input_has_no_patch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UsageError, match="no patch"):
+        patch_mail.collect("-")

@@ -41,7 +41,7 @@ def lab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 class Lab:
-    """Calls main() as the installed command does; any other exception passes through."""
+    """Calls main() as the installed command does."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
@@ -54,6 +54,7 @@ class Lab:
             main.main()
         assert isinstance(caught.value.code, int)
         printed = self._capsys.readouterr()
+        assert "a mistake of the lab's own: AssertionError" not in printed.err
         return caught.value.code, printed.out, printed.err
 
 
@@ -205,6 +206,9 @@ def test_a_command_is_asked_for_when_there_is_none(lab: Lab) -> None:
     [
         (BuildError("0001-x.patch does not apply", where="here"), 3, "0001-x.patch does not apply"),
         (KeyboardInterrupt(), 130, "interrupted"),
+        (PermissionError(13, "Permission denied", "/x"), 3, "lab: Permission denied: /x"),
+        (KeyError("x"), 3, "lab: a mistake of the lab's own: KeyError: 'x'"),
+        (BrokenPipeError(), 141, ""),
     ],
 )
 def test_what_goes_wrong_later_has_the_promised_exit_code(
@@ -222,6 +226,166 @@ def test_what_goes_wrong_later_has_the_promised_exit_code(
     assert found == status
     assert said in err
     assert out == ""
+
+
+def test_what_nobody_expected_is_written_down(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*args: object) -> None:
+        raise ValueError("never thought of")
+
+    monkeypatch.setattr(Session, "kernel", fail)
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path))
+    _, _, err = lab("build")
+    (crash,) = (tmp_path / "logs").iterdir()
+    assert str(crash) in err
+    assert "Traceback" not in err
+    assert "never thought of" in crash.read_text()
+    assert "test_main.py" in crash.read_text()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["bisect", "--here", "--nonsense"],
+        ["bisect", "a", "b", "--cell", "nullb_mq/none/randread_burst", "--here"],
+        ["bisect", "a", "b", "--here"],
+    ],
+)
+def test_a_step_of_git_bisect_that_is_no_answer_stops_it(
+    lab: Lab, args: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git takes 1 to 127 but 125 for a bad commit (git-bisect(1))."""
+    monkeypatch.chdir(tmp_path)
+    status, _, err = lab(*args)
+    assert status >= 128
+    assert err
+
+
+def test_output_that_nobody_reads_is_no_verdict() -> None:
+    argv = [sys.executable, "-m", "lab", "schema", "run"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait() == 141
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+
+
+# What strangers type, in a folder with the files of the fixture strange.
+WRONG = [
+    "try unknown-charset.mbox --claims binary",
+    "try binary",
+    "try empty",
+    "try text",
+    "try nowhere",
+    "try folder",
+    "try git:folder@a..b",
+    "try git:nowhere@a",
+    "try half.mbox",
+    "try good.patch --claims binary",
+    "try good.patch --claims empty",
+    "try good.patch --claims nowhere",
+    "try good.patch --claims text",
+    "run bfq_burst_merg",
+    "run ./folder/",
+    "run folder",
+    "run text",
+    "run bfq_burst_merge --claim nonsuch",
+    "run --profile fast",
+    "run --profile ../guest/nullb",
+    "run --control foo",
+    "matrix --set seconds=-5",
+    "matrix --set seconds=nan",
+    "matrix --set seconds=inf",
+    "matrix --set seconds=1e99",
+    "matrix --set numjobs=0",
+    "matrix --set numjobs=-1",
+    "matrix --set numjobs=99999999",
+    "matrix --cpus 200",
+    "matrix --cpus -1",
+    "matrix --machine xeon61",
+    "matrix --engine icount --machine xeon16",
+    "matrix --engine xen",
+    "matrix --workload dbench_xfs --topology nullb_mq",
+    "matrix --patch nowhere",
+    "diff",
+    "diff --scheduler none",
+    "diff --scheduler none --scheduler none",
+    "diff --scheduler none --scheduler bfq --workload dbench_xfs",
+    "diff --rows -3 --scheduler none --scheduler bfq",
+    "diff --engine tcg --scheduler none --scheduler bfq",
+    "scaling nonsuch",
+    "scaling --cpus a",
+    "scaling --cpus 0",
+    "scaling --cpus 1,99",
+    "scaling --machine nonsuch",
+    "scaling --workload dbench_xfs",
+    "control --cells -3",
+    "control --arms 1",
+    "bench --repeat 1",
+    "bisect a b",
+    "bisect a b --cell x",
+    "bisect a b --cell nullb_mq/none/nonsuch",
+    "bisect a b --cell nullb_mq/none/randread_burst",
+    "bisect a b --cell nullb_mq/none/randread_burst --threshold -1",
+    "bisect a b --claim nonsuch/x",
+    "bisect a b --repo nowhere --claim bfq_burst_merge/x",
+    "gate nowhere",
+    "gate binary",
+    "gate empty",
+    "gate text",
+    "show last~99",
+    "show nonsuch",
+    "show ../../etc",
+    "compare nonsuch nonsuch",
+    "report nonsuch",
+    "report last --format nonsense",
+    "check-series nonsuch",
+    "gc --days -1",
+    "schema nonsuch",
+    "completion nonsuch",
+    "frobnicate",
+    "--verison",
+]
+
+
+@pytest.fixture
+def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "strange"
+    (folder / "folder").mkdir(parents=True)
+    (folder / "binary").write_bytes(bytes(range(256)) * 9)
+    (folder / "empty").touch()
+    (folder / "text").write_text("hello\n")
+    mail = "From x Mon Sep 17 00:00:00 2001\nFrom: a@b.c\nSubject: {}\n{}\n\nhi\n---\n{}"
+    diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    plain = "Content-Type: text/plain"
+    unknown = f"{plain}; charset=klingon"
+    for name, text in {
+        "unknown-charset.mbox": mail.format("[PATCH] =?klingon?q?x?=", unknown, diff),
+        "half.mbox": mail.format("[PATCH 2/2] x", plain, diff),
+        "good.patch": mail.format("[PATCH] x", plain, diff),
+    }.items():
+        (folder / name).write_text(text)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_what_strangers_type_is_one_message_and_writes_nothing(
+    lab: Lab, strange: Path, line: str
+) -> None:
+    before = sorted(strange.rglob("*"))
+    status, out, err = lab(*line.split())
+    assert status == 2
+    assert err
+    assert "Traceback" not in err
+    assert "mistake of the lab's own" not in err
+    assert out == ""
+    assert sorted(strange.rglob("*")) == before
+    assert not (strange.parent / "results").exists()
 
 
 @pytest.mark.parametrize(
