@@ -89,6 +89,18 @@ def measure(
     return sorted(found, key=by_size)
 
 
+def confirm(
+    session: Session, kernels: tuple[Kernel, Kernel], suspected: Sequence[PlannedCell]
+) -> dict[PlannedCell, CellChange]:
+    """Measure cells on two kernels again, with seeds that had no part in the suspicion."""
+    if not suspected:
+        return {}
+    fresh = range(SEEDS + 1, 2 * SEEDS + 1)
+    with session.measuring(tasks_of(suspected, kernels)) as runner:
+        found = _seeded(runner, kernels, suspected, fresh, session.store)
+    return {one.planned: one for one in found}
+
+
 def tasks_of(
     wanted: Sequence[PlannedCell],
     kernels: tuple[Kernel, Kernel],

@@ -278,6 +278,8 @@ class BootStore:
                 if not self._checked:
                     self._check(connection)
                 yield connection
+        except sqlite3.ProgrammingError:
+            raise  # the lab's own mistake
         except sqlite3.Error as exc:
             raise LabError(
                 f"the results cannot be read or written: {exc}",
