@@ -45,8 +45,9 @@ def summary(run: Run) -> str:
         percents = (100 * (1 - run.alpha), 100 * run.alpha)
         lines += _wrapped(
             f"Wall clock: rounds of boots in turn, {percents[0]:g} % intervals; "
-            "p is that of the sign-flip test at the bound, corrected for the number of "
-            f"expectations (Benjamini-Hochberg, {percents[1]:g} %). {_rejections(findings)}"
+            f"p is that of the sign-flip test at the bound, at most {percents[1]:g} %; one that "
+            "refutes is times the number of the claim's wall-clock expectations. "
+            f"{_rejections(findings)}"
         )
     if run.leaves_out and any(found.verdict is Verdict.LEFT_OUT for found in findings):
         lines += _wrapped(f"Left out by the profile: {run.leaves_out}")

@@ -213,7 +213,7 @@ def test_the_summary_says_how_chance_was_judged_and_what_was_rejected() -> None:
     run = recorded(judged((experiment(expectation()), noisy)))
     text = " ".join(terminal.summary(run).split())
     assert "rounds of boots in turn, 95 % intervals" in text
-    assert "Hochberg, 5 %" in text
+    assert "at the bound, at most 5 %" in text
     assert "Rounds rejected because the host disturbed them: 3." in text
     assert "Wall clock" not in terminal.summary(recorded(judged(exact)))
 
