@@ -23,6 +23,13 @@ _SUPERVISOR = 'trap "kill -KILL 0" TERM; "$@" & wait $!'
 VERBOSE = "LAB_VERBOSE"
 _TAIL_LINES = 15
 _KILL_GRACE_S = 5.0
+_OF_A_REPOSITORY = frozenset(
+    f"GIT_{name}"
+    for name in (
+        *("DIR", "WORK_TREE", "INDEX_FILE", "OBJECT_DIRECTORY", "ALTERNATE_OBJECT_DIRECTORIES"),
+        *("COMMON_DIR", "NAMESPACE", "PREFIX", "CONFIG", "CONFIG_PARAMETERS", "GRAFT_FILE"),
+    )
+)
 
 
 class CommandError(LabError):
@@ -73,6 +80,15 @@ def tail_of_file(path: Path, lines: int = _TAIL_LINES) -> str:
         return tail(log.read().decode(errors="replace"), lines)
 
 
+def _environment(added: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment with what is added, and without what makes git take another repository.
+
+    Git sets that for its hooks (`git rev-parse --local-env-vars` lists all).
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
+    return {**kept, **(added or {})}
+
+
 def run(
     argv: Sequence[str],
     *,
@@ -94,7 +110,7 @@ def run(
         done = subprocess.run(
             argv,
             cwd=cwd,
-            env={**os.environ, **env} if env else None,
+            env=_environment(env),
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             stdout=subprocess.PIPE,
@@ -133,7 +149,7 @@ class Process:
                 self._child = subprocess.Popen(
                     supervised,
                     cwd=cwd,
-                    env={**os.environ, **env} if env else None,
+                    env=_environment(env),
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=subprocess.STDOUT,
@@ -211,7 +227,7 @@ def piped(
         child = subprocess.Popen(
             argv,
             cwd=cwd,
-            env={**os.environ, **env} if env else None,
+            env=_environment(env),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -98,7 +98,7 @@ class BootStore:
 
     def __init__(self, folder: Path | None = None) -> None:
         own = os.environ.get("LAB_RESULTS")
-        self.folder = folder or (Path(own) if own else results())
+        self.folder = folder or (Path(own).absolute() if own else results())
         self._database = self.folder / "lab.sqlite"
         self._files = RawFiles(self.folder)
         self._checked = False

@@ -288,3 +288,13 @@ def test_an_error_while_feeding_a_command_ends_it(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         feed()
     assert not Path(f"/proc/{record.read_text().strip()}").exists()
+
+
+def test_a_repository_that_git_names_to_its_hooks_is_not_taken_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "A")
+    assert "GIT_DIR" not in run(["env"]).output
+    assert "GIT_AUTHOR_NAME=A" in run(["env"]).output
+    assert "GIT_DIR=/own" in run(["env"], env={"GIT_DIR": "/own"}).output

@@ -230,6 +230,16 @@ def test_a_finished_build_keeps_its_objects_for_the_next(
     assert made.exists()
 
 
+def test_objects_of_earlier_builds_that_do_not_fit_are_not_blamed_on_a_patch(
+    build: Build, make_patch: MakePatch
+) -> None:
+    build()
+    bad = object_folder() / "block/bfq.o"
+    bad.unlink()
+    (bad / "in the way").mkdir(parents=True)
+    assert build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))).image.exists()
+
+
 def test_a_git_that_was_killed_does_not_block_the_workbench(
     build: Build, make_patch: MakePatch
 ) -> None:

@@ -17,7 +17,7 @@ import pytest
 from lab.base import cache
 from lab.base.errors import UsageError
 from lab.build.kernel import Kernel
-from lab.measure.boot_store import SCHEMA_VERSION, BootStore, Provenance
+from lab.measure.boot_store import SCHEMA_VERSION, BootStore, Ends, Provenance
 from lab.measure.cell import Task
 from lab.measure.sampling import Sample
 
@@ -278,3 +278,25 @@ def test_files_stay_where_there_are_no_hard_links(
     monkeypatch.setattr(Path, "hardlink_to", refuse)
     assert (booted(store, insns=b"same") / "insns").read_bytes() == b"same"
     assert kept(store) == set()
+
+
+def test_a_relative_results_folder_stays_the_same_wherever_a_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_RESULTS", "own")
+    monkeypatch.chdir(tmp_path)
+    assert BootStore().folder == tmp_path / "own"
+
+
+def test_ends_are_those_of_all_boots_of_the_kernels(store: BootStore) -> None:
+    complaining = replace(sample(), complaints=("WARNING in x()", "BUG: y"))
+    first = store.new_boot()
+    store.add(first, TASK, ORIGIN, 1.0, complaining)
+    for outcome in ("hang", "panic", "hang", "lost", "mismatch", "garbled"):
+        store.add(store.new_boot(), TASK, ORIGIN, 2.0, None, outcome=outcome, reason="x")
+    add(store)
+    found = store.ends([TASK.kernel.id])
+    assert found.boots == 5
+    assert found.failures == {"hang": 2, "panic": 1, "WARNING in x()": 1, "BUG: y": 1}
+    assert found.examples["BUG: y"] == first
+    assert store.ends([]) == store.ends(["another"]) == Ends(0, {}, {})
