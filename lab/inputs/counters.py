@@ -9,6 +9,7 @@ needs every single event, from a trace.
 from __future__ import annotations
 
 import re
+from collections import Counter as Counted
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
@@ -16,12 +17,14 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from lab.base import cache
-from lab.base.errors import GuestError, UsageError, nearest
+from lab.base.errors import GuestError, UsageError
 from lab.base.system import data
 from lab.base.toml import Model, load, named, names
 from lab.inputs.terms import Better
 
 FOLDER = data("configs") / "counter"
+# Locks that are named when the one that was asked for is not there.
+_MOST = 8
 # The denominator of most counters; every boot with counters has it.
 REQUESTS = "requests"
 
@@ -192,22 +195,22 @@ def _acquisitions(text: str, classes: Sequence[str]) -> int:
     """How often locks of the classes were taken, for reading or writing, as lock_stat counts."""
     if "class name" not in text:
         raise GuestError("garbled", "the guest sent no lock statistics")
-    total, seen = 0, set()
+    seen = Counted[str]()
     for line in text.splitlines():
         label, colon, numbers = line.rpartition(":")
         name = label.strip().removesuffix("-R").removesuffix("-W")
         columns = numbers.split()
         # con-bounces contentions, four waiting times, acq-bounces acquisitions, four holding times
         if colon and len(columns) == 12:
-            seen.add(name)
-            total += int(columns[7]) if name in classes else 0
-    if seen.isdisjoint(classes):
+            seen[name] += int(columns[7])
+    if seen.keys().isdisjoint(classes):
+        most = ", ".join(f"{name} {count:,}" for name, count in seen.most_common(_MOST))
         raise GuestError(
             "garbled",
-            f"no lock of the classes {', '.join(classes)} was ever taken: what was counted?",
-            hint=nearest(classes[0], seen),
+            f"no lock of the classes {', '.join(classes)} was ever taken; most often were {most}",
+            hint="name the lock's class in the counter's file",
         )
-    return total
+    return sum(seen[name] for name in set(classes))
 
 
 def inversions(trace: str) -> int:
