@@ -20,7 +20,14 @@ from lab.build import source
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
 from lab.commands.cost_diff import CellChange
-from lab.commands.gate_config import LAST_GOOD, MERGE_BASE, Branch, Gate, fraction
+from lab.commands.gate_config import (
+    FIRST_GOOD,
+    LAST_GOOD,
+    MERGE_BASE,
+    Branch,
+    Gate,
+    fraction,
+)
 from lab.commands.gate_history import GateHistory
 from lab.inputs import workload
 from lab.inputs.series import Expectation
@@ -129,18 +136,58 @@ def _judged(name: str, branch: Branch, gating: Gating) -> BranchResult:
     selection = Selection(config.topologies, config.schedulers, config.workloads)
     changes = cost_diff.measure(session, kernels, cost_diff.cells(session.profile, selection))
     cost_diff.require_sound_base(changes)
-    suspected = [one.planned for one in changes if (one.change or 0) > _limit(name, one, gating)]
-    again = cost_diff.confirm(session, kernels, suspected)
-    cost_diff.require_sound_base([*again.values()])
+    again = _confirmed_costs(name, kernels, changes, gating)
     findings = {
         _title(one.planned): _exact(name, one, again.get(one.planned), gating) for one in changes
     }
+    findings |= _crept(name, branch, (base, state), kernels[1], selection, gating)
     timed = {f"{text} (wall clock)": text for text in config.wall_clock}
     findings |= {title: _timed(name, text, kernels, gating) for title, text in timed.items()}
     claims = tuple(_claim(title, found, gating) for title, found in findings.items())
     known = {_title(one.planned): one.change for one in changes}
     judged = verdict.of_claim(list(findings.values()))
     return BranchResult(_series(name, branch, base, judged, claims), state, known)
+
+
+def _confirmed_costs(
+    branch: str, kernels: tuple[Kernel, Kernel], changes: Sequence[CellChange], gating: Gating
+) -> dict[PlannedCell, CellChange]:
+    """The cells that cost more than they may, measured again."""
+    suspected = [one.planned for one in changes if (one.change or 0) > _limit(branch, one, gating)]
+    again = cost_diff.confirm(gating.session, kernels, suspected)
+    cost_diff.require_sound_base([*again.values()])
+    return again
+
+
+def _crept(
+    name: str,
+    branch: Branch,
+    known: tuple[str, str],
+    kernel: Kernel,
+    selection: Selection,
+    gating: Gating,
+) -> dict[str, Finding]:
+    """The cells that cost more than they may since the branch's anchor: many nights, each a little.
+
+    known are the sources that kernel, the branch's, was compared with already.
+    """
+    session, anchor = gating.session, branch.anchor
+    if anchor == FIRST_GOOD:
+        anchor = gating.history.first_good(name) or ""
+    if not anchor or anchor in known:
+        return {}
+    kernels = (session.kernel(anchor, (), gating.config.kernel), kernel)
+    changes = cost_diff.measure(session, kernels, cost_diff.cells(session.profile, selection))
+    cost_diff.require_sound_base(changes)
+    again = _confirmed_costs(name, kernels, changes, gating)
+    found = {
+        f"{_title(one.planned)} since {anchor.rpartition('@')[2][:12]}": _exact(
+            name, one, again[one.planned], gating
+        )
+        for one in changes
+        if one.planned in again
+    }
+    return {title: own for title, own in found.items() if own.verdict is Verdict.REFUTED}
 
 
 def _state(spec: str, progress: Progress) -> str:

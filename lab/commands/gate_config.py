@@ -18,6 +18,7 @@ USUAL_THRESHOLD = "0.25%"
 USUAL_TIME = "5%"
 LAST_GOOD = "last good"
 MERGE_BASE = "merge-base:"
+FIRST_GOOD = "first good"
 
 
 class Branch(Model):
@@ -27,6 +28,11 @@ class Branch(Model):
     baseline: str = Field(
         default=LAST_GOOD,
         description="'last good', 'merge-base:REVISION', or a source such as git:PATH@v6.12",
+    )
+    anchor: str = Field(
+        default=FIRST_GOOD,
+        description="what costs must not creep away from, night by night: a source, or 'first "
+        "good': the first state that was, or the last one that was accepted; '' for none",
     )
 
 

@@ -64,6 +64,16 @@ class GateHistory:
             ).fetchone()
             return str(row[0]) if row else None
 
+    def first_good(self, branch: str) -> str | None:
+        """The first good state of a branch, or the last one accepted by hand; None before."""
+        with self._store.connection() as connection:
+            row = connection.execute(
+                "SELECT source FROM gate_runs WHERE branch = ? AND good"
+                " ORDER BY run != '', CASE run WHEN '' THEN -id ELSE id END LIMIT 1",
+                (branch,),
+            ).fetchone()
+            return str(row[0]) if row else None
+
     def baseline_runs(self) -> set[str]:
         """The runs in which the states were judged that are baselines now."""
         with self._store.connection() as connection:

@@ -144,12 +144,16 @@ def _of_step(step: SeriesStep) -> Iterator[Table]:
 
 def _of_changes(found: Sequence[CellChange]) -> Iterator[Table]:
     differing = [one for one in found if one.change != 0.0]
-    same = len(found) - len(differing)
-    equal = f"{same} of {len(found)} cells are equal to the last digit."
+    unchanged = [one for one in found if one.change == 0.0]
+    same = sum(one.values[0] == one.values[1] for one in unchanged)
+    equal = f"{same} of {len(found)} cells are equal to the last digit"
+    chance = len(unchanged) - same
+    equal += f", {chance} differ as seeds do." if chance else "."
     if differing:
         yield Table(
-            title="Kernel instructions per I/O; change: of the functions that seeds tell apart",
-            columns=columns("cell", "before", "after", "change"),
+            title="Kernel instructions per I/O: in all, and in those functions that change by more "
+            "than seeds differ",
+            columns=columns("cell", "before", "after", "in all", "not by chance"),
             rows=tuple(map(_row, differing)),
             notes=(equal,),
         )
@@ -162,8 +166,16 @@ def _of_changes(found: Sequence[CellChange]) -> Iterator[Table]:
 
 
 def _row(one: CellChange) -> tuple[str, ...]:
-    change = "failed" if one.change is None else percent(one.change, exact=True)
-    return str(one.planned), *map(number, one.values), change
+    before, after = one.values
+    if one.change is None or not before or after is None:
+        return str(one.planned), number(before), number(after), "", "failed"
+    changes = (after / before - 1, one.change)
+    return (
+        str(one.planned),
+        number(before),
+        number(after),
+        *(percent(c, exact=True) for c in changes),
+    )
 
 
 def _functions(one: CellChange) -> Table:

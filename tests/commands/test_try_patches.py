@@ -151,6 +151,18 @@ def test_a_qemu_that_dies_with_the_patches_is_the_labs_error(
         tried(session)
 
 
+def test_a_change_that_chance_hides_is_told_beside_it() -> None:
+    found = replace(
+        change(1000.0, 998.0, CELL),
+        functions=(Change("submit_bio", 10.0, 15.0),),
+    )
+    by_chance = replace(change(1000.0, 1001.0, CELL), functions=())
+    text = "\n".join(map(tables.text, result_tables.of_changes([found, by_chance])))
+    (row,) = (line for line in text.splitlines() if "-0.20" in line)
+    assert "+0.50" in row
+    assert "0 of 2 cells are equal to the last digit, 1 differ as seeds do." in text
+
+
 def test_what_changed_is_told_by_size() -> None:
     cells = [replace(CELL, cell=replace(CELL.cell, topology=f"disk{n}")) for n in range(4)]
     found = [
