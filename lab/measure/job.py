@@ -39,9 +39,8 @@ _FACTOR = 2.0
 _SEALED_FACTOR = 40.0
 # A simulated guest of 16 busy vCPUs took half a minute for what takes an icount guest five seconds.
 _SIM_PATIENCE = 6.0
-# Fio's run in a simulated guest, for each time that it is measured: longer than that takes, on a
-# slow disk, too.
-_SIM_SECONDS = 2
+# Fio's run in a simulated guest: longer than measuring it three times takes, on a slow disk, too.
+_SIM_SECONDS = 6
 _WITHOUT_END = 2**62
 # The warm-up and what is measured last at least a tick, for ticks cost something, too.
 _SIM_NS = 4_000_000
@@ -269,8 +268,7 @@ def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
         fewer = {**parameters, "ios": _ios_of_job(cell, work.exact_ios[1] // 4)}
         files["many.fio"] = workload.fio_job(cell.workload, fewer)
     elif cell.engine.simulated:
-        seconds = _SIM_SECONDS * (1 + len(cell.variants))
-        fixed_time = {**parameters, "seconds": seconds, "ramp_seconds": 0, "ios": 0}
+        fixed_time = {**parameters, "seconds": _SIM_SECONDS, "ramp_seconds": 0, "ios": 0}
         files["many.fio"] = workload.fio_job(cell.workload, fixed_time)
     if not cell.engine.simulated:
         return files
