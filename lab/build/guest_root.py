@@ -18,6 +18,7 @@ from lab.build.guest_libraries import LOADER, called, loaded
 AGENT = PACKAGE / "guest/agent"
 # Compiled, it is loaded before the C library by the guest's fio.
 _MARK = PACKAGE / "guest/mark.c"
+_MARK_FLAGS = ("-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wl,--build-id=none")
 # Raise it when a root is made differently of the same files: it is part of the id.
 _LAYOUT = 2
 _PROGRAMS = ("fio", "dbench", "mkfs.xfs", "dmsetup")
@@ -67,7 +68,7 @@ def build(progress: Progress) -> GuestRoot:
     libraries: dict[str, Path] = {}
     for name, path in programs.items():
         libraries |= called(path) if name == "fio" else loaded(path)
-    libraries["mark.so"] = _compiled(_MARK)
+    libraries["mark.so"] = _mark_library()
     inputs = {
         "agent": AGENT,  # by its name: equal checkouts in two places have one guest
         **{str(path): path for path in (busybox, *programs.values(), *libraries.values())},
@@ -82,22 +83,14 @@ def build(progress: Progress) -> GuestRoot:
     return guest
 
 
-def _compiled(source: Path) -> Path:
-    """A library of one source file."""
-    folder = cache.root() / "stubs" / cache.key(source.read_text())
+def _mark_library() -> Path:
+    """The library that makes fio's marks, compiled."""
+    folder = cache.root() / "stubs" / cache.key(_MARK.read_text())
+    path = folder / "mark.so"
     if not folder.exists():
         with cache.building(folder) as making:
-            flags = [
-                "-O2",
-                "-shared",
-                "-fPIC",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-Wl,--build-id=none",
-            ]
-            run(["gcc", *flags, "-o", str(making / "mark.so"), str(source)])
-    return folder / "mark.so"
+            run(["gcc", *_MARK_FLAGS, "-o", str(making / path.name), str(_MARK)])
+    return path
 
 
 def _busybox() -> Path:

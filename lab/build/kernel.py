@@ -95,32 +95,25 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
         if known := find(identity):
             return known
         objects, log = _objects(workbench, fragments), _log(f"build-{identity}")
+
+        def make() -> None:
+            _configure(workbench, objects, options, tree, log, progress)
+            _compile(workbench, objects, log, progress)
+
         used = objects.exists()
         try:
-            _make_kernel(workbench, objects, options, tree, log, progress)
+            make()
         except BuildError:
             if not used:
                 raise
             # Objects of another tree that do not fit must not look like a mistake of this one.
             progress.say("    the build failed; once more without the objects of earlier ones")
             cache.remove(objects)
-            _make_kernel(workbench, objects, options, tree, log, progress)
+            make()
         release = (objects / "include/config/kernel.release").read_text().strip()
         kernel = Kernel(identity, release, tree.hash, tuple(fragments), toolchain)
         _keep(kernel, objects)
     return kernel
-
-
-def _make_kernel(
-    workbench: Path,
-    objects: Path,
-    options: dict[str, kconfig.Option],
-    tree: Tree,
-    log: Path,
-    progress: Progress,
-) -> None:
-    _configure(workbench, objects, options, tree, log, progress)
-    _compile(workbench, objects, log, progress)
 
 
 def configure(tree: Tree, fragments: Sequence[str], progress: Progress) -> str:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import codecs
 import mailbox
 import re
 import sys
@@ -131,17 +130,16 @@ def _body(mail: Message) -> str:
     for part in parts:
         content = part.get_payload(decode=True)
         if isinstance(content, bytes):
-            charset = part.get_content_charset() or "utf-8"
-            known = charset if _is_known(charset) else "utf-8"
-            texts.append(content.decode(known, "replace"))
+            texts.append(_decoded(content, part.get_content_charset() or "utf-8"))
     return "\n".join(texts).replace("\r\n", "\n")
 
 
-def _is_known(charset: str) -> bool:
+def _decoded(content: bytes, charset: str) -> str:
+    """Text in an encoding; in UTF-8 where there is no such encoding."""
     try:
-        return bool(codecs.lookup(charset))
+        return content.decode(charset, "replace")
     except (LookupError, ValueError):
-        return False
+        return content.decode("utf-8", "replace")
 
 
 def _written(patches: Sequence[Patch]) -> tuple[Path, ...]:

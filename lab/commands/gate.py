@@ -133,30 +133,29 @@ def _judged(name: str, branch: Branch, gating: Gating) -> BranchResult:
             raise
         raise LabError(f"the baseline does not build: {exc.what}", where=exc.where) from exc
     kernels = (before, session.kernel(state, (), config.kernel))
-    selection = Selection(config.topologies, config.schedulers, config.workloads)
-    changes = cost_diff.measure(session, kernels, cost_diff.cells(session.profile, selection))
-    cost_diff.require_sound_base(changes)
-    again = _confirmed_costs(name, kernels, changes, gating)
-    findings = {
-        _title(one.planned): _exact(name, one, again.get(one.planned), gating) for one in changes
-    }
-    findings |= _crept(name, branch, (base, state), kernels[1], selection, gating)
+    costs = _costs(name, kernels, gating)
+    findings = {_title(one.planned): found for one, found in costs}
+    findings |= _crept(name, branch, (base, state), kernels[1], gating)
     timed = {f"{text} (wall clock)": text for text in config.wall_clock}
     findings |= {title: _timed(name, text, kernels, gating) for title, text in timed.items()}
     claims = tuple(_claim(title, found, gating) for title, found in findings.items())
-    known = {_title(one.planned): one.change for one in changes}
+    known = {_title(one.planned): one.change for one, _ in costs}
     judged = verdict.of_claim(list(findings.values()))
     return BranchResult(_series(name, branch, base, judged, claims), state, known)
 
 
-def _confirmed_costs(
-    branch: str, kernels: tuple[Kernel, Kernel], changes: Sequence[CellChange], gating: Gating
-) -> dict[PlannedCell, CellChange]:
-    """The cells that cost more than they may, measured again."""
+def _costs(
+    branch: str, kernels: tuple[Kernel, Kernel], gating: Gating
+) -> list[tuple[CellChange, Finding]]:
+    """The change of every exact cell and what it says; one that costs too much is confirmed."""
+    config, session = gating.config, gating.session
+    selection = Selection(config.topologies, config.schedulers, config.workloads)
+    changes = cost_diff.measure(session, kernels, cost_diff.cells(session.profile, selection))
+    cost_diff.require_sound_base(changes)
     suspected = [one.planned for one in changes if (one.change or 0) > _limit(branch, one, gating)]
-    again = cost_diff.confirm(gating.session, kernels, suspected)
+    again = cost_diff.confirm(session, kernels, suspected)
     cost_diff.require_sound_base([*again.values()])
-    return again
+    return [(one, _exact(branch, one, again.get(one.planned), gating)) for one in changes]
 
 
 def _crept(
@@ -164,30 +163,24 @@ def _crept(
     branch: Branch,
     known: tuple[str, str],
     kernel: Kernel,
-    selection: Selection,
     gating: Gating,
 ) -> dict[str, Finding]:
     """The cells that cost more than they may since the branch's anchor: many nights, each a little.
 
     known are the sources that kernel, the branch's, was compared with already.
     """
-    session, anchor = gating.session, branch.anchor
+    anchor = branch.anchor
     if anchor == FIRST_GOOD:
         anchor = gating.history.first_good(name) or ""
     if not anchor or anchor in known:
         return {}
-    kernels = (session.kernel(anchor, (), gating.config.kernel), kernel)
-    changes = cost_diff.measure(session, kernels, cost_diff.cells(session.profile, selection))
-    cost_diff.require_sound_base(changes)
-    again = _confirmed_costs(name, kernels, changes, gating)
-    found = {
-        f"{_title(one.planned)} since {anchor.rpartition('@')[2][:12]}": _exact(
-            name, one, again[one.planned], gating
-        )
-        for one in changes
-        if one.planned in again
+    first = gating.session.kernel(anchor, (), gating.config.kernel)
+    since = anchor.rpartition("@")[2][:12]
+    return {
+        f"{_title(one.planned)} since {since}": found
+        for one, found in _costs(name, (first, kernel), gating)
+        if one.change is not None and found.verdict is Verdict.REFUTED
     }
-    return {title: own for title, own in found.items() if own.verdict is Verdict.REFUTED}
 
 
 def _state(spec: str, progress: Progress) -> str:
@@ -296,15 +289,14 @@ def _confirmed(
     count = session.profile.rounds
     rounds = runner.rounds(tasks, count)
     first = _found(asked, tasks, rounds, slice(0, count), session)
-    if not first.evidence.failure and first.verdict is Verdict.REFUTED:
-        session.progress.say("    slower: rounds are run again to confirm it")
-        rounds = runner.rounds(tasks, 2 * count)
-        second = _found(asked, tasks, rounds, slice(count, None), session)
-        if second.verdict is Verdict.REFUTED and not second.evidence.failure:
-            reason = "slower, and slower again when it was confirmed"
-            return replace(second, reason=reason)
-        return second
-    return first
+    if first.evidence.failure or first.verdict is not Verdict.REFUTED:
+        return first
+    session.progress.say("    slower: rounds are run again to confirm it")
+    rounds = runner.rounds(tasks, 2 * count)
+    second = _found(asked, tasks, rounds, slice(count, None), session)
+    if second.verdict is Verdict.REFUTED and not second.evidence.failure:
+        return replace(second, reason="slower, and slower again when it was confirmed")
+    return second
 
 
 def _found(

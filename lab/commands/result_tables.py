@@ -169,13 +169,8 @@ def _row(one: CellChange) -> tuple[str, ...]:
     before, after = one.values
     if one.change is None or not before or after is None:
         return str(one.planned), number(before), number(after), "", "failed"
-    changes = (after / before - 1, one.change)
-    return (
-        str(one.planned),
-        number(before),
-        number(after),
-        *(percent(c, exact=True) for c in changes),
-    )
+    changes = (percent(change, exact=True) for change in (after / before - 1, one.change))
+    return (str(one.planned), number(before), number(after), *changes)
 
 
 def _functions(one: CellChange) -> Table:
