@@ -76,6 +76,7 @@ def test_an_unpacked_wheel_works_far_from_any_checkout(wheel: Path, tmp_path: Pa
     assert all(path.startswith(str(place)) and Path(path).exists() for path in found)
 
 
+@pytest.mark.slow
 def test_all_that_is_imported_is_declared() -> None:
     """A library that only comes along with another one goes when the other needs it no more."""
     wanted = imported(MODULES)

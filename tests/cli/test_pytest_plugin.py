@@ -22,6 +22,8 @@ from lab.measure.session import Session
 from lab.report import run_record, terminal
 
 pytest_plugins = ["pytester"]
+# Each runs a pytest of its own.
+pytestmark = pytest.mark.slow
 
 HEAD = 'title = "a title"\norigin = "somewhere"\n'
 CLAIM = """

@@ -311,6 +311,7 @@ def test_what_seeds_make_of_one_state_and_not_again_is_no_regression(lab: Lab) -
     assert "costs more by chance: with other seeds" in exact(found).findings[0].reason
 
 
+@pytest.mark.slow
 def test_savings_and_what_came_close_do_not_blind_the_gate(lab: Lab) -> None:
     for number in range(20):
         assert green(lab.night(f"c{number}"))
@@ -326,6 +327,7 @@ def test_savings_and_what_came_close_do_not_blind_the_gate(lab: Lab) -> None:
     assert red(lab.night("e-end", cost * 1.0061))
 
 
+@pytest.mark.slow
 def test_what_creeps_in_is_red_within_a_week_and_until_it_is_accepted(lab: Lab) -> None:
     cost, reds = 1000.0, []
     lab.night("c0")

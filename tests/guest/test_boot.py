@@ -294,8 +294,9 @@ def test_a_guest_has_all_of_the_seconds_of_its_phase(
 
 def test_a_hang_after_a_panic_is_a_panic(guest: Guest, clock: Clock, tmp_path: Path) -> None:
     late = when_it_spoke(tmp_path, clock, 21)
-    error = failure(guest, console("oops"), LINGER, observe=late)
+    error = failure(guest, console("oops"), LINGER, observe=late, engine=Engine.TCG)
     assert error.outcome == "panic"
+    assert not (tmp_path / "boot/outlived").exists()
 
 
 @pytest.mark.parametrize("status", [0, 1])
