@@ -144,7 +144,6 @@ def finding(
         "change": means[1] / means[0] - 1 if len(means) == 2 else None,
         "interval": (0.35, 0.47),
         "p": 0.016,
-        "detectable": 0.05,
         **changes,
     }
     fields.setdefault("better", metrics.get(str(fields["metric"])).better)
@@ -259,7 +258,6 @@ def swept_run() -> run_record.Run:
             "expected": "<= 0%",
             "interval": None,
             "p": None,
-            "detectable": None,
         }
         findings.append(finding(((mq,), (patched,)), (place, place + 2), **known, published=told))
         single.append(

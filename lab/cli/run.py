@@ -10,14 +10,14 @@ import click
 
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
 from lab.cli import options
-from lab.commands import aa_control, check_series, result_tables
+from lab.commands import aa_control, check_series, error_rates, result_tables
 from lab.commands import dry_run as plan
 from lab.inputs import series
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import judge
 from lab.measure.session import Session
-from lab.report import finish
+from lab.report import finish, tables
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Run
 
@@ -127,8 +127,16 @@ def check_series_command(session: Session, names: tuple[str, ...]) -> None:
 )
 @options.patches
 @options.host_time
+@click.option(
+    "--rule",
+    "runs",
+    default=0,
+    metavar="RUNS",
+    type=click.IntRange(0),
+    help="Boot nothing: how often the rule for rounds errs, on so many runs of made-up noise.",
+)
 def control_command(
-    session: Session, count: int, arms: int, patches: tuple[Path, ...], host_time: bool
+    session: Session, count: int, arms: int, patches: tuple[Path, ...], host_time: bool, runs: int
 ) -> None:
     """Compare a kernel with itself: how often is a change called where there is none.
 
@@ -138,6 +146,11 @@ def control_command(
 
     Example: lab control --cells 4 --arms 5
     """
+    if runs:
+        alpha = session.profile.alpha
+        rates = [*error_rates.simulate(runs, session.profile.rounds, alpha)]
+        click.echo(tables.text(result_tables.of_error_rates(rates, alpha)))
+        return
     if host_time:
         engine = session.testbed.host.best_wall_clock()
         compared = aa_control.wall_clock(session, engine, count, arms)

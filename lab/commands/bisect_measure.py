@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.base.errors import BuildError, LabError, UsageError, nearest
-from lab.base.stats import Paired
+from lab.base.stats import Interval, Paired
 from lab.base.text import percent
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
@@ -30,8 +30,6 @@ from lab.measure.matrix import parse_cell
 from lab.measure.runner import Outcome, Rounds
 from lab.measure.session import Session
 
-# Wall clock decides after the fewest rounds that could decide it, or after twice as many.
-_LOOKS = (1, 2)
 _GOOD, _OTHER = "good", "commit"
 
 
@@ -177,8 +175,8 @@ class ByTime(CommitMeasure):
     """Wall clock: a commit and the good end are booted in pairs until the change is clear.
 
     The value of a commit is the logarithm of its ratio to the good end. It is bad, or good, when
-    the confidence interval of that lies beyond, or below, half of what the bad end has. decisions
-    and looks share alpha, so the commit that is found is wrong with at most that probability.
+    the confidence interval of that lies beyond, or below, half of what the bad end has. All
+    decisions share alpha, so the commit that is found is wrong with at most that probability.
     """
 
     def __init__(
@@ -187,9 +185,7 @@ class ByTime(CommitMeasure):
         """A measure by one of the workload's metrics, for so many decisions."""
         super().__init__(tree, planned, threshold)
         self._metric = metric
-        self._alpha = tree.session.profile.alpha / (decisions * len(_LOOKS))
-        # The interval of n pairs exists when alpha / 2 of its 2**n subset means are at least one.
-        self._fewest = max(tree.session.profile.rounds, math.ceil(math.log2(2 / self._alpha)))
+        self._alpha = tree.session.profile.alpha / decisions
         self._good = ""
         self._bad = ""
         self._whole = 0.0
@@ -229,19 +225,20 @@ class ByTime(CommitMeasure):
         """Pairs of boots of two kernels whose log-ratio is surely not middle; None when unsure."""
         tree = self._tree
         tasks = cost_diff.tasks_of([self._planned], kernels, (_GOOD, _OTHER))
+        bound = Interval(math.expm1(middle), math.inf)
+
+        def is_clear(rounds: Rounds) -> bool:
+            pairs = rounds.paired(self._metric)
+            return pairs is not None and pairs.decides(bound, self._alpha) is not None
+
         with tree.session.measuring(tasks) as runner:
-            for look in _LOOKS:
-                rounds = runner.rounds(tasks, look * self._fewest)
-                if rounds.error:
-                    self._broken(rounds)
-                    return None
-                found = rounds.paired(self._metric, slice(look * self._fewest))
-                if found is None or found.pairs < look * self._fewest:
-                    break
-                interval = found.interval(self._alpha)
-                if not interval.low <= math.expm1(middle) <= interval.high:
-                    return found
-        tree.session.progress.say("    skipped: the host is too noisy to tell")
+            rounds = runner.rounds(tasks, tree.session.profile.rounds, is_clear)
+        if rounds.error:
+            self._broken(rounds)
+            return None
+        if is_clear(rounds):
+            return rounds.paired(self._metric)
+        tree.session.progress.say("    skipped: the rounds of this profile do not tell")
         return None
 
     def _broken(self, rounds: Rounds) -> None:

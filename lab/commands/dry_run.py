@@ -130,7 +130,8 @@ def _kernels(own: Series, planned: Sequence[Boots]) -> list[str]:
 def _cell(one: Boots) -> str:
     cell = one.cell
     parts = [str(cell), _count(cell.cpus, "vCPU")]
-    parts += ["counted"] * bool(cell.counters) + [_count(one.each, "round")] * one.rounds
+    parts += ["counted"] * bool(cell.counters)
+    parts += [f"<= {_count(one.each, 'round')}"] * one.rounds
     return ", ".join(parts)
 
 

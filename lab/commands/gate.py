@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The gate: branches against their baselines, red for a regression, else green.
 
-Exact cells decide by themselves. A cell of wall-clock time is red only when rounds that were booted
-after the first suspicion say the same. What fails is judged as everywhere: a patched kernel that
+An exact cell that costs more is asked again with other seeds, a cell of wall-clock time for as many
+rounds as it takes to be sure. What fails is judged as everywhere: a patched kernel that
 breaks is a regression, a baseline that does is the lab's error.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from lab.base.errors import BuildError, LabError, UsageError, nearest
@@ -34,12 +35,11 @@ from lab.inputs.series import Expectation
 from lab.inputs.terms import Better, Level, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment, Side
-from lab.judge.judge import failed_round, paired_evidence
+from lab.judge.judge import decided, failed_round, paired_evidence
 from lab.judge.verdict import Evidence, Finding
 from lab.measure import cost, matrix, metrics
-from lab.measure.cell import PlannedCell, Task
+from lab.measure.cell import PlannedCell
 from lab.measure.matrix import Selection
-from lab.measure.runner import Rounds, Runner
 from lab.measure.session import Session
 from lab.report import run_record
 from lab.report.run_builder import RunBuilder
@@ -266,7 +266,7 @@ def _blame(one: CellChange) -> str:
 
 
 def _timed(branch: str, text: str, kernels: tuple[Kernel, Kernel], gating: Gating) -> Finding:
-    """A cell judged by wall clock; a suspicion must be confirmed by as many rounds again."""
+    """A cell judged by wall clock, in rounds until it is clear whether it got slower."""
     session = gating.session
     planned = matrix.parse_cell(text, session.profile, session.testbed.host.best_wall_clock())
     metric = workload.get(planned.cell.workload).metric
@@ -275,38 +275,15 @@ def _timed(branch: str, text: str, kernels: tuple[Kernel, Kernel], gating: Gatin
     expectation = Expectation(
         metric=metric,
         change=worse or f"<= +{limit:.2f}%",
-        because="slower is a regression; confirmed by rounds of its own",
+        because="slower is a regression",
     )
     asked = _experiment(branch, planned, expectation, Level.WALL)
-    with session.measuring(tasks := cost_diff.tasks_of([planned], kernels, ARMS)) as runner:
-        return _confirmed(asked, tasks, runner, session)
-
-
-def _confirmed(
-    asked: Experiment, tasks: Sequence[Task], runner: Runner, session: Session
-) -> Finding:
-    """The finding of as many rounds as usual and, when they are suspicious, of as many again."""
-    count = session.profile.rounds
-    rounds = runner.rounds(tasks, count)
-    first = _found(asked, tasks, rounds, slice(0, count), session)
-    if first.evidence.failure or first.verdict is not Verdict.REFUTED:
-        return first
-    session.progress.say("    slower: rounds are run again to confirm it")
-    rounds = runner.rounds(tasks, 2 * count)
-    second = _found(asked, tasks, rounds, slice(count, None), session)
-    if second.verdict is Verdict.REFUTED and not second.evidence.failure:
-        return replace(second, reason="slower, and slower again when it was confirmed")
-    return second
-
-
-def _found(
-    asked: Experiment, tasks: Sequence[Task], rounds: Rounds, part: slice, session: Session
-) -> Finding:
-    """What a part of the rounds says, and all boots on record of their kernels."""
-    evidence = paired_evidence(asked, rounds, failed_round(asked.sides, rounds), part)
+    tasks, alpha = cost_diff.tasks_of([planned], kernels, ARMS), session.profile.alpha
+    with session.measuring(tasks) as runner:
+        rounds = runner.rounds(tasks, session.profile.rounds, partial(decided, [asked], alpha))
+    evidence = paired_evidence(asked, rounds, failed_round(asked.sides, rounds))
     before, after = (session.store.ends({task.kernel.id}) for task in tasks)
-    evidence = replace(evidence, ends=(after, before))
-    (found,) = verdict.judge([(asked, evidence)], session.profile.alpha)
+    (found,) = verdict.judge([(asked, replace(evidence, ends=(after, before)))], alpha)
     return found
 
 

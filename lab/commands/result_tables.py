@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
+from lab.base.stats import rate
 from lab.base.text import number, percent
+from lab.commands import error_rates
 from lab.commands.aa_control import Comparison, Draws, Repetition
 from lab.commands.bisect_measure import CommitMeasure
 from lab.commands.bisect_search import Found, is_bad
 from lab.commands.check_series import Commit
 from lab.commands.cost_diff import CellChange
+from lab.commands.error_rates import Rates
 from lab.commands.scaling import Curve
 from lab.commands.try_patches import SeriesStep
 from lab.inputs.terms import Verdict
@@ -21,6 +25,8 @@ from lab.report.tables import columns
 _SHOWN = 0.005
 _ROWS = 12
 _IOPS = "iops"
+# A rate is given with 95 % of certainty.
+_DOUBT = 0.05
 
 
 def of_changes(found: Sequence[CellChange]) -> tuple[Table, ...]:
@@ -59,6 +65,35 @@ def note(text: str) -> Table:
     return Table(title="", notes=(text,))
 
 
+def of_error_rates(found: Sequence[Rates], alpha: float) -> Table:
+    """A row for each noise and truth: how often made-up rounds were judged how."""
+
+    def share(hits: int, runs: int) -> str:
+        return f"{100 * hits / runs:.1f} %"
+
+    shown = [
+        (
+            one.noise,
+            percent(math.expm1(one.truth * error_rates.PUBLISHED), exact=False),
+            share(one.holds, one.runs),
+            share(one.refuted, one.runs),
+            f"{one.rounds:.1f}",
+        )
+        for one in found
+    ]
+    bound = percent(math.expm1(error_rates.PUBLISHED / 2), exact=False)
+    return Table(
+        title=f"Verdicts on made-up rounds: +40 % is claimed, so {bound} is the bound",
+        columns=columns("noise", "true change", "HOLDS", "REFUTED", "rounds"),
+        rows=tuple(shown),
+        notes=(
+            f"At the bound either is wrong, and promised in {100 * alpha / 2:g} % of runs at most, "
+            f"for noise that is symmetric and independent. {found[0].runs:,} runs a row, noise of "
+            f"{100 * error_rates.SPREAD:g} %.",
+        ),
+    )
+
+
 def of_draws(compared: Sequence[Draws]) -> Table:
     """One line a simulated cell, then how often a change was called where there is none."""
     rows, notes = [], []
@@ -70,8 +105,7 @@ def of_draws(compared: Sequence[Draws]) -> Table:
         rows.append((str(cell), other, *shown, f"{100 * widest.margin:g} %"))
     for other in dict.fromkeys(one.kernels[1] for one in compared):
         own = [one for one in compared if one.kernels[1] == other]
-        calls = sum(one.called for one in own)
-        notes.append(f"{other}: {calls} of {len(own)} comparisons called a change")
+        notes.append(f"{other}: {_called([one.called for one in own])}")
     titles = columns("simulated, one seed against another", "", "called", "largest", "margin")
     return Table(title="A/A control", columns=titles, rows=tuple(rows), notes=tuple(notes))
 
@@ -88,13 +122,11 @@ def of_control(
         spread = max(one.pairs.spread for one in own)
         shown = (f"{calls} of {len(own)}", f"{100 * widest:.1f} %", f"{100 * spread:.1f} %")
         rows.append((str(cell), *shown))
-    calls = sum(one.called(alpha) for one in compared)
-    rate = f"{100 * calls / len(compared):.1f} %" if compared else "-"
     answered = [one for one in repeated if not one.failure]
     differ = sum(not one.equal for one in answered)
     notes = [
-        f"wall clock: {calls} of {len(compared)} comparisons called a change ({rate}, nominal "
-        f"{100 * alpha:g} %)",
+        f"wall clock: {_called([one.called(alpha) for one in compared])}; nominal "
+        f"{100 * alpha:g} %",
         f"exact engine: {differ} of {len(answered)} cells differ when repeated",
         *(f"  {one.cell} failed: {one.failure}" for one in repeated if one.failure),
     ]
@@ -132,6 +164,17 @@ def of_bisection(
         columns=tuple(Column(title=title) for title in titles),
         rows=tuple(rows),
         notes=tuple(subjects),
+    )
+
+
+def _called(calls: Sequence[bool]) -> str:
+    """How many comparisons called a change, and at which rate that may be."""
+    if not calls:
+        return "nothing was compared"
+    possible = rate(sum(calls), len(calls), _DOUBT)
+    return (
+        f"{sum(calls)} of {len(calls)} comparisons called a change: a rate of "
+        f"{100 * possible.low:.1f} to {100 * possible.high:.1f} %"
     )
 
 

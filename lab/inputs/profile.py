@@ -28,7 +28,9 @@ class Profile(Model):
     kernel: tuple[str, ...] = Field(description="configs/kernel fragments of the matrix's kernel")
     tree: str = Field(default="debian:6.12", description="kernel source of the matrix")
     boots: int = Field(default=1, ge=1, description="boots of each cell")
-    rounds: int = Field(default=6, ge=1, description="rounds of boots of a wall-clock comparison")
+    rounds: int = Field(
+        default=16, ge=1, description="rounds of boots that a wall-clock comparison has at most"
+    )
     seeds: int = Field(
         default=1, ge=1, description="boots of an exact cell, each with other random numbers"
     )

@@ -222,7 +222,6 @@ class Claim(Model):
     compare: tuple[str, str] = ("before", "after")
     cpus: int = Field(default=0, ge=0, le=64, description="vCPUs, when not the topology's")
     parameters: dict[str, Value] = {}
-    rounds: int = Field(default=0, ge=0, description="at least so many rounds of timed boots")
     seeds: int = Field(default=0, ge=0, description="at least so many seeds of the exact engine")
     expect: Annotated[
         tuple[Expectation, ...],

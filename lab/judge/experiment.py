@@ -31,9 +31,10 @@ class Side:
 class Experiment:
     """One expectation to be answered; every experiment is itself only.
 
-    There are two sides for a change, one for a value. swept names the
-    parameters that tell the expectation from others of its claim, conditions are what it is shown
-    with. together is equal for experiments whose arms are booted in the same rounds.
+    There are two sides for a change, one for a value. swept names the parameters that tell the
+    expectation from others of its claim, conditions are what it is shown with. together is equal
+    for experiments whose arms are booted in the same rounds; rounds is how many there are at most,
+    questions how many of the claim's expectations are judged by rounds.
 
     lacking says why this host cannot give the answer even when it measures the cells, left_out
     why the profile measures nothing; measurable tells whether the engine works here, and whether
@@ -47,6 +48,7 @@ class Experiment:
     sides: tuple[Side, ...]
     seeds: int = 1
     rounds: int = 1
+    questions: int = 1
     swept: tuple[str, ...] = ()
     conditions: Mapping[str, Value] = field(default_factory=dict)
     together: Hashable = ()
@@ -101,7 +103,7 @@ def experiments(
         for title, claim in series.claims.items()
         for expectation in claim.expect
     ]
-    return _with_all_counters(found)
+    return _with_questions(_with_all_counters(found))
 
 
 def check(series: Series) -> None:
@@ -265,7 +267,7 @@ def _experiment(
         level=level,
         sides=tuple(map(side, _arms(claim, expectation))),
         seeds=max(profile.seeds, claim.seeds),
-        rounds=max(profile.rounds, claim.rounds),
+        rounds=profile.rounds,
         swept=_swept(claim, expectation),
         conditions={**expectation.parameters, **({"cpus": cpus} if cpus > 1 else {})},
         together=(series.name, common, choice.engine, cpus),
@@ -323,6 +325,17 @@ def _parameters(claim: Claim, expectation: Expectation, profile: Profile) -> dic
         else:
             found[name] = value
     return found
+
+
+def _with_questions(found: Sequence[Experiment]) -> list[Experiment]:
+    """The experiments, each with how many of its claim are judged by rounds as it is.
+
+    What the host cannot answer must not make the others harder to answer.
+    """
+    kinds = [(one.claim, one.timed and one.runs, bool(one.lacking)) for one in found]
+    return [
+        replace(one, questions=kinds.count(kind)) for one, kind in zip(found, kinds, strict=True)
+    ]
 
 
 def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:

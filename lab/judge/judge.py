@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lab.base.errors import LabError
 from lab.build.kernel import Kernel
@@ -20,6 +21,9 @@ from lab.measure.runner import Outcome, Rounds, Runner
 from lab.measure.session import Session
 
 INSTRUMENT = "instrument"
+# Rounds that are run however early they decide. Chosen: a kernel that breaks in one boot of eight
+# is to show it.
+FEWEST = 8
 # Controls: what holds of a series must not hold of these.
 CONTROLS = {"reversed": series.reverse, "no-op": series.no_op}
 
@@ -151,22 +155,32 @@ def measure(cases: Sequence[Case], session: Session) -> dict[Experiment, Evidenc
                     [outcomes[task] for task in case.seeds(asked, side)] for side in asked.sides
                 ]
                 evidence[asked] = _evidence(asked, by_arm)
-            evidence |= _rounds(case, runner)
+            evidence |= _rounds(case, runner, session.profile.alpha)
     ends = {asked: case.ends(asked, session.store) for case in cases for asked in case.experiments}
     return {asked: replace(one, ends=ends[asked]) for asked, one in evidence.items()}
 
 
-def _rounds(case: Case, runner: Runner) -> dict[Experiment, Evidence]:
-    """Run the rounds of a case's wall-clock experiments."""
+def _rounds(case: Case, runner: Runner, alpha: float) -> dict[Experiment, Evidence]:
+    """Run the rounds of a case's wall-clock experiments, each until it is decided."""
     timed = case.running(timed=True)
     found: dict[Experiment, Evidence] = {}
     for answered, sides in experiment.in_rounds(timed):
+        tasks = [case.tasks[side] for side in sides]
         # One round is enough where this host cannot give the answer anyway.
-        wanted = max(1 if asked.lacking else asked.rounds for asked in answered)
-        rounds = runner.rounds([case.tasks[side] for side in sides], wanted)
+        most = max(1 if asked.lacking else asked.rounds for asked in answered)
+        answerable = [asked for asked in answered if not asked.lacking]
+        rounds = runner.rounds(tasks, most, partial(decided, answerable, alpha))
         failure = failed_round(sides, rounds)
         found |= {asked: paired_evidence(asked, rounds, failure) for asked in answered}
     return found
+
+
+def decided(asked: Sequence[Experiment], alpha: float, rounds: Rounds) -> bool:
+    """Whether rounds are enough for all of some experiments."""
+    if rounds.complete < FEWEST:
+        return False
+    known = [(one, paired_evidence(one, rounds, None)) for one in asked]
+    return bool(known) and all(one.verdict.decided for one in verdict.judge(known, alpha))
 
 
 def failed_round(sides: Sequence[Side], rounds: Rounds) -> Failure | None:
@@ -177,11 +191,9 @@ def failed_round(sides: Sequence[Side], rounds: Rounds) -> Failure | None:
     return Failure(rounds.failed_arm, patched, rounds.error.outcome, rounds.error.brief)
 
 
-def paired_evidence(
-    asked: Experiment, rounds: Rounds, failure: Failure | None, part: slice = slice(None)
-) -> Evidence:
-    """What a part of the rounds says of an experiment."""
-    metric, own = asked.expectation.metric, [rounds.boots[arm][part] for arm in asked.arms]
+def paired_evidence(asked: Experiment, rounds: Rounds, failure: Failure | None) -> Evidence:
+    """What rounds say of an experiment."""
+    metric, own = asked.expectation.metric, [rounds.boots[arm] for arm in asked.arms]
     values = tuple(tuple(boot.values[metric] for boot in arm) for arm in own)
     boots = tuple(tuple(boot.id for boot in arm) for arm in own)
     return Evidence(values, rounds.rejected, failure, boots=boots)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Verdicts: what measured values say about expectations, and expectations about claims.
 
-A wall-clock expectation HOLDS when the confidence interval of the change lies within its bound
-and chance alone would hardly show that, and is REFUTED when the same is true of the outside; the
-rest is INCONCLUSIVE. "Hardly" takes into account how many expectations were judged together. What
-is exact needs no chance: the value lies within the bound or not.
+A wall-clock expectation HOLDS when chance alone would hardly show what was seen if the change lay
+outside of its bound, and is REFUTED when the same is true of the inside; the rest is INCONCLUSIVE.
+What is exact needs no chance: the value lies within the bound or not.
 """
 
 from __future__ import annotations
@@ -59,10 +58,8 @@ class Finding:
 
     measured is the mean value of each arm; change (a fraction) and interval belong to an
     expectation about a change. For wall clock, p is the chance of what was seen if the verdict
-    were wrong, after correction for the number of expectations; detectable is the smallest change
-    that these boots would show. sensitivity is the change, or the value, with moves of cache lines
-    so many times as dear, if simulated. decided is False while the statistics of paired boots are
-    awaited.
+    were wrong, after correction for the number of expectations. sensitivity is the change, or the
+    value, with moves of cache lines so many times as dear, if simulated.
     """
 
     experiment: Experiment
@@ -73,9 +70,7 @@ class Finding:
     change: float | None = None
     interval: Interval | None = None
     p: float | None = None
-    detectable: float | None = None
     sensitivity: Mapping[float, float] = field(default_factory=dict)
-    decided: bool = True
 
 
 @dataclass(frozen=True)
@@ -115,30 +110,8 @@ def judge(asked: Sequence[tuple[Experiment, Evidence]], alpha: float) -> list[Fi
     A verdict depends on what its own claim asks, and on nothing that is judged beside it: a wrong
     HOLDS of a claim by the wall clock, and a wrong REFUTED, has at most the chance alpha.
     """
-    findings = [_exact(experiment, evidence, alpha) for experiment, evidence in asked]
-    claims: dict[tuple[str, str, bool], list[int]] = {}
-    for i, found in enumerate(findings):
-        if not found.decided:
-            # What the host cannot decide anyway must not make the others harder to decide.
-            own = found.experiment
-            claims.setdefault((own.series, own.claim, bool(own.lacking)), []).append(i)
-    for waiting in claims.values():
-        _decide(findings, waiting, alpha)
-    return [_with_blame(_with_lacking(found), alpha) for found in findings]
-
-
-def _decide(findings: list[Finding], timed: Sequence[int], alpha: float) -> None:
-    """Put the verdicts of paired boots of a claim in the places timed.
-
-    A claim holds when all of them do, which makes none of them easier to believe wrongly (the
-    intersection-union test of R. L. Berger, Technometrics 24, 1982); one is enough to refute it, so
-    each must be as sure as all together have to be (Bonferroni).
-    """
-    for i in timed:
-        found = findings[i]
-        pairs, bound = paired(*found.evidence.values), found.experiment.expectation.bound
-        against = min(1.0, len(timed) * pairs.p_inside(bound))
-        findings[i] = _timed(found, pairs, pairs.p_outside(bound), against, alpha)
+    found = (_found(experiment, evidence, alpha) for experiment, evidence in asked)
+    return [_with_blame(_with_lacking(one), alpha) for one in found]
 
 
 def of_claim(findings: Sequence[Finding]) -> Verdict:
@@ -167,8 +140,8 @@ def _with_blame(found: Finding, alpha: float) -> Finding:
     return replace(found, verdict=known.verdict, reason=known.reason)
 
 
-def _exact(experiment: Experiment, evidence: Evidence, alpha: float) -> Finding:
-    """The finding where no chance is involved; undecided where statistics decide."""
+def _found(experiment: Experiment, evidence: Evidence, alpha: float) -> Finding:
+    """The finding by what was measured, the host's lacks and other boots left aside."""
     found = Finding(
         experiment=experiment, evidence=evidence, verdict=Verdict.INCONCLUSIVE, reason=""
     )
@@ -191,13 +164,13 @@ def _exact(experiment: Experiment, evidence: Evidence, alpha: float) -> Finding:
             else f"the guests gave no {expectation.metric}; `lab doctor` says why"
         )
         return replace(found, reason=reason)
-    return _sensitive(_measured(found))
+    return _sensitive(_measured(found, alpha), alpha)
 
 
-def _sensitive(found: Finding) -> Finding:
+def _sensitive(found: Finding, alpha: float) -> Finding:
     """A simulated verdict must not hang on how dear the machine model takes moves to be."""
     variants = {
-        factor: _measured(replace(found, evidence=replace(found.evidence, values=values)))
+        factor: _measured(replace(found, evidence=replace(found.evidence, values=values)), alpha)
         for factor, values in found.evidence.variants.items()
     }
     changes = {
@@ -221,7 +194,7 @@ def _sensitive(found: Finding) -> Finding:
     return replace(known, verdict=Verdict.INCONCLUSIVE, reason=f"{reason}{other}")
 
 
-def _measured(found: Finding) -> Finding:
+def _measured(found: Finding, alpha: float) -> Finding:
     """The finding on values that are there."""
     measured = tuple(statistics.fmean(values) for values in found.evidence.values)
     found = replace(found, measured=measured)
@@ -235,7 +208,7 @@ def _measured(found: Finding) -> Finding:
         which = "first" if min(before) <= 0 else "second"
         return replace(found, reason=f"the {which} arm's value is 0: there is no ratio to judge")
     if experiment.timed:
-        return replace(found, decided=False)
+        return _timed(found, paired(before, after), alpha)
     if experiment.level is Level.MECHANISM and not max(after) and not expectation.may_be_zero:
         reason = f"nothing was counted in arm {experiment.arms[1]}: {_NOTHING}"
         return replace(found, reason=reason, change=-1.0)
@@ -293,23 +266,26 @@ def _failed(found: Finding, failure: Failure, alpha: float) -> Finding:
     return replace(found, verdict=Verdict.ERROR, reason=reason)
 
 
-def _timed(found: Finding, pairs: Paired, for_it: float, against: float, alpha: float) -> Finding:
-    """The verdict of paired boots; for_it and against are adjusted p-values."""
-    bound = found.experiment.expectation.bound
-    interval, detectable = pairs.interval(alpha), pairs.detectable(alpha)
-    known = replace(
-        found, change=pairs.change, interval=interval, detectable=detectable, decided=True
-    )
-    if interval.within(bound) and for_it <= alpha:
-        reason = "the whole interval is as expected"
-        return replace(known, verdict=Verdict.HOLDS, reason=reason, p=for_it)
-    if interval.apart(bound) and against <= alpha:
-        reason = "the whole interval is outside of what is expected"
-        return replace(known, verdict=Verdict.REFUTED, reason=reason, p=against)
-    shown = f"would show a change of {100 * detectable:.0f} %"
-    few = f"are too few for an interval at the level {100 * (1 - alpha):g} %"
-    reason = f"the boots do not decide it: they {shown if math.isfinite(detectable) else few}"
-    return replace(known, verdict=Verdict.INCONCLUSIVE, reason=reason, p=min(for_it, against))
+def _timed(found: Finding, pairs: Paired, alpha: float) -> Finding:
+    """The verdict of paired boots.
+
+    A claim holds when all its expectations do, which makes none of them easier to believe wrongly
+    (the intersection-union test of R. L. Berger, Technometrics 24, 1982); one is enough to refute
+    it, so each must be as sure as all together have to be (Bonferroni).
+    """
+    experiment = found.experiment
+    bound, questions = experiment.expectation.bound, experiment.questions
+    for_it, against = pairs.p_outside(bound), min(1.0, questions * pairs.p_inside(bound))
+    known = replace(found, change=pairs.change, interval=pairs.interval(alpha))
+    holds = pairs.decides(bound, alpha, questions)
+    if holds:
+        return replace(known, verdict=Verdict.HOLDS, reason="it is as expected", p=for_it)
+    if holds is False:
+        return replace(known, verdict=Verdict.REFUTED, reason="it is not as expected", p=against)
+    more = pairs.more(bound, alpha, questions)
+    count = f"about {more:.0f} more" if math.isfinite(more) else "more like these would not, either"
+    reason = f"{pairs.pairs} rounds do not decide it: {count}"
+    return replace(known, reason=reason, p=min(for_it, against))
 
 
 def _with_lacking(found: Finding) -> Finding:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -73,10 +73,10 @@ class Rounds:
         """How many rounds have a boot of every arm."""
         return min(len(boots) for boots in self.boots.values())
 
-    def paired(self, metric: str, part: slice) -> Paired | None:
-        """A metric of both arms in a part of the rounds; None when that is empty or not whole."""
-        before, after = ([boot.values[metric] for boot in own[part]] for own in self.boots.values())
-        return paired(before, after) if before and len(before) == len(after) else None
+    def paired(self, metric: str) -> Paired | None:
+        """A metric of both arms; None without a round."""
+        before, after = ([boot.values[metric] for boot in own] for own in self.boots.values())
+        return paired(before, after) if before else None
 
 
 class Runner:
@@ -109,13 +109,19 @@ class Runner:
             for job in jobs
         ]
 
-    def rounds(self, tasks: Sequence[Task], wanted: int) -> Rounds:
-        """Boot tasks of different arms together until wanted rounds are there.
+    def rounds(
+        self,
+        tasks: Sequence[Task],
+        most: int,
+        decided: Callable[[Rounds], bool] = lambda rounds: False,
+    ) -> Rounds:
+        """Boot tasks of different arms together until that is decided, or most rounds are there.
 
-        In a round the guests take turns of a time slice where their engine lets them and the host's
+        decided is asked after each round of all that are complete, those of earlier runs too. In a
+        round the guests take turns of a time slice where their engine lets them and the host's
         memory holds them all, else each runs to its end (A B, B A, A B, ...). A round is kept whole
         or not at all. One in which the host disturbed a guest counts for nothing; after several of
-        these in a row there are fewer rounds than wanted. Nor does one in which a guest failed: its
+        these in a row there are fewer rounds than most. Nor does one in which a guest failed: its
         failure is on record. Several of these in a row are returned as an error.
         """
         jobs = [resolve(task, self._testbed) for task in tasks]
@@ -124,13 +130,13 @@ class Runner:
         found = self._complete_rounds(keys)
         memory = [job.machine.memory_mib for job in jobs]
         together = jobs[0].cell.engine.pausable and self._memory.holds(*memory)
-        missing = max(0, wanted - found.complete) * len(jobs)
-        title = f"{tasks[0]}: {wanted} rounds of {', '.join(keys)}"
-        tally = self._tally(title, wanted * len(jobs), missing, len(jobs) if together else 1)
+        missing = 0 if decided(found) else max(0, most - found.complete) * len(jobs)
+        title = f"{tasks[0]}: at most {most} rounds of {', '.join(keys)}"
+        tally = self._tally(title, most * len(jobs), missing, len(jobs) if together else 1)
         disturbed = failed = 0
         # A sealed guest that failed would fail in the same place.
-        most = 1 if jobs[0].cell.engine.sealed else ATTEMPTS
-        while found.complete < wanted and disturbed < _ROUND_ATTEMPTS:
+        attempts = 1 if jobs[0].cell.engine.sealed else ATTEMPTS
+        while found.complete < most and disturbed < _ROUND_ATTEMPTS and not decided(found):
             order = jobs if found.complete % 2 == 0 else jobs[::-1]
             identity = self._store.new_boot()
             done = self._round(order, keys, identity, tally, together=together)
@@ -150,7 +156,7 @@ class Runner:
             failed = failed + 1 if broken else 0
             disturbed = disturbed + 1 if noise else 0
             found = self._complete_rounds(keys)
-            if failed == most or any(error.outcome in LABS_FAILURES for _, error in broken):
+            if failed == attempts or any(error.outcome in LABS_FAILURES for _, error in broken):
                 return Rounds(found.boots, found.rejected, *broken[0])
         return found
 

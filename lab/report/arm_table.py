@@ -14,7 +14,6 @@ from lab.judge.verdict import SEEDS, seed_noise
 from lab.measure import metrics
 from lab.report.run_record import Cell, Claim, Finding, Run, Series
 
-_SIGNED = re.compile(r"([+-]\d+(?:\.\d+)?) ?%")
 _NOTHING = Interval(0.0, 0.0)
 
 
@@ -84,12 +83,6 @@ def of_series(run: Run, series: Series) -> list[ArmTable]:
     return list(grids.values())
 
 
-def published_change(text: str) -> float | None:
-    """The change that a published figure begins with, as a fraction; None when it has none."""
-    found = _SIGNED.match(text)
-    return float(found[1]) / 100 if found else None
-
-
 def real(cells: tuple[Cell, Cell], metric: str, alpha: float) -> bool:
     """Whether two cells differ by more than noise.
 
@@ -141,7 +134,7 @@ def _add(own: ArmTable, run: Run, finding: Finding) -> None:
             row[arm].values,
             finding.change,
             real((cells[0], cells[1]), finding.metric, run.alpha),
-            published_change(finding.published),
+            finding.published_change,
         )
 
 

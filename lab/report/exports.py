@@ -54,7 +54,7 @@ def markdown(run: Run) -> str:
         lines += ["| series | claim | verdict |", "|---|---|---|"]
         for series in run.series:
             for claim in series.claims:
-                lines.append(f"| `{series.name}` | `{claim.name}` | {_mark(claim.verdict)} |")
+                lines.append(f"| `{series.name}` | `{claim.name}` | {_of_claim(claim)} |")
             if series.error:
                 lines.append(
                     f"| `{series.name}` | {tables.cell(series.error)} | {_mark(series.verdict)} |"
@@ -151,7 +151,7 @@ def _footnotes(run: Run) -> list[str]:
 
 
 def _claim(series: Series, claim: Claim) -> Iterator[str]:
-    yield f"## {_mark(claim.verdict)} {series.name}: {claim.name}"
+    yield f"## {_of_claim(claim)} {series.name}: {claim.name}"
     yield ""
     yield f"Published: {tables.cell(claim.published)}. "
     yield f"{claim.topology}, {claim.scheduler}, {claim.workload}."
@@ -185,6 +185,10 @@ def _cells(run: Run) -> Iterator[str]:
         work = f"{cell.workload} {cell.sweep}".strip()
         shown = (cell.topology, cell.scheduler, work, cell.executed, str(len(values)), mean)
         yield f"| {' | '.join(shown)} | {cell.unit if values else ''} |"
+
+
+def _of_claim(claim: Claim) -> str:
+    return f"{_SIGNS.get(claim.verdict, '')} {finding.verdict(claim)}".strip()
 
 
 def _mark(verdict: Verdict) -> str:

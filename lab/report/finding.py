@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from lab.base.text import number, percent
@@ -19,7 +20,7 @@ _LEVELS = (Level.WALL, Level.SIMULATED, Level.COST, Level.MECHANISM)
 class Parts:
     """What is said of a finding; a part of which there is nothing to say is empty.
 
-    certainty is what tells how sure the change is: chance, smallest change, boots. reason is why
+    certainty is what tells how sure the change is: chance, boots. reason is why
     the verdict is what it is, where the measured values do not say that it holds.
     """
 
@@ -53,7 +54,7 @@ def parts(found: Finding, arrow: str = ARROW) -> Parts:
         verdict=found.verdict,
         evidence=f"{found.level} ({found.executed})",
         subject=subject,
-        published=found.published,
+        published=_published(found),
         expected=f"{arrow.join(found.arms)} {found.expected}",
         because=found.because,
         means=arrow.join(map(number, found.measured)),
@@ -64,11 +65,41 @@ def parts(found: Finding, arrow: str = ARROW) -> Parts:
     )
 
 
+def verdict(claim: Claim) -> str:
+    """The verdict on a claim; one that holds says what it holds by, when that is not all."""
+    judged = sum(found.verdict is not Verdict.LEFT_OUT for found in claim.findings)
+    if claim.verdict is not Verdict.HOLDS or judged == len(claim.findings):
+        return str(claim.verdict)
+    return f"{claim.verdict} ({judged} of {len(claim.findings)} expectations)"
+
+
 def deciding(claim: Claim) -> Finding | None:
     """The finding with the claim's verdict that says most: wall clock before cost before counts."""
     own = [found for found in claim.findings if found.verdict is claim.verdict]
     own.sort(key=lambda f: (not f.measured, f.change is None, _LEVELS.index(f.level)))
     return own[0] if own else None
+
+
+def _published(found: Finding) -> str:
+    """The published figure, and how a change of that size fits to what was measured.
+
+    A simulated change is as uncertain as what moving a cache line costs.
+    """
+    change = found.published_change
+    if change is None or found.interval is None or not found.measured:
+        return found.published
+    low, high = found.interval
+    sizes = [
+        -1.0 if low is None else low,
+        math.inf if high is None else high,
+        *found.sensitivity.values(),
+    ]
+    if min(sizes) <= change <= max(sizes):
+        return f"{found.published}: what was measured may be of that size"
+    more = found.change is not None and abs(found.change) > abs(change)
+    if found.change is not None and found.change * change < 0:
+        return f"{found.published}: the other way was measured"
+    return f"{found.published}: {'more' if more else 'less'} was measured"
 
 
 def _condition(condition: tuple[str, Value]) -> str:
@@ -93,7 +124,6 @@ def _certainty(found: Finding) -> tuple[str, ...]:
     boots = max(map(len, found.values), default=0)
     return (
         *((f"p {found.p:.3f}",) if found.p is not None else ()),
-        *((f"detectable {100 * found.detectable:.0f} %",) if found.detectable is not None else ()),
         f"{boots} boot{'s' if boots > 1 else ''} an arm",
         *((_rejected(found.rejected),) if found.rejected else ()),
         *((f"transfers {_sensitivity(found)}",) if found.sensitivity else ()),

@@ -71,6 +71,7 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
         raw=raw,
         parts=_parts,
         decisive=_decisive,
+        verdict=finding.verdict,
         finding_plots=lambda found: _finding_plots(run, found),
         grid_plots=lambda own: _grid_plots(run, own),
         latency=lambda claim: _latency(run, claim),

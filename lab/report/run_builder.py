@@ -157,7 +157,6 @@ class RunBuilder:
             change=found.change,
             interval=_ends(found.interval) if found.change is not None else None,
             p=found.p,
-            detectable=_finite(found.detectable),
             machine=asked.sides[0].cell.machine,
             sensitivity={f"{factor:g}": value for factor, value in found.sensitivity.items()},
             rejected=found.evidence.rejected,

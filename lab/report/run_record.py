@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from pathlib import Path
 from typing import Annotated, Self
@@ -18,7 +19,7 @@ from lab.inputs.workload import Value
 
 # Changes with every change of the fields below that an older lab could not read. Before 1.0 a lab
 # reads records of its own version only.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _FILE = "run.json"
 
 # The lab's words: values of their types here, plain text in JSON and for who builds a record.
@@ -87,11 +88,14 @@ class Cell(Model):
         return statistics.fmean(values) if values else None
 
 
+# What a published figure begins with when it is a change.
+_SIGNED = re.compile(r"([+-]\d+(?:\.\d+)?) ?%")
+
+
 class Finding(Model):
     """An expectation: what was published, expected and measured, and the verdict.
 
-    change, interval and detectable are fractions; an end of the interval is None when it is
-    infinite.
+    change and interval are fractions; an end of the interval is None when it is infinite.
     """
 
     level: ALevel
@@ -112,7 +116,6 @@ class Finding(Model):
     change: float | None = None
     interval: tuple[float | None, float | None] | None = None
     p: float | None = None
-    detectable: float | None = None
     machine: str = Field(default="", description="the machine model, if simulated")
     sensitivity: dict[str, float] = Field(
         default={},
@@ -127,6 +130,12 @@ class Finding(Model):
     def executed(self) -> str:
         """What executed and timed the boots, such as ``icount`` or ``sim xeon16``."""
         return f"{self.engine} {self.machine}".strip()
+
+    @property
+    def published_change(self) -> float | None:
+        """The change that the published figure begins with, as a fraction; None without one."""
+        found = _SIGNED.match(self.published)
+        return float(found[1]) / 100 if found else None
 
     @property
     def timed(self) -> bool:

@@ -100,7 +100,8 @@ def lines(
     scale = math.log10 if log else float
     ends = [scale(value) for value in values] + ([] if log else [0.0])
     low, high = min(ends), max(ends)
-    low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+    # What is hardly apart is drawn as equal: its ticks could not be told apart, or be numbers.
+    low, high = (low - 0.5, high + 0.5) if high - low < 1e-9 else (low, high)
     height, bottom = 240, 210
 
     def y(value: float) -> float:

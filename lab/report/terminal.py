@@ -38,15 +38,16 @@ def summary(run: Run) -> str:
         if one.error:
             table.row(one.name, "-", one.verdict)
         for found in one.claims:
-            table.row(one.name, found.name, found.verdict)
+            table.row(one.name, found.name, finding.verdict(found))
     lines = [table.text()]
     findings = [found for one in run.series for own in one.claims for found in own.findings]
     if any(found.p is not None for found in findings):
         percents = (100 * (1 - run.alpha), 100 * run.alpha)
         lines += _wrapped(
             f"Wall clock: rounds of boots in turn, {percents[0]:g} % intervals; "
-            f"p is that of the sign-flip test at the bound, at most {percents[1]:g} %; one that "
-            "refutes is times the number of the claim's wall-clock expectations. "
+            f"p is the chance of the verdict if it were wrong, at most {percents[1]:g} % after any "
+            "number of rounds; one that refutes is times the number of the claim's wall-clock "
+            "expectations. "
             f"{_rejections(findings)}"
         )
     if run.leaves_out and any(found.verdict is Verdict.LEFT_OUT for found in findings):
@@ -66,7 +67,7 @@ def series(one: Series) -> str:
 
 def claim(own: Claim) -> list[str]:
     """One claim: what was published, then each expectation with what was measured."""
-    lines = [f"  {own.name}: {own.verdict}"]
+    lines = [f"  {own.name}: {finding.verdict(own)}"]
     lines += _wrapped(f"published: {own.published}", "    ")
     lines += _wrapped(f"{own.topology}, {own.scheduler}, {own.workload}", "    ")
     for found in own.findings:

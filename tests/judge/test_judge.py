@@ -101,7 +101,7 @@ def test_every_level_of_evidence_comes_to_its_verdict(
     timed, exact, merges, counted = one.findings
     assert [f.verdict for f in one.findings] == [Verdict.HOLDS] * 4
     assert (one.verdict(), one.error) == (Verdict.HOLDS, "")
-    assert timed.evidence.values == ((100.0,) * 6, (150.0,) * 6)
+    assert timed.evidence.values == ((100.0,) * 8, (150.0,) * 8)
     assert timed.change == pytest.approx(0.5)
     assert exact.measured == (1000.0, 900.0)
     assert (merges.measured, counted.measured) == ((9.0,), (2.0, 1.0))
@@ -112,7 +112,7 @@ def test_every_level_of_evidence_comes_to_its_verdict(
         *(((), "after"), ((), "before")),
         *((("lock_acquisitions",), "before"), (both, "after")),
     ]
-    assert [job.cell.engine for job in guests.booted] == [Engine.ICOUNT] * 4 + [Engine.KVM] * 12
+    assert [job.cell.engine for job in guests.booted] == [Engine.ICOUNT] * 4 + [Engine.KVM] * 16
     assert len(guests.proofs) == 2
 
 
@@ -293,7 +293,7 @@ def test_what_holds_is_refuted_of_the_reversed_series(session: FakeSession, writ
     assert verdicts(judge.judge([own_series], session)) == [Verdict.HOLDS] * 2
     reverse = judge.judge([series.reverse(own_series)], session)
     assert verdicts(reverse) == [Verdict.REFUTED] * 2
-    assert found(reverse)[0].evidence.values == ((150.0,) * 6, (100.0,) * 6)
+    assert found(reverse)[0].evidence.values == ((150.0,) * 8, (100.0,) * 8)
 
 
 def test_a_reversed_series_that_breaks_is_refuted_by_its_first_arm(
@@ -384,7 +384,7 @@ def test_what_a_kernel_complained_of_counts_although_its_guest_ended_well(
     guests.complaints = complaining
     (finding,) = found(judge.judge([write(claim(IOPS))], session))
     assert finding.verdict is Verdict.REFUTED
-    assert finding.reason.startswith("WARNING in bfq_dispatch_request() in 6 of 6 boots with")
+    assert finding.reason.startswith("WARNING in bfq_dispatch_request() in 8 of 8 boots with")
     # It is not forgotten by a lab that looks again, and boots nothing.
     guests.complaints = lambda job: ()
     booted = len(guests.booted)
@@ -398,4 +398,4 @@ def test_what_every_kernel_complains_of_is_not_held_against_the_patches(
     guests.complaints = lambda job: ("WARNING in some_driver()",)
     (finding,) = found(judge.judge([write(claim(IOPS))], session))
     assert finding.verdict is Verdict.HOLDS
-    assert "WARNING in some_driver() in 6 of 6 boots with the patches, in 6 of 6" in finding.reason
+    assert "WARNING in some_driver() in 8 of 8 boots with the patches, in 8 of 8" in finding.reason

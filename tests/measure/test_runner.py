@@ -285,6 +285,19 @@ def test_an_interruption_keeps_what_was_finished(
     assert len(guests.booted) == before + 4 - kept
 
 
+def test_rounds_end_when_they_decide_and_go_on_when_they_do_not(
+    guests: Guests, store: BootStore, quiet: Progress
+) -> None:
+    def three(rounds: Rounds) -> bool:
+        return rounds.complete >= 3
+
+    assert fresh(store, quiet).rounds(pair(), 8, three).complete == 3
+    assert fresh(store, quiet).rounds(pair(), 8, three).complete == 3
+    assert len(guests.booted) == 2 * 3
+    assert fresh(store, quiet).rounds(pair(), 4).complete == 4
+    assert len(guests.booted) == 2 * 4
+
+
 def test_rounds_begin_with_either_arm_in_turn(runner: Runner, guests: Guests) -> None:
     found = runner.rounds(pair(), 4)
     assert guests.arms == "ABBAABBA"
@@ -418,7 +431,7 @@ def test_what_is_run_is_told(guests: Guests, store: BootStore) -> None:
     fresh(store, Progress(out=out)).rounds(pair(), 1)
     lines = out.getvalue().splitlines()
     assert lines[0].startswith(
-        "nullb bfq randread_burst: 1 rounds of A, B: 0 boots are there, 2 to run"
+        "nullb bfq randread_burst: at most 1 rounds of A, B: 0 boots are there, 2 to run"
     )
     assert "A: nullb bfq randread_burst" in lines[1]
     assert "100.0 IOPS" in lines[1]

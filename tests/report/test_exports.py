@@ -68,7 +68,9 @@ def test_better_is_positive_whatever_the_metric() -> None:
     [("+40 %", 0.4), ("-7.74 % (x)", -0.0774), ("-91%", -0.91), ("about 40 %", None), ("", None)],
 )
 def test_a_published_change_is_read_where_there_is_one(text: str, change: float | None) -> None:
-    assert arm_table.published_change(text) == (None if change is None else pytest.approx(change))
+    (found, *_) = examples.paired_run().series[0].claims[0].findings
+    own = found.model_copy(update={"published": text})
+    assert own.published_change == (None if change is None else pytest.approx(change))
 
 
 @pytest.mark.parametrize("run", RUNS)

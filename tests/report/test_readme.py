@@ -23,7 +23,7 @@ def judged() -> run_record.Series:
     judges them."""
     own = series.get("sq_batch_dispatch")
     exact: dict[str, Any] = {"level": Level.MECHANISM, "engine": Engine.ICOUNT, "published": ""}
-    exact |= {"interval": None, "p": None, "detectable": None}
+    exact |= {"interval": None, "p": None}
     simulated = {"level": Level.SIMULATED, "engine": Engine.SIM, "machine": "xeon16"}
     throughput = examples.finding(
         ((417_254.0,), (777_180.0,)),
