@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,6 +32,9 @@ _STAKES = (4.0, 8.0, 16.0, 32.0)
 _HALVINGS = 50
 # So many times as many rounds are looked ahead. Chosen: nobody waits for more.
 _FORESEEN = 20
+# Draws are looked at when there are so many. Chosen: three are the fewest that tell their noise,
+# and each look costs as much as all before it.
+LOOKS = (3, 6, 12, 24)
 # The widest interval, in log-ratios. Beyond it no round says anything any more.
 _WIDEST = 700.0
 
@@ -49,6 +53,14 @@ class Interval:
     def apart(self, other: Interval) -> bool:
         """Whether none of it lies in other."""
         return self.high < other.low or self.low > other.high
+
+    def log_ratios(self) -> Interval:
+        """The same for the logarithm of a ratio, of an interval of relative changes."""
+        return Interval(_log(self.low), _log(self.high))
+
+    def changes(self) -> Interval:
+        """The same for relative changes, of an interval of log-ratios."""
+        return Interval(_change(self.low), _change(self.high))
 
 
 @dataclass(frozen=True)
@@ -83,7 +95,7 @@ class Paired:
         enough = math.log(2 / alpha)
         low = _last(lambda centre: _largest(self._above(centre)) >= enough)
         high = -_last(lambda centre: _largest(self._below(-centre)) >= enough)
-        return Interval(_change(low), _change(high))
+        return Interval(low, high).changes()
 
     def p_outside(self, bound: Interval) -> float:
         """How easily chance alone shows this, now or before, when the true change lies outside
@@ -197,6 +209,41 @@ def _log(change: float) -> float:
 
 def _change(log_ratio: float) -> float:
     return math.expm1(log_ratio) if log_ratio < _WIDEST else math.inf
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Draws of a number that is the same but for chance, in their order.
+
+    They are looked at when there are as many as LOOKS says, and each look has its share of alpha,
+    so that together they err no more often (Bonferroni).
+    """
+
+    values: tuple[float, ...]
+
+    def interval(self, bound: Interval, alpha: float) -> Interval:
+        """Where the mean of all draws is, at the level 1 - alpha: by the first look that has it
+        on one side of bound, or by the last there is.
+
+        Student's interval, which takes draws for normal: it needs no more than three of them, and
+        what seeds differ by is small beside most bounds. Raises ValueError for fewer.
+        """
+        looks = [count for count in LOOKS if count <= len(self.values)]
+        if not looks:
+            raise ValueError(f"{len(self.values)} draws are too few")
+        for count in looks:
+            found = _student(self.values[:count], alpha / len(LOOKS))
+            if found.within(bound) or found.apart(bound):
+                break
+        return found
+
+
+def _student(values: Sequence[float], alpha: float) -> Interval:
+    from scipy.special import stdtrit  # takes longer to import than most commands take to run
+
+    mean, error = math.fsum(values) / len(values), statistics.stdev(values)
+    off = float(stdtrit(len(values) - 1, 1 - alpha / 2)) * error / math.sqrt(len(values))
+    return Interval(mean - off, mean + off)
 
 
 def paired(before: Sequence[float], after: Sequence[float]) -> Paired:

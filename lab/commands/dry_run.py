@@ -82,7 +82,7 @@ def _each(asked: Experiment, cell: Cell, profile: Profile) -> int:
     """How often a cell that is not timed in rounds is booted."""
     if not cell.engine.sealed:
         return profile.counted_boots
-    return asked.draws(cell)
+    return asked.looks[0]
 
 
 def _same(asked: Experiment, own: Series) -> bool:

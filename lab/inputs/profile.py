@@ -32,7 +32,10 @@ class Profile(Model):
         default=16, ge=1, description="rounds of boots that a wall-clock comparison has at most"
     )
     seeds: int = Field(
-        default=1, ge=1, description="boots of an exact cell, each with other random numbers"
+        default=1,
+        ge=1,
+        description="boots of an exact cell at most, each with other random numbers: 3, 6, 12, ... "
+        "until they decide",
     )
     counted_boots: int = Field(default=2, ge=1, description="boots of what is counted, not exact")
     alpha: float = Field(default=0.05, gt=0, lt=0.5, description="rate of wrong verdicts")

@@ -222,7 +222,9 @@ class Claim(Model):
     compare: tuple[str, str] = ("before", "after")
     cpus: int = Field(default=0, ge=0, le=64, description="vCPUs, when not the topology's")
     parameters: dict[str, Value] = {}
-    seeds: int = Field(default=0, ge=0, description="at least so many seeds of the exact engine")
+    seeds: int = Field(
+        default=0, ge=0, description="of the exact engine, when the profile has fewer"
+    )
     expect: Annotated[
         tuple[Expectation, ...],
         Field(

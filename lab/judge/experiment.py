@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lab.base.errors import UsageError, nearest
+from lab.base.stats import LOOKS
 from lab.inputs import counters, machine_model, topology, workload
 from lab.inputs.profile import Profile
 from lab.inputs.series import Claim, Expectation, Series
@@ -66,12 +67,12 @@ class Experiment:
         """Whether the answer needs rounds of paired boots."""
         return self.level is Level.WALL
 
-    def draws(self, cell: Cell) -> int:
-        """With how many seeds a sealed cell of a side is booted.
-
-        Seeds are for what is measured; what is counted asks whether the patch does what it says.
-        """
-        return 1 if cell.counters else self.seeds
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """With how many seeds a sealed cell is booted: the first, and more while it is open."""
+        if not self.engine.sealed or self.seeds < LOOKS[0]:
+            return (1,)
+        return tuple(count for count in LOOKS if count <= self.seeds)
 
     @property
     def arms(self) -> tuple[str, ...]:

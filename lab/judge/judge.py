@@ -10,7 +10,9 @@ from functools import partial
 from lab.base.errors import LabError
 from lab.build.kernel import Kernel
 from lab.inputs import series
+from lab.inputs.profile import Profile
 from lab.inputs.series import Series
+from lab.inputs.terms import Verdict
 from lab.judge import experiment, verdict
 from lab.judge.experiment import Experiment, Side
 from lab.judge.verdict import Evidence, Failure, Judged
@@ -41,12 +43,12 @@ class Case:
         ran = {(self.tasks[side].cell, self.tasks[side].kernel) for side in asked.sides}
         return bool(asked.expectation.change) and len(ran) == 1
 
-    def seeds(self, asked: Experiment, side: Side) -> list[Task]:
-        """A side's task as often as it is run: with a sealed engine once for each seed."""
-        task = self.tasks[side]
-        if not task.cell.engine.sealed:
-            return [task]
-        return [task.seeded(seed) for seed in range(1, asked.draws(task.cell) + 1)]
+    def seeds(self, asked: Experiment, count: int) -> list[list[Task]]:
+        """The tasks of an experiment, by side: with a sealed engine one for each of count seeds."""
+        own = [self.tasks[side] for side in asked.sides]
+        if not asked.engine.sealed:
+            return [[task] for task in own]
+        return [[task.seeded(seed) for seed in range(1, count + 1)] for task in own]
 
     def ends(self, asked: Experiment, store: BootStore) -> tuple[Ends, Ends]:
         """How all boots on record of an experiment's patched kernels ended, and of the others that
@@ -129,35 +131,53 @@ def prepare(own: Series, session: Session, claims: Collection[tuple[str, str]] =
 
 def measure(cases: Sequence[Case], session: Session) -> dict[Experiment, Evidence]:
     """Measure what the experiments of several series need: exact cells first, then rounds."""
-    tasks = [
-        task
-        for case in cases
-        for asked in case.running(timed=False)
-        for side in asked.sides
-        for task in case.seeds(asked, side)
-    ]
-    tasks = list(dict.fromkeys(tasks))
+    single = {asked: case for case in cases for asked in case.running(timed=False)}
+    first = [task for asked, case in single.items() for task in _tasks(asked, case, 0)]
     timed = [
         case.tasks[side]
         for case in cases
         for asked in case.running(timed=True)
         for side in asked.sides
     ]
-    with session.measuring([*tasks, *timed]) as runner:
-        found = runner.all(tasks, session.profile.counted_boots)
-        outcomes = dict(zip(tasks, found, strict=True))
-        evidence: dict[Experiment, Evidence] = {}
+    evidence = {
+        asked: Evidence(same=asked.runs and case.same(asked))
+        for case in cases
+        for asked in case.experiments
+    }
+    with session.measuring([*first, *timed]) as runner:
+        evidence |= _drawn(single, runner, session.profile)
         for case in cases:
-            for asked in case.experiments:
-                evidence[asked] = Evidence(same=asked.runs and case.same(asked))
-            for asked in case.running(timed=False):
-                by_arm = [
-                    [outcomes[task] for task in case.seeds(asked, side)] for side in asked.sides
-                ]
-                evidence[asked] = _evidence(asked, by_arm)
             evidence |= _rounds(case, runner, session.profile.alpha)
     ends = {asked: case.ends(asked, session.store) for case in cases for asked in case.experiments}
     return {asked: replace(one, ends=ends[asked]) for asked, one in evidence.items()}
+
+
+def _drawn(
+    asked: Mapping[Experiment, Case], runner: Runner, profile: Profile
+) -> dict[Experiment, Evidence]:
+    """Boot what needs no rounds, all side by side, and with more seeds what is still open."""
+    found: dict[Experiment, Evidence] = {}
+    waiting, look = dict(asked), 0
+    while waiting:
+        tasks = list(
+            dict.fromkeys(t for one, case in waiting.items() for t in _tasks(one, case, look))
+        )
+        outcomes = dict(zip(tasks, runner.all(tasks, profile.counted_boots), strict=True))
+        for one, case in waiting.items():
+            by_arm = case.seeds(one, one.looks[look])
+            found[one] = _evidence(one, [[outcomes[task] for task in own] for own in by_arm])
+        look += 1
+        judged = verdict.judge([(one, found[one]) for one in waiting], profile.alpha)
+        waiting = {
+            one.experiment: asked[one.experiment]
+            for one in judged
+            if one.verdict is Verdict.INCONCLUSIVE and len(one.experiment.looks) > look
+        }
+    return found
+
+
+def _tasks(asked: Experiment, case: Case, look: int) -> list[Task]:
+    return [task for own in case.seeds(asked, asked.looks[look]) for task in own]
 
 
 def _rounds(case: Case, runner: Runner, alpha: float) -> dict[Experiment, Evidence]:

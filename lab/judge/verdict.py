@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lab.base.stats import Interval, Paired, paired
+from lab.base.stats import LOOKS, Drawn, Interval, Paired, paired
 from lab.inputs import workload
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine, Level, Verdict
@@ -92,10 +92,8 @@ class Judged:
 
 
 # What the exact engine gives is exact and one seed all the same: other random numbers, or a build
-# that places code elsewhere, move requests against each other. With so many seeds of each arm they
-# speak for themselves: that all of one arm lie beyond all of the other happens by chance in one of
-# 20 cases (3 and 3 of 6 in any order), the level of a wall-clock verdict.
-SEEDS = 3
+# that places code elsewhere, move requests against each other. So many seeds speak for themselves.
+SEEDS = LOOKS[0]
 
 # What finds nothing may look for the wrong thing.
 _NOTHING = "it may have another name there; may_be_zero = true when it may be none"
@@ -201,7 +199,10 @@ def _measured(found: Finding, alpha: float) -> Finding:
     experiment, values = found.experiment, found.evidence.values
     expectation = experiment.expectation
     if expectation.value:
-        interval = Interval(min(values[0]), max(values[0]))
+        if len(values[0]) < SEEDS:
+            interval = Interval(min(values[0]), max(values[0]))
+        else:
+            interval = Drawn(values[0]).interval(expectation.bound, alpha)
         return _bounded(replace(found, interval=interval), "value")
     before, after = values
     if min(before) <= 0 or (experiment.timed and min(after) <= 0):
@@ -212,12 +213,24 @@ def _measured(found: Finding, alpha: float) -> Finding:
     if experiment.level is Level.MECHANISM and not max(after) and not expectation.may_be_zero:
         reason = f"nothing was counted in arm {experiment.arms[1]}: {_NOTHING}"
         return replace(found, reason=reason, change=-1.0)
-    margin = one_seed(experiment) if min(len(before), len(after)) < SEEDS else 0.0
+    change = found.measured[1] / found.measured[0] - 1
+    interval = change_of(before, after, expectation.bound, one_seed(experiment), alpha)
+    return _bounded(replace(found, change=change, interval=interval), "change")
+
+
+def change_of(
+    before: Sequence[float], after: Sequence[float], bound: Interval, margin: float, alpha: float
+) -> Interval:
+    """Where the change is, as the seeds of two arms tell, paired in their order.
+
+    Fewer than SEEDS may be off by margin, which is by how much one is at most.
+    """
+    if len(before) == len(after) >= SEEDS and min(after) > 0:
+        ratios = Drawn(paired(before, after).log_ratios)
+        return ratios.interval(bound.log_ratios(), alpha).changes()
     # Seeds differ by a part of a value, and so does the ratio of two.
     low, high = min(after) / max(before) / (1 + margin), max(after) / min(before) * (1 + margin)
-    interval = Interval(low - 1, high - 1)
-    change = found.measured[1] / found.measured[0] - 1
-    return _bounded(replace(found, change=change, interval=interval), "change")
+    return Interval(low - 1, high - 1)
 
 
 def one_seed(experiment: Experiment) -> float:

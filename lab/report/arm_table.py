@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lab.base.stats import Interval, paired
 from lab.inputs.terms import Better
-from lab.judge.verdict import SEEDS, seed_noise
+from lab.judge.verdict import change_of, seed_noise
 from lab.measure import metrics
 from lab.report.run_record import Cell, Claim, Finding, Run, Series
 
@@ -87,16 +87,15 @@ def real(cells: tuple[Cell, Cell], metric: str, alpha: float) -> bool:
     """Whether two cells differ by more than noise.
 
     Host time: the interval of paired boots, without correction, leaves out no change. The exact
-    engine: all seeds of one arm lie beyond all of the other; with fewer than three seeds, the
-    difference is larger than seeds of equal kernels differ.
+    engine: the interval of its seeds does; with fewer than three seeds, the difference is larger
+    than seeds of equal kernels differ.
     """
     before, after = (cell.values(metric) for cell in cells)
     if not before or not after or min(*before, *after) <= 0:
         return False
     if cells[0].engine.sealed:
-        few = min(len(before), len(after)) < SEEDS
-        margin = seed_noise(cells[0].workload, cells[0].engine, metric) if few else 0.0
-        return min(after) > max(before) * (1 + margin) or max(after) < min(before) * (1 - margin)
+        margin = seed_noise(cells[0].workload, cells[0].engine, metric)
+        return change_of(before, after, _NOTHING, margin, alpha).apart(_NOTHING)
     rounds = [{boot.round: boot.values.get(metric) for boot in cell.boots} for cell in cells]
     pairs = [(rounds[0][round], rounds[1].get(round)) for round in rounds[0] if round]
     whole = [(one, other) for one, other in pairs if one and other]

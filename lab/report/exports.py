@@ -142,10 +142,9 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 def _footnotes(run: Run) -> list[str]:
     text = (
         "In brackets the improvement against the first column, positive is better. * more than "
-        "noise. icount, sim: by more than two seeds of one kernel differ in this workload, or all "
-        f"of {SEEDS} and more seeds beyond all of the other column. tcg, kvm: the "
-        f"{100 * (1 - run.alpha):g} % interval of the change over paired boots (sign-flip test) "
-        "leaves out zero."
+        "noise. icount, sim: by more than two seeds of one kernel differ in this workload; with "
+        f"{SEEDS} seeds and more, and for tcg and kvm, the {100 * (1 - run.alpha):g} % interval of "
+        "the change leaves out zero."
     )
     return ["\n".join(textwrap.wrap(text, _COMMIT_WIDTH))]
 

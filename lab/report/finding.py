@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from lab.base.stats import LOOKS
 from lab.base.text import number, percent
 from lab.inputs.terms import Level, Verdict
 from lab.inputs.workload import Value
@@ -108,11 +109,12 @@ def _condition(condition: tuple[str, Value]) -> str:
 
 
 def _change(found: Finding) -> str:
-    """The change in per cent, with its interval for the wall clock."""
+    """The change in per cent, with its interval where that is of several boots."""
     if found.change is None:
         return ""
     shown = percent(found.change, exact=not found.timed)
-    if not found.timed or found.interval is None:
+    few = min(map(len, found.values)) < LOOKS[0]
+    if found.interval is None or (few and not found.timed):
         return shown
     low, high = found.interval
     if low is None or high is None:

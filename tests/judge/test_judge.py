@@ -182,18 +182,37 @@ def test_what_is_on_record_is_not_measured_again(
     assert len(guests.booted) == boots
 
 
-def test_seeds_are_for_what_costs_and_not_for_what_is_counted(
+def test_what_is_exact_is_measured_and_counted_with_several_seeds(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     session.profile = SEEDED
     (exact, merges) = found(judge.judge([write(claim(COST, MERGES))], session))
     assert [len(values) for values in exact.evidence.values] == [3, 3]
-    assert [len(values) for values in merges.evidence.values] == [1]
-    assert sorted(job.cell.seed for job in guests.booted) == [1, 1, 1, 2, 2, 3, 3]
-    before, after = exact.experiment.sides
+    assert [len(values) for values in merges.evidence.values] == [3]
+    assert sorted(job.cell.seed for job in guests.booted) == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     case = judge.prepare(write(claim(COST, MERGES)), session)
-    assert [task.cell.seed for task in case.seeds(case.experiments[0], before)] == [1, 2, 3]
-    assert [task.arm for task in case.seeds(case.experiments[0], after)] == ["after"] * 3
+    before, after = case.seeds(case.experiments[0], 3)
+    assert [task.cell.seed for task in before] == [1, 2, 3]
+    assert [task.arm for task in after] == ["after"] * 3
+
+
+def test_more_seeds_are_booted_for_what_is_open_alone(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    session.profile = QUICK.model_copy(update={"seeds": 12})
+
+    def says(job: Job) -> fakes.Answer:
+        if job.task.arm == "before":
+            return {"kernel_insns_per_io": 1000.0}
+        noise = 20 * (job.cell.seed % 3 - 1) if job.cell.scheduler == "bfq" else 0
+        return {"kernel_insns_per_io": 890.0 + noise}
+
+    guests.says = says
+    clear = claim(COST, name="clear").replace('"bfq"', '"none"')
+    noisy, plain = found(judge.judge([write(claim(COST) + clear)], session))
+    assert [len(values) for values in noisy.evidence.values] == [6, 6]
+    assert [len(values) for values in plain.evidence.values] == [3, 3]
+    assert (noisy.verdict, plain.verdict) == (Verdict.HOLDS, Verdict.HOLDS)
 
 
 def test_only_the_claims_that_are_wanted_are_judged_and_built_for(

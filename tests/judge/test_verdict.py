@@ -110,12 +110,57 @@ def test_an_exact_change_lies_within_its_bound_or_not(
 
 
 def test_an_exact_finding_tells_what_was_measured() -> None:
-    found = exact("<= -50%", [100, 105, 110], [40, 42, 44])
+    found = exact("<= -50%", [100, 110], [40, 44])
     assert found.measured == (105, 42)
     assert found.change == pytest.approx(-0.6)
     assert found.interval
-    assert (found.interval.low, found.interval.high) == pytest.approx((40 / 110 - 1, 44 / 100 - 1))
-    assert "some boots" in exact("<= -50%", [100, 105, 110], [40, 42, 52]).reason
+    margin = 1.005
+    ends = (40 / 110 / margin - 1, 44 / 100 * margin - 1)
+    assert (found.interval.low, found.interval.high) == pytest.approx(ends)
+    assert "nearer to the bound" in exact("<= -50%", [100, 110], [40, 52]).reason
+
+
+def test_seeds_that_are_told_apart_are_compared_in_pairs() -> None:
+    before, after = [100.0, 150.0, 200.0], [111.0, 166.5, 222.5]
+    found = exact(">= +9%", before, after)
+    assert found.verdict is HOLDS
+    assert found.interval
+    assert 0.09 < found.interval.low < 0.11 < found.interval.high < 0.13
+    # The same numbers, but a seed beside another one: nothing is known any more.
+    assert exact(">= +9%", before, after[::-1]).verdict is INCONCLUSIVE
+
+
+def test_more_seeds_decide_what_three_leave_open_and_never_otherwise() -> None:
+    random = np.random.default_rng(3)
+    before = [100.0] * 24
+    after = (102.0 * np.exp(0.005 * random.standard_normal(24))).tolist()
+    verdicts = [exact(">= +1%", before[:count], after[:count]).verdict for count in range(3, 25)]
+    first = verdicts.index(HOLDS)
+    assert 0 < first < len(verdicts) - 1
+    assert set(verdicts[:first]) == {INCONCLUSIVE}
+    assert set(verdicts[first:]) == {HOLDS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("truth", [0.01, 0.0])
+def test_seeds_err_no_more_often_than_promised(truth: float) -> None:
+    """At the bound; of whoever adds seeds as long as it is open."""
+    random = np.random.default_rng(5)
+    runs, wrong = 800, 0
+    for _ in range(runs):
+        after = 100.0 * (1 + truth) * np.exp(0.003 * random.standard_normal(24))
+        before = 100.0 * np.exp(0.003 * random.standard_normal(24))
+        found = exact(f">= {100 * truth:+g}%", before.tolist(), after.tolist())
+        wrong += found.verdict is HOLDS
+    assert wrong <= runs * ALPHA / 2 + 4 * math.sqrt(runs * ALPHA / 2)
+
+
+def test_a_value_is_judged_by_the_mean_of_its_seeds() -> None:
+    asked = experiment(value=">= 9", level=Level.COST)
+    assert judged(asked, Evidence(((9.1, 9.11, 9.1),))).verdict is HOLDS
+    assert judged(asked, Evidence(((9.1, 12.0, 8.9),))).verdict is INCONCLUSIVE
+    assert judged(asked, Evidence(((9.0,) * 3,))).verdict is HOLDS
+    assert judged(asked, Evidence(((9.1, 8.9),))).verdict is INCONCLUSIVE
 
 
 @pytest.mark.parametrize(

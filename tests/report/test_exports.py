@@ -38,7 +38,7 @@ def test_a_commit_table_has_a_row_for_each_value_and_a_column_for_each_arm() -> 
     lines = exports.commit(examples.swept_run()).splitlines()
     rows = [line.split() for line in lines if line.startswith("  ")]
     assert rows[0] == ["clients", "before", "sq", "after"]
-    assert rows[1] == ["1", "40.00", "44.00", "(-10.00%)", "36.00", "(+10.00%)"]
+    assert rows[1] == ["1", "40.00", "44.00", "(-10.00%)", "36.00", "(+10.00%)*"]
     assert rows[2] == ["8", "600.00", "360.00", "(+40.00%)*", "361.00", "(+39.83%)*"]
     assert rows[3] == ["512", "10000.00", "10100.00", "(-1.00%)", "10150.00", "(-1.50%)"]
 
