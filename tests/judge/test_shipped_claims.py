@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The claims of the project's own series: each can hold, and each can be refuted."""
+
+from __future__ import annotations
+
+import math
+
+import guests
+import pytest
+
+from lab.base.stats import Interval
+from lab.inputs import profile, series
+from lab.inputs.terms import Engine, Verdict
+from lab.judge import experiment, verdict
+from lab.judge.experiment import Experiment
+from lab.judge.verdict import Evidence
+
+STANDARD = profile.get("standard")
+# A host that has all that an expectation may ask for.
+EVERYTHING = guests.report(*Engine, cpus=128)
+# Far beyond any bound, as a factor.
+FAR = 30.0
+
+
+def asked(name: str) -> list[Experiment]:
+    """All expectations of a series that the profile does not leave out."""
+    own = series.get(name)
+    found = experiment.experiments(own, STANDARD, EVERYTHING, host_time=True)
+    return [one for one in found if not one.left_out]
+
+
+def inside(bound: Interval) -> float:
+    """A change, or a value, well within a bound."""
+    if math.isinf(bound.low):
+        return bound.high - (1 + bound.high) / 2 if bound.high > -1 else bound.high
+    if math.isinf(bound.high):
+        return bound.low + (1 + bound.low) * 2
+    return (bound.low + bound.high) / 2
+
+
+def outside(bound: Interval) -> float:
+    """One far beyond."""
+    if math.isfinite(bound.high):
+        return (1 + abs(bound.high)) * FAR
+    return (1 + bound.low) / FAR - 1
+
+
+def evidence(one: Experiment, seen: float) -> Evidence:
+    """As many boots as decide, all alike."""
+    boots = one.rounds if one.timed else one.looks[-1]
+    if one.expectation.value:
+        return Evidence(((max(seen, 0.0),) * boots,))
+    values = ((100.0,) * boots, (100.0 * max(1 + seen, 1e-9),) * boots)
+    factors = one.sides[0].cell.variants
+    return Evidence(values, variants=dict.fromkeys(factors, values))
+
+
+@pytest.mark.parametrize("name", series.known())
+def test_every_expectation_can_hold_and_can_be_refuted(name: str) -> None:
+    found = [one for one in asked(name) if not one.expectation.needs]
+    assert found
+    for one in found:
+        bound = one.expectation.bound
+        for seen, expected in (
+            (inside(bound), Verdict.HOLDS),
+            (outside(bound), Verdict.REFUTED),
+        ):
+            (judged,) = verdict.judge([(one, evidence(one, seen))], STANDARD.alpha)
+            where = (one.claim, one.expectation.metric, one.expectation.change, seen)
+            assert judged.verdict is expected, (where, judged.reason)
+
+
+def test_what_no_machine_can_answer_is_the_disk_with_an_arm_alone() -> None:
+    needs = {
+        (name, one.claim, one.expectation.needs)
+        for name in series.known()
+        for one in asked(name)
+        if one.lacking or one.expectation.needs
+    }
+    assert {claim for _, claim, _ in needs} == {"dbench", "dbench_single_queue"}
+    assert len({why for *_, why in needs}) == 1
