@@ -18,7 +18,7 @@ from lab.inputs import profile
 from lab.inputs.terms import Verdict
 from lab.measure.boot_store import BootStore
 from lab.measure.session import Session
-from lab.report import finding, finish
+from lab.report import finding, finish, run_record
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Column, Table
 
@@ -27,18 +27,25 @@ _COLOURS = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR", Verdict.INCONCLUSIVE
 
 @click.command("gate")
 @click.argument("config", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--accept", metavar="BRANCH", help="Make what the branch is now its baseline.")
+@click.option(
+    "--accept", metavar="BRANCH", help="Make the state that was judged the branch's baseline."
+)
+@click.option("--run", "judged", default="", metavar="RUN", help="The run to accept; the last one.")
+@click.option("--cell", "cells", multiple=True, help="What is accepted: all that was not good.")
 @click.option("--reason", default="", help="Why, for --accept.")
-def gate_command(config: Path, accept: str | None, reason: str) -> int:
+def gate_command(
+    config: Path, accept: str | None, judged: str, cells: tuple[str, ...], reason: str
+) -> int:
     """Judge branches against their baselines: red for a regression, else green.
 
     CONFIG is a TOML file (`lab schema gate`; docs/gate.md). Exact cells: more kernel instructions
-    per I/O than the threshold allows are red, at once. Cells of wall clock are red only when rounds
-    that were booted afterwards confirm it. Exit codes: 0 green, 1 red, 2 wrong configuration, 3
-    the lab or a baseline failed for a branch, 4 a branch could not be decided.
+    per I/O than the threshold allows are red, and more again with other seeds. Cells of wall clock
+    are run in rounds until it is sure that they are slower, or not. Exit codes: 0 green, 1 red,
+    2 wrong configuration, 3 the lab or a baseline failed for a branch, 4 a branch is not decided.
 
     Examples: lab gate nightly.toml;
-    lab gate nightly.toml --accept block-next --reason "the new accounting is worth it"
+    lab gate nightly.toml --accept block-next --cell nullb_mq/none/randread_burst
+    --reason "the new accounting is worth it"
     """
     own = gate_config.read(config)
     session = Session(profile.get(own.profile))
@@ -46,9 +53,16 @@ def gate_command(config: Path, accept: str | None, reason: str) -> int:
     if accept:
         if not reason.strip():
             raise UsageError("a baseline is changed for a reason", hint="give --reason TEXT")
-        state = gate.accept(own, accept, reason, history, session.progress)
+        gate.known_branch(own, accept)
+        known = judged or history.last_run(accept)
+        if not known:
+            raise UsageError(f"{accept} was never judged", hint="run the gate without --accept")
+        record = run_record.load(run_record.find(session.store.folder, known))
+        state = gate.accept(own, accept, record, cells, reason, history)
         click.echo(f"{accept}: {state} is the baseline now")
         return ExitCode.DONE
+    if judged or cells:
+        raise UsageError("--run and --cell go with --accept")
     session.prove()
     builder = RunBuilder(session, f"Gate {config.name}")
     results = gate.judge(Gating(own, session, history, builder))

@@ -8,6 +8,7 @@ breaks is a regression, a baseline that does is the lab's error.
 
 from __future__ import annotations
 
+import shlex
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -110,14 +111,48 @@ def remember(results: Sequence[BranchResult], run_id: str, history: GateHistory)
             history.add(one.series.name, one.state, run_id, reason, one.changes)
 
 
-def accept(config: Gate, name: str, reason: str, history: GateHistory, progress: Progress) -> str:
-    """Make a branch's present state its baseline and return it.
-
-    Raises UsageError for an unknown branch.
-    """
+def known_branch(config: Gate, name: str) -> Branch:
+    """The branch called name. Raises UsageError naming the nearest one."""
     if name not in config.branches:
         raise UsageError(f"no branch is called {name!r}", hint=nearest(name, config.branches))
-    state = _state(config.branches[name].source, progress)
+    return config.branches[name]
+
+
+def accept(
+    config: Gate,
+    name: str,
+    judged: run_record.Run,
+    cells: Sequence[str],
+    reason: str,
+    history: GateHistory,
+) -> str:
+    """Make the state of a branch that was judged in a run its baseline, and return it.
+
+    cells are what is accepted: all that was not good in that run, so that nothing else slips
+    through with it. Raises UsageError for anything else.
+    """
+    if known_branch(config, name).baseline != LAST_GOOD:
+        raise UsageError(
+            f"the baseline of {name} is {config.branches[name].baseline!r}, whatever was good",
+            hint="change it in the configuration",
+        )
+    state = history.judged(name, judged.id)
+    found = next((one for one in judged.series if one.name == name), None)
+    if state is None or found is None:
+        raise UsageError(f"{name} was not judged in run {judged.id}", hint="choose another --run")
+    bad = [claim.name for claim in found.claims if claim.verdict != Verdict.HOLDS]
+    if not bad:
+        raise UsageError(f"{name} was good in run {judged.id}: there is nothing to accept")
+    if unknown := [cell for cell in cells if cell not in bad]:
+        raise UsageError(
+            f"{unknown[0]!r} was not red in run {judged.id}", hint=nearest(unknown[0], bad)
+        )
+    if left := [cell for cell in bad if cell not in cells]:
+        named = " ".join(f"--cell {shlex.quote(cell)}" for cell in left)
+        raise UsageError(
+            f"{name} was not good in {len(left)} more: {', '.join(left)}",
+            hint=f"mend it, or accept it, too: {named}",
+        )
     history.accept(name, state, reason)
     return state
 

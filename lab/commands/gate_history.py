@@ -55,6 +55,23 @@ class GateHistory:
         with self._store.connection() as connection:
             self._insert(connection, branch, source, "", True, reason)
 
+    def judged(self, branch: str, run: str) -> str | None:
+        """The state of a branch that was judged in a run; None when it was not."""
+        with self._store.connection() as connection:
+            row = connection.execute(
+                "SELECT source FROM gate_runs WHERE branch = ? AND run = ?", (branch, run)
+            ).fetchone()
+            return str(row[0]) if row else None
+
+    def last_run(self, branch: str) -> str | None:
+        """The run in which a branch was judged last; None before the first."""
+        with self._store.connection() as connection:
+            row = connection.execute(
+                "SELECT run FROM gate_runs WHERE branch = ? AND run != '' ORDER BY id DESC LIMIT 1",
+                (branch,),
+            ).fetchone()
+            return str(row[0]) if row else None
+
     def last_good(self, branch: str) -> str | None:
         """The newest good state of a branch; None before the first."""
         with self._store.connection() as connection:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,6 @@ import pytest
 from guests import FakeSession, Guests, Repository
 
 from lab.base.errors import BuildError, GuestError, LabError, UsageError
-from lab.base.progress import Progress
 from lab.commands import gate, gate_config
 from lab.commands.cost_diff import CellChange
 from lab.commands.gate import BranchResult, Gating
@@ -80,6 +80,13 @@ class Lab:
         gate.remember([result], self.run.id, self.history)
         assert Run.model_validate_json(self.run.model_dump_json()) == self.run
         return result
+
+    def accept(self, reason: str) -> str:
+        """Accept all that was red in the last night."""
+        (found,) = self.run.series
+        bad = [claim.name for claim in found.claims if claim.verdict != Verdict.HOLDS]
+        own = gate_config.read(self.config)
+        return gate.accept(own, "next", self.run, bad, reason, self.history)
 
 
 def reasons(lab: Lab, branch: str) -> list[str]:
@@ -158,12 +165,47 @@ def test_small_steps_add_up_against_a_fixed_baseline(lab: Lab) -> None:
 def test_accepting_moves_the_baseline_and_keeps_the_reason(lab: Lab) -> None:
     lab.night("c0")
     assert red(lab.night("c1", 1100.0))
-    own = gate_config.read(lab.config)
-    assert gate.accept(own, "next", "worth it", lab.history, Progress()) == "git:/linux@c1"
+    assert lab.accept("worth it") == "git:/linux@c1"
     assert green(lab.night("c2", 1101.0))
     assert "worth it" in reasons(lab, "next")
     with pytest.raises(UsageError, match="did you mean 'next'"):
-        gate.accept(own, "nxt", "x", lab.history, Progress())
+        gate.accept(gate_config.read(lab.config), "nxt", lab.run, (), "x", lab.history)
+
+
+def test_what_is_accepted_is_what_was_judged_and_not_what_was_pushed_since(lab: Lab) -> None:
+    lab.night("c0")
+    assert red(lab.night("c1", 1100.0))
+    lab.repository.now, lab.costs["c2"] = "c2", 5000.0
+    assert lab.accept("worth it") == "git:/linux@c1"
+    assert red(lab.night("c2", 5000.0))
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ((), "1 more: nullb_mq/none/randread_burst.*--cell nullb_mq/none/randread_burst"),
+        (("nullb_mq/none/randread_burts",), "not red in run.*did you mean"),
+    ],
+)
+def test_only_what_was_red_is_accepted_and_all_of_it_by_name(
+    lab: Lab, cells: tuple[str, ...], message: str
+) -> None:
+    lab.night("c0")
+    assert red(lab.night("c1", 1100.0))
+    with pytest.raises(UsageError) as caught:
+        gate.accept(gate_config.read(lab.config), "next", lab.run, cells, "x", lab.history)
+    assert re.search(message, str(caught.value), re.DOTALL)
+    assert lab.history.last_good("next") == "git:/linux@c0"
+
+
+def test_what_was_good_or_has_another_baseline_cannot_be_accepted(lab: Lab) -> None:
+    lab.night("c0")
+    with pytest.raises(UsageError, match="nothing to accept"):
+        lab.accept("x")
+    lab.config.write_text(CONFIG + 'baseline = "git:/linux@c0"\n')
+    assert red(lab.night("c1", 1100.0))
+    with pytest.raises(UsageError, match="whatever was good"):
+        lab.accept("x")
 
 
 def test_a_noisy_history_widens_the_threshold_of_its_cell(lab: Lab) -> None:
@@ -331,7 +373,7 @@ def test_what_creeps_in_is_red_within_a_week_and_until_it_is_accepted(lab: Lab) 
     assert reds == [*range(3, 30)]  # 0.3 % are allowed
     crept = [one.name for one in found.series.claims if one.name.endswith("since c0")]
     assert crept == ["nullb_mq/none/randread_burst since c0"]
-    gate.accept(gate_config.read(lab.config), "next", "worth it", lab.history, Progress())
+    lab.accept("worth it")
     assert green(lab.night("c30", cost * 1.001))
     lab.config.write_text(CONFIG + 'anchor = ""\n')
     assert green(lab.night("c31", cost * 1.003))
