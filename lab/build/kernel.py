@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -95,6 +96,10 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
         if known := find(identity):
             return known
         objects, log = _objects(workbench, fragments), _log(f"build-{identity}")
+
+        if _newest(objects) > time.time():
+            progress.say("    the clock was set back: make could take old objects for new ones")
+            cache.remove(objects)
 
         def make() -> None:
             _configure(workbench, objects, options, tree, log, progress)
@@ -273,13 +278,20 @@ def _drop_half_written(workbench: Path, objects: Path) -> None:
     if not marker.exists():
         return
     interrupted = Path(marker.read_text())
-    files = [path for path in interrupted.rglob("*") if path.is_file() and not path.is_symlink()]
-    if files:
-        newest = max(path.stat().st_mtime for path in files)
-        for path in files:
-            if path.stat().st_mtime > newest - _IN_FLIGHT_S and path.name != "lab.config":
-                path.unlink()
+    newest = _newest(interrupted)
+    for path in _files(interrupted):
+        if path.stat().st_mtime > newest - _IN_FLIGHT_S and path.name != "lab.config":
+            path.unlink()
     marker.unlink()
+
+
+def _newest(folder: Path) -> float:
+    """When the newest file of a folder was written, in seconds since 1970; 0 without any."""
+    return max((path.stat().st_mtime for path in _files(folder)), default=0.0)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
 
 
 def _keep(kernel: Kernel, objects: Path) -> None:

@@ -230,6 +230,18 @@ def test_a_finished_build_keeps_its_objects_for_the_next(
     assert made.exists()
 
 
+def test_a_clock_that_was_set_back_does_not_keep_the_code_without_the_patch(
+    build: Build, make_patch: MakePatch
+) -> None:
+    """The objects of a build a day ahead are newer than the sources that a patch changes now."""
+    build()
+    tomorrow = time.time() + 86400
+    for path in object_folder().rglob("*"):
+        os.utime(path, (tomorrow, tomorrow))
+    patched = build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
+    assert "int seven;" in patched.image.read_text()
+
+
 def test_objects_of_earlier_builds_that_do_not_fit_are_not_blamed_on_a_patch(
     build: Build, make_patch: MakePatch
 ) -> None:

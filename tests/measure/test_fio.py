@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lab.base.errors import GuestError
 from lab.measure import fio
@@ -96,7 +99,7 @@ def test_text_before_the_json_is_skipped() -> None:
         ("", "no job", "garbled"),
         ("fio: failed to open /dev/nb", "no job", "garbled"),
         ('{"jobs": []}', "no job", "garbled"),
-        (RECORDED[: len(RECORDED) // 2], "not JSON", "garbled"),
+        (RECORDED[: len(RECORDED) // 2], "Invalid JSON", "garbled"),
         (changed(error=5), "writers failed with error 5", "failed"),
         (changed(write=DOCUMENT["jobs"][0]["read"]), "no I/O", "failed"),
     ],
@@ -107,6 +110,28 @@ def test_output_without_numbers_is_an_error_and_an_error_of_fios_is_the_kernels(
     with pytest.raises(GuestError, match=complaint) as caught:
         fio.metrics(output)
     assert caught.value.outcome == outcome
+
+
+@pytest.mark.parametrize("place", ["iops", "bw_bytes", "total_ios", "runtime"])
+@pytest.mark.parametrize(
+    "value", [math.inf, -math.inf, math.nan, -1, "7", "<script>", None, [], {}, 1e999, True]
+)
+def test_what_is_no_number_is_no_result(place: str, value: object) -> None:
+    """json.dumps writes Infinity and NaN as a guest might."""
+    write = {**DOCUMENT["jobs"][0]["write"], place: value}
+    with pytest.raises(GuestError, match=place) as caught:
+        fio.metrics(changed(write=write))
+    assert caught.value.outcome == "garbled"
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists))
+def test_whatever_a_guest_sends_is_an_error_or_finite_numbers(value: object) -> None:
+    for name in DOCUMENT["jobs"][0]:
+        try:
+            found = fio.metrics(changed(**{name: value}))
+        except GuestError:
+            continue
+        assert all(math.isfinite(number) and number >= 0 for number in found.values())
 
 
 def test_an_error_in_any_job_counts() -> None:
