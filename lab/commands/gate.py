@@ -190,7 +190,14 @@ def _costs(
     suspected = [one.planned for one in changes if (one.change or 0) > _limit(branch, one, gating)]
     again = cost_diff.confirm(session, kernels, suspected)
     cost_diff.require_sound_base([*again.values()])
-    return [(one, _exact(branch, one, again.get(one.planned), gating)) for one in changes]
+    before, after = (session.store.ends({kernel.id}) for kernel in kernels)
+    found = []
+    for one in changes:
+        own = _exact(branch, one, again.get(one.planned), gating)
+        if one.change is not None:
+            own = replace(own, evidence=replace(own.evidence, ends=(after, before)))
+        found.append((one, verdict.with_blame(own, session.profile.alpha)))
+    return found
 
 
 def _crept(

@@ -183,6 +183,8 @@ def _of_step(step: SeriesStep) -> Iterator[Table]:
     yield from _of_changes(step.found)
     if step.broken:
         yield note(f"{Verdict.REFUTED}: {step.broken}")
+    elif step.warned:
+        yield note(step.warned)
 
 
 def _of_changes(found: Sequence[CellChange]) -> Iterator[Table]:

@@ -12,6 +12,8 @@ from lab.base.errors import BuildError, LabError
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
 from lab.commands.cost_diff import CellChange
+from lab.inputs.terms import Verdict
+from lab.judge.blame import blame
 from lab.measure.cell import PlannedCell
 from lab.measure.runner import Outcome
 from lab.measure.session import Session
@@ -19,11 +21,14 @@ from lab.measure.session import Session
 
 @dataclass(frozen=True)
 class SeriesStep:
-    """What a step of a series changes; broken names the patch whose kernel fails, and how."""
+    """What a step of a series changes; broken names the patch whose kernel fails, and how, warned
+    is what its kernel complained of, or how it failed now and then, without being refuted by it.
+    """
 
     title: str
     found: tuple[CellChange, ...]
     broken: str = ""
+    warned: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,11 @@ def run(
         cost_diff.require_sound_base(found)
         _, failed = cost_diff.failures(found)
         broken = _broken(subject, (before, after), failed[0], session) if failed else ""
-        steps.append(SeriesStep(title, tuple(found), broken))
+        old, new = (session.store.ends({kernels[level].id}) for level in (before, after))
+        known = None if broken else blame(new, old, session.profile.alpha)
+        if known and known.verdict is Verdict.REFUTED:
+            broken = known.reason
+        steps.append(SeriesStep(title, tuple(found), broken, known.reason if known else ""))
         if broken:
             break
     return steps

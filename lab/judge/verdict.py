@@ -109,7 +109,7 @@ def judge(asked: Sequence[tuple[Experiment, Evidence]], alpha: float) -> list[Fi
     HOLDS of a claim by the wall clock, and a wrong REFUTED, has at most the chance alpha.
     """
     found = (_found(experiment, evidence, alpha) for experiment, evidence in asked)
-    return [_with_blame(_with_lacking(one), alpha) for one in found]
+    return [with_blame(_with_lacking(one), alpha) for one in found]
 
 
 def of_claim(findings: Sequence[Finding]) -> Verdict:
@@ -124,7 +124,7 @@ def of_claim(findings: Sequence[Finding]) -> Verdict:
     return Verdict.HOLDS if verdicts else Verdict.LEFT_OUT
 
 
-def _with_blame(found: Finding, alpha: float) -> Finding:
+def with_blame(found: Finding, alpha: float) -> Finding:
     """Failures of the patched kernels count, however the others of their boots came out."""
     if found.verdict in (Verdict.ERROR, Verdict.LEFT_OUT) or found.evidence.failure:
         return found

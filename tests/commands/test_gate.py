@@ -198,6 +198,14 @@ def test_only_what_was_red_is_accepted_and_all_of_it_by_name(
     assert lab.history.last_good("next") == "git:/linux@c0"
 
 
+def test_a_branch_whose_kernel_warns_is_red_although_it_costs_the_same(lab: Lab) -> None:
+    lab.night("c0")
+    lab.guests.complaints = lambda job: ("WARNING in x()",) * (job.task.kernel.id == "c1")
+    found = lab.night("c1", 999.0)
+    assert red(found)
+    assert exact(found).findings[0].reason.startswith("WARNING in x() in")
+
+
 def test_what_was_good_or_has_another_baseline_cannot_be_accepted(lab: Lab) -> None:
     lab.night("c0")
     with pytest.raises(UsageError, match="nothing to accept"):

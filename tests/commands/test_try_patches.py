@@ -184,3 +184,23 @@ def test_the_exact_cells_are_those_of_fio_on_every_disk() -> None:
     assert {one.cell.topology for one in found} == {"nullb_mq", "nvme_mq", "megasas", "raid64"}
     assert {one.cell.scheduler for one in found} == {"none", "mq-deadline", "bfq", "kyber"}
     assert all(one.cell.workload != "dbench_xfs" for one in found)
+
+
+def test_what_a_kernel_complains_of_counts_although_its_guests_end_well(
+    session: FakeSession, guests: Guests
+) -> None:
+    guests.complaints = lambda job: ("WARNING in dd_x()",) * (level(job.task.kernel.id) >= 2)
+    *good, bad = tried(session, each=True)
+    assert [step.broken for step in good] == [""]
+    assert bad.title == PATCHES[1].name
+    assert bad.broken.startswith("WARNING in dd_x() in 3 of 3 boots with the patches, in 0 of 3")
+    assert "REFUTED: WARNING in dd_x()" in tables.text(result_tables.of_steps([bad])[-1])
+
+
+def test_what_every_kernel_complains_of_is_told_and_not_held_against_the_patches(
+    session: FakeSession, guests: Guests
+) -> None:
+    guests.complaints = lambda job: ("WARNING in some_driver()",)
+    (step,) = tried(session)
+    assert step.broken == ""
+    assert "WARNING in some_driver() in 3 of 3" in tables.text(result_tables.of_steps([step])[-1])
