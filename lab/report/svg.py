@@ -99,9 +99,7 @@ def lines(
         return ""
     scale = math.log10 if log else float
     ends = [scale(value) for value in values] + ([] if log else [0.0])
-    low, high = min(ends), max(ends)
-    # What is hardly apart is drawn as equal: its ticks could not be told apart, or be numbers.
-    low, high = (low - 0.5, high + 0.5) if high - low < 1e-9 else (low, high)
+    low, high = _apart(min(ends), max(ends))
     height, bottom = 240, 210
 
     def y(value: float) -> float:
@@ -158,6 +156,11 @@ def _line(
         path += f"{pen}{x:.1f} {y(value):.1f}" if value is not None else ""
         pen = "L" if value is not None else "M"
     return f'<path class="line {style}" d="{path}"/>'
+
+
+def _apart(low: float, high: float) -> tuple[float, float]:
+    """The ends of an axis. What is hardly apart is drawn as equal: it has no round numbers."""
+    return (low - 0.5, high + 0.5) if high - low < 1e-9 else (low, high)
 
 
 def _ticks(low: float, high: float) -> list[float]:
