@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -399,3 +400,68 @@ def test_the_installed_command_shows_no_traceback(args: list[str], status: int) 
     assert "Traceback" not in done.stdout + done.stderr
     assert bool(done.stdout) == (status == 0)
     assert bool(done.stderr) == (status != 0)
+
+
+# Any text may be a name or a value of these; what is wrong with it is told elsewhere.
+ANYTHING = click.types.StringParamType
+
+
+def of_options() -> Iterator[str]:
+    """Every option of every command with what it does not take, and what no command has."""
+    for name, (place, _) in main.COMMANDS.items():
+        module, _, attribute = place.partition(":")
+        command = getattr(import_module(module), attribute)
+        yield from (f"{name} --nonsense", f"{name} -Z", f"{name} --help=maybe")
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and parameter.is_flag:
+                yield f"{name} {parameter.opts[0]}=yes"
+            elif isinstance(parameter, click.Option):
+                yield f"{name} {parameter.opts[0]}"
+                if not isinstance(parameter.type, ANYTHING):
+                    yield f"{name} {parameter.opts[0]} no$uch"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", of_options())
+def test_no_option_takes_nonsense(lab: Lab, strange: Path, line: str) -> None:
+    test_what_strangers_type_is_one_message_and_writes_nothing(lab, strange, line)
+
+
+ENVIRONMENTS = {
+    "a cache that is a file": {"LAB_CACHE": "text"},
+    "a cache that cannot be": {"LAB_CACHE": "/proc/nowhere"},
+    "results that are a file": {"LAB_RESULTS": "text"},
+    "results that cannot be": {"LAB_RESULTS": "/proc/nowhere"},
+    "no home": {"HOME": "/nonexistent", "LAB_CACHE": ""},
+    "no programs": {"PATH": ""},
+    "no folder for temporary files": {"TMPDIR": "/nonexistent"},
+    "no words": {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
+    "a locale that is none": {"LC_ALL": "klingon"},
+    "a narrow terminal": {"COLUMNS": "1", "LINES": "0"},
+    "a width that is none": {"COLUMNS": "wide"},
+    "a terminal that is none": {"TERM": "nonsense"},
+    "the git of a hook": {"GIT_DIR": "text", "GIT_INDEX_FILE": "text", "GIT_WORK_TREE": "/"},
+    "foreign compiler flags": {"CFLAGS": "-O9", "MAKEFLAGS": "-n", "CC": "false"},
+    "a verbosity that is none": {"LAB_VERBOSE": "maybe"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize(
+    "line", ["list", "show last", "run --dry-run", "doctor --help", "gc --dry-run", "compare"]
+)
+def test_no_environment_makes_a_traceback(strange: Path, name: str, line: str) -> None:
+    """In a process of its own; whatever the answer is, it is an answer."""
+    environment = {**os.environ, **ENVIRONMENTS[name]}
+    before = sorted(strange.rglob("*"))
+    argv = [sys.executable, "-m", "lab", *line.split()]
+    done = subprocess.run(
+        argv, capture_output=True, check=False, timeout=60, env=environment, cwd=strange
+    )
+    said = (done.stdout + done.stderr).decode(errors="replace")
+    assert "Traceback" not in said
+    assert "mistake of the lab's own" not in said
+    assert done.returncode in (0, 2, 3)
+    assert said
+    assert sorted(strange.rglob("*")) == before
