@@ -168,11 +168,9 @@ def _drawn(
             found[one] = _evidence(one, [[outcomes[task] for task in own] for own in by_arm])
         look += 1
         judged = verdict.judge([(one, found[one]) for one in waiting], profile.alpha)
-        waiting = {
-            one.experiment: asked[one.experiment]
-            for one in judged
-            if one.verdict is Verdict.INCONCLUSIVE and len(one.experiment.looks) > look
-        }
+        open_ = [one.experiment for one in judged if one.verdict is Verdict.INCONCLUSIVE]
+        # What the host lacks no seed brings.
+        waiting = {one: asked[one] for one in open_ if len(one.looks) > look and not one.lacking}
     return found
 
 

@@ -422,7 +422,7 @@ def of_options() -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", of_options())
+@pytest.mark.parametrize("line", [*of_options()])
 def test_no_option_takes_nonsense(lab: Lab, strange: Path, line: str) -> None:
     test_what_strangers_type_is_one_message_and_writes_nothing(lab, strange, line)
 

@@ -61,6 +61,13 @@ published = "no slower"
 topology = "nullb_mq"
 scheduler = "none"
 workload = "randwrite_uring"
+seeds = 6
+
+[[claims.no_slower.expect]]
+metric = "iops"
+machine = "xeon16"
+change = ">= -1%"
+because = "the throughput of one kernel differs by 0.5 % from seed to seed"
 
 [[claims.no_slower.expect]]
 metric = "moves_per_io"
@@ -188,10 +195,11 @@ def test_a_counter_that_all_cpus_write_is_refuted_by_the_simulation_and_named(
     (folder / "series.toml").write_text(SHARED_CLAIM)
     own = Session(session().profile, BootStore(tmp_path / "results"), proved=session().testbed)
     (found,) = judge.judge([series.get(str(folder))], own)
-    counted, simulated = found.findings
+    counted, throughput, moves = found.findings
     assert counted.verdict is Verdict.HOLDS, counted.reason
-    assert simulated.verdict is Verdict.REFUTED, simulated.reason
-    worst = own.store.lines(simulated.evidence.boots[1][0])[0]
+    assert throughput.verdict is Verdict.REFUTED, throughput.reason
+    assert moves.verdict is Verdict.REFUTED, moves.reason
+    worst = own.store.lines(moves.evidence.boots[1][0])[0]
     assert worst.place.startswith("planted")
     assert [*worst.moves] == ["blk_mq_submit_bio"]
     # Another CPU has written the line before nearly every increment.
