@@ -267,7 +267,8 @@ def _experiment(
         expectation=expectation,
         level=level,
         sides=tuple(map(side, _arms(claim, expectation))),
-        seeds=max(profile.seeds, claim.seeds),
+        # A claim asks for seeds because its cost or time is near a bound.
+        seeds=profile.seeds if counted else max(profile.seeds, claim.seeds),
         rounds=profile.rounds,
         swept=_swept(claim, expectation),
         conditions={**expectation.parameters, **({"cpus": cpus} if cpus > 1 else {})},
