@@ -104,6 +104,7 @@ def test_swapping_the_arms_mirrors_everything(values: list[tuple[float, float]])
     assert back.spread == pytest.approx(there.spread)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 def test_looking_after_every_round_errs_no_more_often_than_is_said(noise: str) -> None:
     """At the bound itself, looked at after each of 24 rounds, by whoever stops at the first yes."""

@@ -307,6 +307,7 @@ def test_what_is_judged_beside_a_claim_changes_nothing() -> None:
     assert alone.verdict is REFUTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "wrong"), [(">= +20%", HOLDS), ("<= +20%", REFUTED)])
 @pytest.mark.parametrize("size", [1, 3, 10])
 def test_a_claim_at_its_bounds_is_called_at_most_at_the_level(
