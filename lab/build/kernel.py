@@ -23,6 +23,7 @@ from lab.base import cache
 from lab.base.errors import BuildError
 from lab.base.process import CommandError, run, run_logged, tail
 from lab.base.progress import Progress
+from lab.build import block_layer
 from lab.build.patching import Tree
 from lab.build.source import git, store
 from lab.inputs import kconfig
@@ -38,6 +39,7 @@ _REPRODUCIBLE = {
 _WORKBENCH_GIB = 3.0
 _IMAGE = "arch/x86/boot/bzImage"
 _PRODUCTS = (_IMAGE, "vmlinux", "System.map", ".config")
+_BLOCK_LAYER = "block-layer"
 # A killed compiler leaves half an object file that make would take for whole.
 _IN_FLIGHT_S = 10.0
 _ERROR = re.compile(
@@ -57,7 +59,7 @@ class Kernel:
 
     @property
     def folder(self) -> Path:
-        """Where bzImage, vmlinux, System.map and config lie."""
+        """Where bzImage, vmlinux, System.map, config and block-layer lie."""
         return cache.root() / "kernels" / self.id
 
     @property
@@ -76,6 +78,11 @@ class Kernel:
         return self.folder / "vmlinux"
 
     @cached_property
+    def block_layer(self) -> frozenset[str]:
+        """The names of its block layer's functions."""
+        return frozenset((self.folder / _BLOCK_LAYER).read_text().splitlines())
+
+    @cached_property
     def code(self) -> str:
         """A hash of what it executes: kernels whose sources differ in comments only share it."""
         return cache.file_hash(self.vmlinux)
@@ -89,7 +96,7 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
     """
     options = kconfig.merge(fragments, _version(tree))
     toolchain = _toolchain()
-    identity = cache.key("kernel", 1, tree.hash, kconfig.text(options), toolchain)
+    identity = cache.key("kernel", 2, tree.hash, kconfig.text(options), toolchain)
     if known := find(identity):
         return known
     with _workbench(tree, progress) as workbench:
@@ -298,6 +305,8 @@ def _keep(kernel: Kernel, objects: Path) -> None:
     with cache.building(kernel.folder) as folder:
         for product in _PRODUCTS:
             shutil.copy2(objects / product, folder / Path(product).name.lstrip("."))
+        names = block_layer.functions(objects)
+        (folder / _BLOCK_LAYER).write_text("".join(f"{name}\n" for name in names))
         (folder / "kernel.json").write_text(json.dumps(asdict(kernel), indent=1))
 
 

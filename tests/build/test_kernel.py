@@ -66,7 +66,7 @@ def object_folder() -> Path:
 def test_a_build_leaves_image_symbols_and_configuration_in_the_cache(build: Build) -> None:
     built = build()
     assert sorted(os.listdir(built.folder)) == [
-        *("System.map", "bzImage", "config", "kernel.json", "vmlinux")
+        *("System.map", "block-layer", "bzImage", "config", "kernel.json", "vmlinux")
     ]
     assert "int bfq_1;" in built.image.read_text()
     assert (built.folder / "config").read_text() == "CONFIG_BLOCK=y\nCONFIG_SMP=y\n"

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The functions of the block layer, by what they are compiled from.
+
+What an I/O costs in them is judged; the rest of the kernel, where programs map their memory and are
+scheduled, differs by chance. What belongs to which is fixed here, before anything is measured.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.base.process import run
+
+# fs/io_uring.c moved to io_uring/ with commit ed29b0b4fd83 ("io_uring: move to separate directory")
+# (in v6.0).
+_FOLDERS = (
+    *("block", "io_uring", "fs/iomap"),
+    *("drivers/block", "drivers/md", "drivers/nvme", "drivers/scsi"),
+)
+_FILES = ("fs/aio.o", "fs/direct-io.o", "fs/io_uring.o", "lib/sbitmap.o")
+
+
+def functions(objects: Path) -> list[str]:
+    """The names of all functions of the block layer in a folder of objects, sorted."""
+    own = [objects / folder / "built-in.a" for folder in _FOLDERS]
+    found = [str(path) for path in (*own, *(objects / name for name in _FILES)) if path.exists()]
+    listed = run(["nm", "--defined-only", *found]).output if found else ""
+    words = (line.split() for line in listed.splitlines())
+    return sorted({name for *_, kind, name in filter(_is_symbol, words) if kind in "tTwW"})
+
+
+def _is_symbol(words: list[str]) -> bool:
+    return len(words) == 3
