@@ -246,6 +246,32 @@ def _student(values: Sequence[float], alpha: float) -> Interval:
     return Interval(mean - off, mean + off)
 
 
+def half_width(groups: Sequence[Sequence[float]], draws: int, alpha: float) -> float:
+    """Half of the interval that the ratio of two means of so many draws has at the level 1 - alpha,
+    as a fraction; groups are draws of a number that differs between the groups only by what they
+    are of. 0 when no group has two.
+    """
+    from scipy.special import stdtrit
+
+    logs = [[math.log(value) for value in own] for own in groups if len(own) > 1 and min(own) > 0]
+    free = sum(len(own) - 1 for own in logs)
+    if not free:
+        return 0.0
+    squares = math.fsum(statistics.variance(own) * (len(own) - 1) for own in logs)
+    off = float(stdtrit(free, 1 - alpha / 2)) * math.sqrt(squares / free * 2 / draws)
+    return math.expm1(off)
+
+
+def surely_apart(before: Sequence[float], after: Sequence[float], alpha: float) -> bool:
+    """Whether the means of draws differ, which are paired in their order: Student's paired test at
+    the level alpha. Fewer draws than the first of LOOKS tell nothing.
+    """
+    if len(before) < LOOKS[0]:
+        return False
+    differences = [new - old for old, new in zip(before, after, strict=True)]
+    return _student(differences, alpha).apart(Interval(0.0, 0.0))
+
+
 def paired(before: Sequence[float], after: Sequence[float]) -> Paired:
     """Pair the boots of two arms, round by round.
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lab.base.errors import LabError
+from lab.base.stats import half_width
 from lab.build.kernel import Kernel
 from lab.inputs import series
-from lab.inputs.profile import Profile
 from lab.inputs.series import Series
 from lab.inputs.terms import Verdict
 from lab.judge import experiment, verdict
@@ -26,6 +26,8 @@ INSTRUMENT = "instrument"
 # Rounds that are run however early they decide. Chosen: a kernel that breaks in one boot of eight
 # is to show it.
 FEWEST = 8
+# Seeds on record tell their noise with so many degrees of freedom. Chosen: four of one kernel.
+_DEGREES = 3
 # Controls: what holds of a series must not hold of these.
 CONTROLS = {"reversed": series.reverse, "no-op": series.no_op}
 
@@ -145,7 +147,7 @@ def measure(cases: Sequence[Case], session: Session) -> dict[Experiment, Evidenc
         for asked in case.experiments
     }
     with session.measuring([*first, *timed]) as runner:
-        evidence |= _drawn(single, runner, session.profile)
+        evidence |= _drawn(single, runner, session)
         for case in cases:
             evidence |= _rounds(case, runner, session.profile.alpha)
     ends = {asked: case.ends(asked, session.store) for case in cases for asked in case.experiments}
@@ -153,9 +155,10 @@ def measure(cases: Sequence[Case], session: Session) -> dict[Experiment, Evidenc
 
 
 def _drawn(
-    asked: Mapping[Experiment, Case], runner: Runner, profile: Profile
+    asked: Mapping[Experiment, Case], runner: Runner, session: Session
 ) -> dict[Experiment, Evidence]:
     """Boot what needs no rounds, all side by side, and with more seeds what is still open."""
+    profile = session.profile
     found: dict[Experiment, Evidence] = {}
     waiting, look = dict(asked), 0
     while waiting:
@@ -165,13 +168,23 @@ def _drawn(
         outcomes = dict(zip(tasks, runner.all(tasks, profile.counted_boots), strict=True))
         for one, case in waiting.items():
             by_arm = case.seeds(one, one.looks[look])
-            found[one] = _evidence(one, [[outcomes[task] for task in own] for own in by_arm])
+            known = _evidence(one, [[outcomes[task] for task in own] for own in by_arm])
+            found[one] = replace(known, noise=_noise(one, session))
         look += 1
         judged = verdict.judge([(one, found[one]) for one in waiting], profile.alpha)
         open_ = [one.experiment for one in judged if one.verdict is Verdict.INCONCLUSIVE]
         # What the host lacks no seed brings.
         waiting = {one: asked[one] for one in open_ if len(one.looks) > look and not one.lacking}
     return found
+
+
+def _noise(asked: Experiment, session: Session) -> float | None:
+    """How far two seeds of an experiment's cells may be apart, by all that are on record."""
+    metric, cells = asked.expectation.metric, {side.cell: side for side in asked.sides}
+    groups = [own for cell in cells for own in session.store.draws(cell, metric)]
+    if sum(len(own) - 1 for own in groups) < _DEGREES:
+        return None
+    return half_width(groups, 1, session.profile.alpha)
 
 
 def _tasks(asked: Experiment, case: Case, look: int) -> list[Task]:

@@ -40,7 +40,8 @@ class Evidence:
     The boots of a wall-clock experiment are pairs: equal places belong together. same tells that
     both arms run the same kernel on the same machine. boots are the ids that the values come from.
     variants are the values with moves of cache lines so many times as dear, if simulated. ends are
-    how all boots on record of the patched kernels ended, and of the others.
+    how all boots on record of the patched kernels ended, and of the others. noise is how far the
+    ratio of two seeds may be off, a fraction, where boots on record of these cells tell.
     """
 
     values: tuple[tuple[float, ...], ...] = ()
@@ -50,6 +51,7 @@ class Evidence:
     boots: tuple[tuple[str, ...], ...] = ()
     variants: Mapping[float, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
     ends: tuple[Ends, Ends] = (Ends(), Ends())
+    noise: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +216,7 @@ def _measured(found: Finding, alpha: float) -> Finding:
         reason = f"nothing was counted in arm {experiment.arms[1]}: {_NOTHING}"
         return replace(found, reason=reason, change=-1.0)
     change = found.measured[1] / found.measured[0] - 1
-    interval = change_of(before, after, expectation.bound, one_seed(experiment), alpha)
+    interval = change_of(before, after, expectation.bound, one_seed(found), alpha)
     return _bounded(replace(found, change=change, interval=interval), "change")
 
 
@@ -233,10 +235,15 @@ def change_of(
     return Interval(low - 1, high - 1)
 
 
-def one_seed(experiment: Experiment) -> float:
-    """How far one seed may be from another, as a fraction: nothing for what is counted."""
+def one_seed(found: Finding) -> float:
+    """How far one seed may be from another, as a fraction: what boots on record of the very cells
+    tell, else what the workload says; nothing for what is counted.
+    """
+    experiment, noise = found.experiment, found.evidence.noise
     if experiment.level not in (Level.COST, Level.SIMULATED):
         return 0.0
+    if noise is not None:
+        return noise
     return seed_noise(experiment.workload, experiment.engine, experiment.expectation.metric)
 
 
@@ -257,7 +264,7 @@ def _bounded(found: Finding, what: str) -> Finding:
     if seen.apart(bound):
         return replace(found, verdict=Verdict.REFUTED, reason=f"the {what} is not as expected")
     reason = f"some boots give a {what} as expected, some do not"
-    margin = 100 * one_seed(found.experiment)
+    margin = 100 * one_seed(found)
     if margin and len(found.evidence.values[-1]) < SEEDS:
         reason = f"the {what} is nearer to the bound than {margin:g} %, by which seeds differ"
     return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)

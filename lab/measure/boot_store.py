@@ -20,7 +20,7 @@ from lab.base import cache
 from lab.base.errors import LABS_FAILURES, LabError, UsageError
 from lab.base.system import results
 from lab.measure import metrics, sim_counts
-from lab.measure.cell import Task
+from lab.measure.cell import Cell, Task
 from lab.measure.cost import Cost, from_text
 from lab.measure.raw_files import RawFiles
 from lab.measure.sampling import Sample
@@ -159,6 +159,20 @@ class BootStore:
                 (metric, boot),
             )
             return [(float(when), str(kernel), float(value)) for when, kernel, value in rows]
+
+    def draws(self, cell: Cell, metric: str) -> list[list[float]]:
+        """A metric of all boots of a sealed cell, whatever their seeds, by kernel."""
+        found: dict[str, list[float]] = {}
+        with self.connection() as connection:
+            rows = connection.execute(
+                "SELECT kernel, value FROM boots JOIN samples ON boot = id"
+                " WHERE metric = ? AND outcome = 'ok'"
+                " AND json_remove(cell, '$.seed') = json_remove(?, '$.seed') ORDER BY started",
+                (metric, json.dumps(asdict(cell))),
+            )
+            for kernel, value in rows:
+                found.setdefault(str(kernel), []).append(float(value))
+        return list(found.values())
 
     def reject(self, round_id: str, outcome: str, why: str) -> None:
         """Take a round out of the results: ``disturbed`` by the host, or ``alone``, for another of

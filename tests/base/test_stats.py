@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable
 
 import numpy as np
@@ -204,3 +205,24 @@ def test_failures_in_two_arms_are_compared_as_by_scipy(
     assert stats.fisher(hits, trials, other_hits, other_trials) == pytest.approx(expected)
     tail = scipy.stats.binom.sf(hits - 1, trials, 0.01)
     assert stats.at_least(hits, trials, 0.01) == pytest.approx(float(tail))
+
+
+def test_half_of_an_interval_is_students_of_what_groups_differ_by_inside() -> None:
+    groups = [[100.0, 101.0, 99.0], [200.0, 202.0, 198.0], [7.0]]
+    spread = statistics.stdev(math.log(value) for value in groups[0])
+    # Student's t with four degrees of freedom, 97.5 %: 2.776 (any table).
+    expected = math.expm1(2.776 * spread * math.sqrt(2 / 3))
+    assert stats.half_width(groups, 3, 0.05) == pytest.approx(expected, rel=1e-3)
+    assert stats.half_width([[1.0], [2.0]], 3, 0.05) == 0.0
+    assert stats.half_width([], 3, 0.05) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("after", "apart"),
+    [((11.0, 12.0, 13.0), True), ((12.0, 11.0, 13.0), False), ((11.0, 12.1, 12.9), True)],
+)
+def test_draws_are_surely_apart_by_students_paired_test(
+    after: tuple[float, ...], apart: bool
+) -> None:
+    assert stats.surely_apart((1.0, 2.0, 3.0), after, 1e-4) == apart
+    assert not stats.surely_apart((1.0, 2.0), after[:2], 0.05)

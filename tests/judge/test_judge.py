@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import guests as fakes
@@ -215,6 +217,31 @@ def test_more_seeds_are_booted_for_what_is_open_alone(
     assert (noisy.verdict, plain.verdict) == (Verdict.HOLDS, Verdict.HOLDS)
 
 
+@pytest.mark.parametrize(
+    ("spread", "gain", "verdict"),
+    [(0.01, 0.04, Verdict.INCONCLUSIVE), (0.0001, 0.012, Verdict.HOLDS)],
+    ids=["noisier than the workload says", "quieter"],
+)
+def test_one_seed_may_be_off_by_what_the_seeds_on_record_differ_by(
+    session: FakeSession,
+    guests: Guests,
+    write: Write,
+    spread: float,
+    gain: float,
+    verdict: Verdict,
+) -> None:
+    """The workload says 0.5 %; of this very cell there are six seeds of another kernel."""
+    seeds = itertools.count()
+    guests.cost_of = lambda kernel: fakes.insns(f=1000.0 * (1 + spread * (next(seeds) % 3 - 1)))
+    case = judge.prepare(write(claim(COST)), session)
+    (task, _) = case.tasks.values()
+    session.outcomes([replace(task, kernel=fakes.kernel("other")).seeded(n) for n in range(1, 7)])
+    guests.cost_of = lambda kernel: fakes.insns(f=1000.0 * (1 - gain) if own(kernel) else 1000.0)
+    (finding,) = found(judge.judge([write(claim(COST))], session))
+    assert finding.verdict is verdict
+    assert finding.evidence.noise == pytest.approx(spread * 2.57 * math.sqrt(2 * 0.8), rel=0.02)
+
+
 def test_only_the_claims_that_are_wanted_are_judged_and_built_for(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
@@ -360,7 +387,7 @@ def test_costs_by_function_are_on_record_for_what_was_judged(
     before, after = (session.store.cost(ids[0]) for ids in finding.evidence.boots)
     assert before
     assert after
-    (change,) = cost.changes(before, after)
+    (change,) = cost.changes([before], [after])
     assert (change.function, change.difference) == ("submit_bio", -100.0)
     assert math.isclose(finding.measured[1], after.kernel_total)
 

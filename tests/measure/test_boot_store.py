@@ -17,6 +17,7 @@ import pytest
 from lab.base import cache
 from lab.base.errors import UsageError
 from lab.build.kernel import Kernel
+from lab.inputs.terms import Engine
 from lab.measure.boot_store import SCHEMA_VERSION, BootStore, Ends, Provenance
 from lab.measure.cell import Task
 from lab.measure.sampling import Sample
@@ -300,3 +301,19 @@ def test_ends_are_those_of_all_boots_of_the_kernels(store: BootStore) -> None:
     assert found.failures == {"hang": 2, "panic": 1, "WARNING in x()": 1, "BUG: y": 1}
     assert found.examples["BUG: y"] == first
     assert store.ends([]) == store.ends(["another"]) == Ends(0, {}, {})
+
+
+def test_draws_are_the_boots_of_a_cell_with_any_seed_by_kernel(store: BootStore) -> None:
+    cell = fakes.cell(engine=Engine.ICOUNT)
+    other = fakes.cell(engine=Engine.ICOUNT, scheduler="none")
+    for kernel, own, seed, value in (
+        *(("a", cell, 1, 10.0), ("a", cell, 2, 11.0), ("b", cell, 1, 20.0)),
+        ("a", other, 1, 99.0),
+    ):
+        task = Task(cell=own, kernel=KERNEL).seeded(seed)
+        origin = Provenance(f"{kernel}{seed}", kernel, "QEMU 10.0.2", "host")
+        store.add(store.new_boot(), task, origin, time.time(), sample(value))
+    store.add("bad", Task(cell=cell, kernel=KERNEL), ORIGIN, time.time(), None, outcome="hang")
+    assert sorted(store.draws(cell, "iops")) == [[10.0, 11.0], [20.0]]
+    assert store.draws(replace(cell, seed=7), "iops") == store.draws(cell, "iops")
+    assert store.draws(cell, "ios_per_s") == []
