@@ -12,22 +12,27 @@ from threading import Lock
 import pytest
 
 from lab.base import cache
-from lab.base.errors import LabError
+from lab.base.errors import GuestError, LabError
 from lab.base.progress import Progress
+from lab.base.stats import LOOKS
 from lab.build import source
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.build.source import Source
+from lab.commands import cost_diff
+from lab.commands.cost_diff import CellChange
 from lab.guest.time_slices import Slot
-from lab.inputs import workload
+from lab.inputs import profile, workload
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 from lab.measure import cost, dbench, host, sampling
+from lab.measure.boot_store import StoredBoot
 from lab.measure.cell import Cell, PlannedCell, resolved
 from lab.measure.cost import Cost
 from lab.measure.dbench import LoadFile
 from lab.measure.host import EngineReport, Facts, Report
 from lab.measure.job import Job, Testbed
+from lab.measure.runner import Outcome
 from lab.measure.sampling import Sample
 from lab.measure.session import Session
 
@@ -118,7 +123,9 @@ class Guests:
         if found is None or not job.cell.engine.sealed or job.cell.counters:
             return {}
         (folder / "cost.tsv").write_text(cost.to_text(found))
-        return {cost.KERNEL: found.kernel_total, cost.USER: found.user, "measured_share": 50.0}
+        total = found.kernel_total
+        own = {cost.KERNEL: total, cost.BLOCK_LAYER: total, cost.USER: found.user}
+        return {**own, "measured_share": 50.0}
 
 
 def insns(**functions: float) -> Cost:
@@ -232,6 +239,26 @@ class FakeSession(Session):
         """All that was printed."""
         assert isinstance(self.progress.out, io.StringIO)
         return self.progress.out.getvalue()
+
+
+def cell_change(
+    planned: PlannedCell,
+    totals: Sequence[float | GuestError],
+    layers: Sequence[float] = (),
+) -> CellChange:
+    """A cell that cost so much on two kernels with each of three seeds, or a guest that failed."""
+
+    def outcome(place: int, name: str) -> Outcome:
+        total, task = totals[place], planned.on(kernel(name))
+        if isinstance(total, GuestError):
+            return Outcome(task, (), total)
+        layer = layers[place] if layers else total
+        values = {cost.KERNEL: total, cost.BLOCK_LAYER: layer}
+        return Outcome(task, (StoredBoot("id", name, "", 1.0, 1.0, {}, values),) * LOOKS[0])
+
+    session = FakeSession(profile.get("quick"))
+    sides = outcome(0, "old"), outcome(1, "new")
+    return cost_diff.judged(session, planned, sides, "-0.1% .. +0.1%")
 
 
 @dataclass

@@ -38,8 +38,8 @@ def gate_command(
 ) -> int:
     """Judge branches against their baselines: red for a regression, else green.
 
-    CONFIG is a TOML file (`lab schema gate`; docs/gate.md). Exact cells: more kernel instructions
-    per I/O than the threshold allows are red, and more again with other seeds. Cells of wall clock
+    CONFIG is a TOML file (`lab schema gate`; docs/gate.md). Exact cells: more instructions per I/O
+    in the block layer than the threshold allows are red, with other seeds, too. Cells of wall clock
     are run in rounds until it is sure that they are slower, or not. Exit codes: 0 green, 1 red,
     2 wrong configuration, 3 the lab or a baseline failed for a branch, 4 a branch is not decided.
 

@@ -8,13 +8,14 @@ good end's or near the bad end's, or none where that cannot be said.
 from __future__ import annotations
 
 import math
+import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.base.errors import BuildError, LabError, UsageError, nearest
-from lab.base.stats import Interval, Paired
+from lab.base.stats import LOOKS, Interval, Paired
 from lab.base.text import percent
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
@@ -31,6 +32,10 @@ from lab.measure.runner import Outcome, Rounds
 from lab.measure.session import Session
 
 _GOOD, _OTHER = "good", "commit"
+# A commit is booted with so many seeds, unless the first gives a value that is nearer to an end's
+# than so much of what the ends differ by. Chosen.
+_SEEDS = LOOKS[0]
+_NEAR = 0.1
 
 
 @dataclass(frozen=True)
@@ -88,10 +93,10 @@ class CommitMeasure(ABC):
             self._tree.session.progress.say(f"    skipped: {exc.brief}")
             return None
 
-    def _booted(self, kernel: Kernel) -> Outcome:
+    def _booted(self, kernel: Kernel, seed: int = 1) -> Outcome:
         """One boot of the cell with the exact engine; why, when it fails, is said."""
         session = self._tree.session
-        (outcome,) = session.outcomes([self._planned.on(kernel)])
+        (outcome,) = session.outcomes([self._planned.on(kernel).seeded(seed)])
         if outcome.error:
             session.progress.say(f"    skipped: {outcome.error.brief}")
         return outcome
@@ -113,13 +118,15 @@ class CommitMeasure(ABC):
 
 
 class ByFunction(CommitMeasure):
-    """The exact cost of an I/O in those functions that tell the two ends apart.
+    """The exact cost of an I/O in those functions that surely tell the two ends apart, or in the
+    block layer when they are not most of it.
 
-    One boot a commit is enough, for functions in which seeds differ are not among them.
+    One boot a commit is enough where its value is almost that of an end, else several seeds are.
     """
 
     unit = metrics.get(cost.KERNEL).unit
     _functions: frozenset[str] = frozenset()
+    _ends: tuple[float, ...] = ()
 
     def compare(self, good: str, bad: str) -> None:
         """Find the functions in which the bad end costs more."""
@@ -128,25 +135,44 @@ class ByFunction(CommitMeasure):
         cost_diff.require_sound_base([ends])
         self._require_measured(*ends.values)
         self._require_change(ends.change or 0.0)
-        self._functions = frozenset(one.function for one in ends.functions)
+        surely = [one for one in ends.functions if one.sure]
+        layer = [statistics.fmean(values) for values in ends.finding.evidence.values]
+        told = math.fsum(one.difference for one in surely)
+        if abs(told) >= abs(layer[1] - layer[0]) / 2:
+            self._functions = frozenset(one.function for one in surely)
+        self._ends = tuple(self._cost(kernel, _SEEDS) or 0.0 for kernel in pair)
 
     def value(self, commit: str) -> float | None:
         """Instructions per I/O in these functions."""
         kernel = self._built(commit)
         if kernel is None:
             return None
-        boots = self._booted(kernel).boots
-        known = self._tree.session.store.cost(boots[0].id) if boots else None
-        if known is None:
+        first = self._cost(kernel, 1)
+        if first is None or not self._ends:
+            return first
+        apart = abs(self._ends[1] - self._ends[0])
+        near = min(abs(first - end) for end in self._ends) <= _NEAR * apart
+        return first if near else self._cost(kernel, _SEEDS)
+
+    def _cost(self, kernel: Kernel, seeds: int) -> float | None:
+        """What an I/O costs on a kernel, the mean of some seeds; None when one fails."""
+        session = self._tree.session
+        boots = [self._booted(kernel, seed).boots for seed in range(1, seeds + 1)]
+        if not all(boots):
             return None
-        return math.fsum(known.kernel.get(name, 0.0) for name in self._functions)
+        if not self._functions:
+            return statistics.fmean(own[0].values[cost.BLOCK_LAYER] for own in boots)
+        costs = [session.store.cost(own[0].id) for own in boots]
+        return statistics.fmean(one.within(self._functions) for one in costs if one)
 
     def changes(self, good: str, bad: str) -> list[cost_diff.CellChange]:
         """The change of the cell, and the functions that it is in."""
         return self._measured((self._tree.kernel(good), self._tree.kernel(bad)))
 
     def _measured(self, pair: tuple[Kernel, Kernel]) -> list[cost_diff.CellChange]:
-        return cost_diff.measure(self._tree.session, pair, [self._planned])
+        session = self._tree.session
+        bound = f"<= {100 * self._threshold:+.3g}%"
+        return cost_diff.measure(session, pair, [self._planned], lambda planned: bound)
 
 
 class ByCounter(CommitMeasure):

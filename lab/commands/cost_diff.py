@@ -3,36 +3,47 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from lab.base.errors import UsageError
+from lab.base.stats import LOOKS, half_width
 from lab.build.kernel import Kernel
 from lab.inputs import workload
 from lab.inputs.profile import Profile
-from lab.inputs.terms import Engine
-from lab.judge.verdict import KERNEL_FAILURES, SEEDS
+from lab.inputs.series import Expectation
+from lab.inputs.terms import Engine, Level, Verdict
+from lab.judge import verdict
+from lab.judge.experiment import Experiment, Side
+from lab.judge.verdict import KERNEL_FAILURES, Evidence, Failure, Finding
 from lab.measure import cost, matrix
-from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell, PlannedCell, Task
 from lab.measure.cost import Change
 from lab.measure.matrix import Selection
 from lab.measure.runner import Outcome, Runner
 from lab.measure.session import Session
 
+ARMS = ("before", "after")
+Sides = tuple[Outcome, Outcome]
+# So many seeds of each kernel at most: what those leave open is left open.
+MOST_SEEDS = 12
+# A change of the block layer's instructions that is one. Chosen: patches that do nothing but move
+# code make less (docs/verdicts.md).
+CHANGE = 0.001
+
 
 @dataclass(frozen=True)
 class CellChange:
-    """A cell on two kernels: kernel instructions per I/O before and after, None where it failed.
+    """A cell on two kernels, and what was found of the instructions of its block layer.
 
-    The boots of an outcome are its seeds; functions are those that these tell apart, the largest
-    difference first.
+    The boots of an outcome are its seeds; functions are all that differ between these, the largest
+    difference first. There are none where the first seeds were equal to the last digit.
     """
 
     planned: PlannedCell
     before: Outcome
     after: Outcome
+    finding: Finding
     functions: tuple[Change, ...] = ()
 
     @property
@@ -41,12 +52,23 @@ class CellChange:
         return self.before.value(cost.KERNEL), self.after.value(cost.KERNEL)
 
     @property
+    def failed(self) -> bool:
+        """Whether a guest failed on either kernel."""
+        return bool(self.before.error or self.after.error)
+
+    @property
+    def equal(self) -> bool:
+        """Whether both kernels execute exactly as much."""
+        return not self.failed and self.values[0] == self.values[1] and not self.functions
+
+    @property
     def change(self) -> float | None:
-        """The relative change that the functions add up to; None when one side failed."""
-        before, after = self.values
-        if not before or after is None:
-            return None
-        return math.fsum(change.difference for change in self.functions) / before
+        """The relative change of the block layer's instructions per I/O; None where that failed."""
+        return self.finding.change
+
+
+# The change of a cell's block layer that is allowed, such as ``<= +0.25%``.
+Bound = Callable[[PlannedCell], str]
 
 
 def has_exact_cost(cell: Cell) -> bool:
@@ -70,44 +92,131 @@ def cells(profile: Profile, selection: Selection) -> list[PlannedCell]:
 
 
 def measure(
-    session: Session, kernels: tuple[Kernel, Kernel], wanted: Sequence[PlannedCell]
+    session: Session, kernels: tuple[Kernel, Kernel], wanted: Sequence[PlannedCell], bound: Bound
 ) -> list[CellChange]:
-    """Measure cells on two kernels; the largest relative change first, failures before all.
+    """Measure cells on two kernels; failures first, then the largest relative change.
 
-    A cell that is not equal to the last digit is measured with as many seeds as it takes to tell
-    a change from chance. What the store has of either kernel is not measured again.
+    A cell that is not equal to the last digit is measured with more seeds, until it is decided
+    whether its change lies within bound, or there are MOST_SEEDS. What the store has of either
+    kernel is not measured again.
     """
     tasks = tasks_of(wanted, kernels)
     with session.measuring(tasks) as runner:
-        found = _seeded(runner, kernels, wanted, (1,), session.store)
-        differ = [one.planned for one in found if one.change or one.values[0] != one.values[1]]
-        if differ and not any(map(any, failures(found))):
-            seeds = range(1, SEEDS + 1)
-            surely = _seeded(runner, kernels, differ, seeds, session.store)
-            by_cell = {one.planned: one for one in surely}
-            found = [by_cell.get(one.planned, one) for one in found]
-    return sorted(found, key=by_size)
+        first = _seeded(runner, kernels, wanted, (1,))
+        differ = [p for p, sides in first.items() if not _failure(sides) and not _equal(sides)]
+        found = {p: judged(session, p, sides, bound(p)) for p, sides in first.items()}
+        found |= _decided(session, runner, kernels, differ, bound, 0)
+    return sorted(found.values(), key=by_size)
 
 
 def confirm(
-    session: Session, kernels: tuple[Kernel, Kernel], suspected: Sequence[PlannedCell]
+    session: Session, kernels: tuple[Kernel, Kernel], suspected: Sequence[PlannedCell], bound: Bound
 ) -> dict[PlannedCell, CellChange]:
     """Measure cells on two kernels again, with seeds that had no part in the suspicion."""
     if not suspected:
         return {}
-    fresh = range(SEEDS + 1, 2 * SEEDS + 1)
     with session.measuring(tasks_of(suspected, kernels)) as runner:
-        found = _seeded(runner, kernels, suspected, fresh, session.store)
-    return {one.planned: one for one in found}
+        return _decided(session, runner, kernels, suspected, bound, MOST_SEEDS)
+
+
+def allowed(session: Session, threshold: float, planned: PlannedCell) -> float:
+    """The change of a cell that is to be told from none, as a fraction: threshold, or when that is
+    more twice what MOST_SEEDS leave open, by all seeds of the cell that the store has.
+
+    Seeds of one kernel are compared with each other, so a change that passes cannot widen it.
+    """
+    known = session.store.draws(planned.cell, cost.BLOCK_LAYER)
+    return max(threshold, 2 * half_width(known, MOST_SEEDS, session.profile.alpha / len(LOOKS)))
+
+
+def unchanged(session: Session, planned: PlannedCell) -> str:
+    """The change of a cell that is none, as a bound."""
+    limit = f"{100 * allowed(session, CHANGE, planned):.3g}%"
+    return f"-{limit} .. +{limit}"
+
+
+def experiment(
+    series: str, planned: PlannedCell, expectation: Expectation, level: Level
+) -> Experiment:
+    """A cell as an experiment: the kernel without the change against the one with it."""
+    sides = tuple(Side(arm, planned.cell, arm == ARMS[1]) for arm in ARMS)
+    return Experiment(
+        series=series,
+        claim=str(planned),
+        expectation=expectation,
+        level=level,
+        sides=sides,
+        swept=planned.swept,
+        together=(series, planned),
+    )
 
 
 def tasks_of(
     wanted: Sequence[PlannedCell],
     kernels: tuple[Kernel, Kernel],
-    arms: tuple[str, str] = ("before", "after"),
+    arms: tuple[str, str] = ARMS,
 ) -> list[Task]:
     """Cells on two kernels: for each cell both tasks, the kernels as arms."""
     return [one.on(k, arm) for one in wanted for k, arm in zip(kernels, arms, strict=True)]
+
+
+def _decided(
+    session: Session,
+    runner: Runner,
+    kernels: tuple[Kernel, Kernel],
+    wanted: Sequence[PlannedCell],
+    bound: Bound,
+    after_seed: int,
+) -> dict[PlannedCell, CellChange]:
+    """Cells on two kernels with as many seeds as decide them, all of them after a certain one."""
+    found: dict[PlannedCell, CellChange] = {}
+    waiting = list(wanted)
+    for count in (looked for looked in LOOKS if looked <= MOST_SEEDS):
+        if not waiting:
+            break
+        seeds = range(after_seed + 1, after_seed + count + 1)
+        looked_at = _seeded(runner, kernels, waiting, seeds)
+        found |= {p: judged(session, p, sides, bound(p)) for p, sides in looked_at.items()}
+        waiting = [p for p in waiting if found[p].finding.verdict is Verdict.INCONCLUSIVE]
+    return found
+
+
+def judged(session: Session, planned: PlannedCell, sides: Sides, bound: str) -> CellChange:
+    """What the seeds of two kernels say about the instructions of a cell's block layer."""
+    expectation = Expectation(
+        metric=cost.BLOCK_LAYER,
+        change=bound,
+        because="more instructions for an I/O in the block layer are a regression",
+    )
+    evidence = Evidence(
+        values=tuple(tuple(b.values[cost.BLOCK_LAYER] for b in own.boots) for own in sides),
+        boots=tuple(tuple(boot.id for boot in own.boots) for own in sides),
+        failure=_failure(sides),
+        same=_equal(sides),
+    )
+    asked = experiment("", planned, expectation, Level.COST)
+    (found,) = verdict.judge([(asked, evidence)], session.profile.alpha)
+    if evidence.same:
+        return CellChange(planned, *sides, replace(found, reason="equal to the last digit"))
+    costs = [[c for boot in own.boots if (c := session.store.cost(boot.id))] for own in sides]
+    functions = cost.changes(costs[0], costs[1], session.profile.alpha) if all(costs) else []
+    return CellChange(planned, *sides, found, tuple(functions))
+
+
+def _failure(sides: Sides) -> Failure | None:
+    """The guest that failed, that of the kernel without the change before the other."""
+    for arm, own in zip(ARMS, sides, strict=True):
+        if error := own.error:
+            return Failure(arm, arm == ARMS[1], error.outcome, error.brief)
+    return None
+
+
+def _equal(sides: Sides) -> bool:
+    """Whether both kernels execute exactly as much."""
+    before, after = (
+        [(b.values[cost.KERNEL], b.values[cost.BLOCK_LAYER]) for b in own.boots] for own in sides
+    )
+    return before == after != []
 
 
 def _seeded(
@@ -115,16 +224,15 @@ def _seeded(
     kernels: tuple[Kernel, Kernel],
     wanted: Sequence[PlannedCell],
     seeds: Sequence[int],
-    store: BootStore,
-) -> list[CellChange]:
+) -> dict[PlannedCell, Sides]:
     """Cells on two kernels with the given seeds."""
     tasks = [task.seeded(seed) for task in tasks_of(wanted, kernels) for seed in seeds]
     outcomes = iter(runner.all(tasks))
-    found = []
-    for one in wanted:
-        before, after = (_together([next(outcomes) for _ in seeds]) for _ in kernels)
-        found.append(CellChange(one, before, after, _functions(before, after, store)))
-    return found
+
+    def together() -> Outcome:
+        return _together([next(outcomes) for _ in seeds])
+
+    return {one: (together(), together()) for one in wanted}
 
 
 def _together(seeds: Sequence[Outcome]) -> Outcome:
@@ -147,13 +255,6 @@ def require_sound_base(found: Sequence[CellChange]) -> None:
     foreign = [o for o in after if o.error and o.error.outcome not in KERNEL_FAILURES]
     for outcome in (*before, *foreign):
         outcome.require_boots()
-
-
-def _functions(before: Outcome, after: Outcome, store: BootStore) -> tuple[Change, ...]:
-    if not before.boots or not after.boots:
-        return ()
-    costs = [[one for boot in own.boots if (one := store.cost(boot.id))] for own in (before, after)]
-    return tuple(cost.apart(*costs)) if all(costs) else ()
 
 
 def by_size(one: CellChange) -> tuple[bool, float]:

@@ -9,7 +9,6 @@ breaks is a regression, a baseline that does is the lab's error.
 from __future__ import annotations
 
 import shlex
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +17,7 @@ from pathlib import Path
 from lab.base.errors import BuildError, LabError, UsageError, nearest
 from lab.base.process import CommandError, run
 from lab.base.progress import Progress
+from lab.base.text import percent
 from lab.build import source
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
@@ -35,26 +35,15 @@ from lab.inputs import workload
 from lab.inputs.series import Expectation
 from lab.inputs.terms import Better, Level, Verdict
 from lab.judge import verdict
-from lab.judge.experiment import Experiment, Side
 from lab.judge.judge import decided, failed_round, paired_evidence
-from lab.judge.verdict import Evidence, Finding
-from lab.measure import cost, matrix, metrics
+from lab.judge.verdict import Finding
+from lab.measure import matrix, metrics
 from lab.measure.cell import PlannedCell
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
 from lab.report import run_record
 from lab.report.run_builder import RunBuilder
 
-ARMS = ("before", "after")
-# Of a cell's own history: this many standard deviations are noise, when it has so many changes, and
-# of these the newest. Chosen: 4 sigma is one night in 30,000, for a history that is normal. It is
-# taken from the median of the changes' sizes, which is 1 / 1.4826 of it, so that a few large ones
-# do not count, and widens the threshold to no more than twice what the gate was told.
-_SIGMAS = 4.0
-_SIGMA_OF_MEDIAN = 1.4826
-_WIDEST = 2.0
-_HISTORY = 5
-_NEWEST = 50
 # Functions that cost more are named, at most so many, and none below this share of the first.
 _NAMED = 3
 _SHARE = 1 / 20
@@ -185,16 +174,18 @@ def _costs(
     """The change of every exact cell and what it says; one that costs too much is confirmed."""
     config, session = gating.config, gating.session
     selection = Selection(config.topologies, config.schedulers, config.workloads)
-    changes = cost_diff.measure(session, kernels, cost_diff.cells(session.profile, selection))
+    bound = partial(_bound, gating)
+    wanted = cost_diff.cells(session.profile, selection)
+    changes = cost_diff.measure(session, kernels, wanted, bound)
     cost_diff.require_sound_base(changes)
-    suspected = [one.planned for one in changes if (one.change or 0) > _limit(branch, one, gating)]
-    again = cost_diff.confirm(session, kernels, suspected)
+    suspected = [one.planned for one in changes if one.finding.verdict is Verdict.REFUTED]
+    again = cost_diff.confirm(session, kernels, suspected, bound)
     cost_diff.require_sound_base([*again.values()])
     before, after = (session.store.ends({kernel.id}) for kernel in kernels)
     found = []
     for one in changes:
-        own = _exact(branch, one, again.get(one.planned), gating)
-        if one.change is not None:
+        own = _exact(branch, one, again.get(one.planned))
+        if not one.failed:
             own = replace(own, evidence=replace(own.evidence, ends=(after, before)))
         found.append((one, verdict.with_blame(own, session.profile.alpha)))
     return found
@@ -251,59 +242,34 @@ def _baseline(name: str, branch: Branch, state: str, gating: Gating) -> str:
     return good or state
 
 
-def _limit(branch: str, one: CellChange, gating: Gating) -> float:
-    """The threshold of a cell: the gate's, or what its own history calls noise when that is more.
-
-    The history are the changes from kernel to kernel that were judged good. A saving is no noise,
-    and noise does not grow without end by what it lets through.
-    """
-    limit = fraction(gating.config.threshold)
-    known = gating.history.good_changes(branch, _title(one.planned))[-_NEWEST:]
-    changes = [abs(change) for change in known if abs(change) <= _WIDEST * limit]
-    if len(changes) < _HISTORY:
-        return limit
-    noise = _SIGMA_OF_MEDIAN * statistics.median(changes)
-    return min(_WIDEST * limit, max(limit, _SIGMAS * noise))
+def _bound(gating: Gating, planned: PlannedCell) -> str:
+    """How much more a cell may cost."""
+    threshold = fraction(gating.config.threshold)
+    return f"<= {100 * cost_diff.allowed(gating.session, threshold, planned):+.3g}%"
 
 
-def _exact(branch: str, one: CellChange, again: CellChange | None, gating: Gating) -> Finding:
+def _exact(branch: str, one: CellChange, again: CellChange | None) -> Finding:
     """A cell of the exact engine: it costs no more than the threshold allows, with the first seeds
     or again with others.
     """
-    limit = _limit(branch, one, gating)
-    outcomes = (one.before, one.after)
-    expectation = Expectation(
-        metric=cost.KERNEL,
-        change=f"<= {100 * limit:+.2f}%",
-        because="more, in functions that seeds tell apart, is a regression",
-    )
-    values = tuple(tuple(b.values[cost.KERNEL] for b in outcome.boots) for outcome in outcomes)
-    found = Finding(
-        experiment=_experiment(branch, one.planned, expectation, Level.COST),
-        evidence=Evidence(
-            values=values, boots=tuple(tuple(b.id for b in outcome.boots) for outcome in outcomes)
-        ),
-        verdict=Verdict.HOLDS,
-        reason="costs no more than the threshold allows",
-        measured=tuple(statistics.fmean(own) for own in values if own),
-        change=one.change,
-    )
-    if one.change is None:
-        error = one.after.error
-        reason = f"the kernel breaks: {error.brief if error else ''}"
-        return replace(found, verdict=Verdict.REFUTED, reason=reason)
-    if one.change <= limit or again is None:
+    found = replace(one.finding, experiment=replace(one.finding.experiment, series=branch))
+    if again is None or one.failed:
         return found
-    if again.change is None or again.change > limit:
-        return replace(found, verdict=Verdict.REFUTED, reason=_blame(one))
-    reason = f"costs more by chance: with other seeds {100 * again.change:+.2f} %"
-    return replace(found, reason=reason)
+    if again.finding.verdict is Verdict.REFUTED:
+        return replace(found, reason=_blame(one))
+    shown = " and ".join(percent(each.change or 0.0, exact=True) for each in (one, again))
+    reason = f"{shown}, with some seeds and with others"
+    return replace(found, verdict=again.finding.verdict, reason=reason)
 
 
 def _blame(one: CellChange) -> str:
-    """The functions that a regression is in, without those that do not matter beside the first."""
-    largest = max((change.difference for change in one.functions), default=0.0)
-    named = [change for change in one.functions if change.difference > largest * _SHARE][:_NAMED]
+    """The functions that a regression is in, those that are sure before the others, without what
+    does not matter beside the first.
+    """
+    more = [change for change in one.functions if change.difference > 0]
+    known = [change for change in more if change.sure] or more
+    largest = max((change.difference for change in known), default=0.0)
+    named = [change for change in known if change.difference > largest * _SHARE][:_NAMED]
     return ", ".join(f"{change.function} {change.difference:+.1f}" for change in named)
 
 
@@ -319,30 +285,14 @@ def _timed(branch: str, text: str, kernels: tuple[Kernel, Kernel], gating: Gatin
         change=worse or f"<= +{limit:.2f}%",
         because="slower is a regression",
     )
-    asked = _experiment(branch, planned, expectation, Level.WALL)
-    tasks, alpha = cost_diff.tasks_of([planned], kernels, ARMS), session.profile.alpha
+    asked = cost_diff.experiment(branch, planned, expectation, Level.WALL)
+    tasks, alpha = cost_diff.tasks_of([planned], kernels), session.profile.alpha
     with session.measuring(tasks) as runner:
         rounds = runner.rounds(tasks, session.profile.rounds, partial(decided, [asked], alpha))
     evidence = paired_evidence(asked, rounds, failed_round(asked.sides, rounds))
     before, after = (session.store.ends({task.kernel.id}) for task in tasks)
     (found,) = verdict.judge([(asked, replace(evidence, ends=(after, before)))], alpha)
     return found
-
-
-def _experiment(
-    branch: str, planned: PlannedCell, expectation: Expectation, level: Level
-) -> Experiment:
-    """A cell as an experiment: the baseline's kernel against the branch's."""
-    sides = tuple(Side(arm, planned.cell, arm == ARMS[1]) for arm in ARMS)
-    return Experiment(
-        series=branch,
-        claim=_title(planned),
-        expectation=expectation,
-        level=level,
-        sides=sides,
-        swept=planned.swept,
-        together=(branch, planned),
-    )
 
 
 def _title(planned: PlannedCell) -> str:

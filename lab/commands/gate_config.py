@@ -11,8 +11,8 @@ from lab.base.errors import UsageError
 from lab.base.toml import Model, load
 from lab.inputs import series
 
-# Half of the regression that must not pass, and more than what chance leaves of equal code when
-# only functions count that seeds tell apart (docs/gate.md).
+# Half of the regression that must not pass, and more than what another layout of equal code makes
+# of the block layer (docs/verdicts.md).
 USUAL_THRESHOLD = "0.25%"
 # Of wall-clock time: less would need more rounds than a night has.
 USUAL_TIME = "5%"
@@ -45,7 +45,8 @@ class Gate(Model):
     schedulers: tuple[str, ...] = ()
     workloads: tuple[str, ...] = ()
     threshold: str = Field(
-        default=USUAL_THRESHOLD, description="more kernel instructions per I/O than this are red"
+        default=USUAL_THRESHOLD,
+        description="more instructions per I/O in the block layer than this are red",
     )
     wall_clock: tuple[str, ...] = Field(
         default=(), description="cells TOPOLOGY/SCHEDULER/WORKLOAD to be judged by wall clock, too"

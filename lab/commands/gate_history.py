@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The gate's memory: which state of a branch was good, and how much good states differ."""
+"""The gate's memory: which state of a branch was good, and what each night changed."""
 
 from __future__ import annotations
 
@@ -100,16 +100,6 @@ class GateHistory:
                 " (SELECT max(id) FROM gate_runs WHERE good GROUP BY branch))"
             )
             return {str(row[0]) for row in rows}
-
-    def good_changes(self, branch: str, cell: str) -> list[float]:
-        """By how much a cell changed from baseline to good state, where the two differ at all."""
-        with self._store.connection() as connection:
-            rows = connection.execute(
-                "SELECT change FROM gate_run_changes JOIN gate_runs ON gate_runs.id = gate_run"
-                " WHERE good AND branch = ? AND cell = ? AND change != 0 ORDER BY gate_run",
-                (branch, cell),
-            )
-            return [float(change) for (change,) in rows]
 
     def _insert(
         self,

@@ -188,23 +188,22 @@ def _of_step(step: SeriesStep) -> Iterator[Table]:
 
 
 def _of_changes(found: Sequence[CellChange]) -> Iterator[Table]:
-    differing = [one for one in found if one.change != 0.0]
-    unchanged = [one for one in found if one.change == 0.0]
-    same = sum(one.values[0] == one.values[1] for one in unchanged)
-    equal = f"{same} of {len(found)} cells are equal to the last digit"
-    chance = len(unchanged) - same
-    equal += f", {chance} differ as seeds do." if chance else "."
-    if differing:
+    shown = [one for one in found if one.failed or one.finding.verdict is not Verdict.HOLDS]
+    equal = sum(one.equal for one in found)
+    chance = len(found) - len(shown) - equal
+    rest = f"{equal} of {len(found)} cells are equal to the last digit"
+    rest += f", {chance} differ by no more than chance." if chance else "."
+    if shown:
         yield Table(
-            title="Kernel instructions per I/O: in all, and in those functions that change by more "
-            "than seeds differ",
-            columns=columns("cell", "before", "after", "in all", "not by chance"),
-            rows=tuple(map(_row, differing)),
-            notes=(equal,),
+            title="Kernel instructions per I/O: before and after, the change in all, and that of "
+            "the block layer",
+            columns=columns("cell", "before", "after", "in all", "block layer", ""),
+            rows=tuple(map(_row, shown)),
+            notes=(rest,),
         )
     else:
-        yield note(equal)
-    if largest := next((one for one in differing if one.functions), None):
+        yield note(rest)
+    if largest := next((one for one in shown if one.functions), None):
         yield _functions(largest)
     if failed := tuple(_failures(found)):
         yield Table(title="", notes=failed)
@@ -212,22 +211,35 @@ def _of_changes(found: Sequence[CellChange]) -> Iterator[Table]:
 
 def _row(one: CellChange) -> tuple[str, ...]:
     before, after = one.values
-    if one.change is None or not before or after is None:
-        return str(one.planned), number(before), number(after), "", "failed"
-    changes = (percent(change, exact=True) for change in (after / before - 1, one.change))
-    return (str(one.planned), number(before), number(after), *changes)
+    if one.failed or not before or after is None:
+        return str(one.planned), number(before), number(after), "", "", "failed"
+    told = "" if one.finding.verdict is Verdict.REFUTED else "open"
+    shown = percent(after / before - 1, exact=True)
+    return (str(one.planned), number(before), number(after), shown, _with_doubt(one), told)
+
+
+def _with_doubt(one: CellChange) -> str:
+    """The change of the block layer, and by how much it may be off."""
+    change, interval = one.change, one.finding.interval
+    if change is None or interval is None:
+        return ""
+    off = max(interval.high - change, change - interval.low)
+    return f"{percent(change, exact=True).removesuffix(' %')} ±{100 * off:.2g} %"
 
 
 def _functions(one: CellChange) -> Table:
-    listed = [f for f in one.functions if abs(f.difference) >= _SHOWN][:_ROWS]
+    """The functions that surely differ; where none does, the ones that do most."""
+    surely = [f for f in one.functions if f.sure]
+    listed = [f for f in surely or one.functions if abs(f.difference) >= _SHOWN][:_ROWS]
     shown = [
         (f.function, f"{f.before:,.2f}", f"{f.after:,.2f}", f"{f.difference:+,.2f}") for f in listed
     ]
-    if rest := one.functions[len(listed) :]:
+    if rest := [f for f in one.functions if f not in listed]:
         total = sum(f.difference for f in rest)
         shown.append((f"{len(rest)} more", "", "", f"{total:+z,.2f}"))
+    how = "those that surely differ" if surely else "none surely differs"
     return Table(
-        title=f"Where it is: {one.planned}, kernel instructions per I/O by function",
+        title=f"Where it is: {one.planned}, kernel instructions per I/O by function, {how}",
         columns=columns("function", "before", "after", "difference"),
         rows=tuple(shown),
     )

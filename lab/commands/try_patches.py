@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from lab.base.errors import BuildError, LabError
@@ -56,7 +57,8 @@ def run(
         own = subject.patches[before:after]
         title = own[0].name if each else f"{len(own)} patch(es)"
         session.progress.say(f"{title}:")
-        found = cost_diff.measure(session, (kernels[before], kernels[after]), wanted)
+        pair = (kernels[before], kernels[after])
+        found = cost_diff.measure(session, pair, wanted, partial(cost_diff.unchanged, session))
         cost_diff.require_sound_base(found)
         _, failed = cost_diff.failures(found)
         broken = _broken(subject, (before, after), failed[0], session) if failed else ""

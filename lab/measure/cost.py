@@ -8,21 +8,29 @@ I/Os, is the cost of one: (instructions(N2) - instructions(N1)) / (N2 - N1).
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from lab.base.stats import surely_apart
 from lab.inputs.terms import Metric
 from lab.measure.insn_counts import Phase, Symbols, by_function
 
 KERNEL = "kernel_insns_per_io"
+BLOCK_LAYER = "block_layer_insns_per_io"
 USER = "user_insns_per_io"
 METRICS = {
     KERNEL: Metric("insns/I/O"),
+    BLOCK_LAYER: Metric("insns/I/O"),
     USER: Metric("insns/I/O"),
     "guest_ns_per_io": Metric("ns"),
     "measured_share": Metric("%"),
 }
+
+
+# How often a function is called sure that is not, for all functions together.
+_ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -37,14 +45,19 @@ class Cost:
         """Kernel instructions per I/O."""
         return sum(self.kernel.values())
 
+    def within(self, functions: Collection[str]) -> float:
+        """Kernel instructions per I/O in some functions."""
+        return math.fsum(value for name, value in self.kernel.items() if name in functions)
+
 
 @dataclass(frozen=True)
 class Change:
-    """A function whose cost per I/O differs between two measurements."""
+    """A function whose cost per I/O differs between two measurements, surely or by chance."""
 
     function: str
     before: float
     after: float
+    sure: bool = False
 
     @property
     def difference(self) -> float:
@@ -60,25 +73,20 @@ def slope(few: Phase, many: Phase, ios: int, names: Symbols) -> Cost:
     return Cost((many.user - few.user) / ios, {n: v for n, v in kernel.items() if v})
 
 
-def changes(before: Cost, after: Cost) -> list[Change]:
-    """Every function whose cost differs, largest difference first; they sum to the total's."""
-    return apart([before], [after])
+def changes(before: Sequence[Cost], after: Sequence[Cost], alpha: float = _ALPHA) -> list[Change]:
+    """Every function whose mean cost differs between the seeds of two kernels, in the same order.
 
-
-def apart(before: Sequence[Cost], after: Sequence[Cost]) -> list[Change]:
-    """Every function that the seeds before and after tell apart, by their means.
-
-    They do when the two sides are farther from each other than seeds of either are among
-    themselves. The largest difference comes first. Seeds differ in few functions, those whose work
-    is chance (the search for a free tag, what memory is unmapped when); all others cost the same
-    in every seed. So this leaves out noise that in the totals hides changes of 0.5 %.
+    The largest difference comes first; they sum to that of the totals. Which ones are sure is told
+    for all together: with the chance 1 - alpha none of them is chance.
     """
+    names = sorted({name for one in (*before, *after) for name in one.kernel})
     found = []
-    for name in {name for one in (*before, *after) for name in one.kernel}:
+    for name in names:
         old, new = ([one.kernel.get(name, 0.0) for one in own] for own in (before, after))
-        gap = max(min(new) - max(old), min(old) - max(new))
-        if gap > 0 and gap >= max(max(own) - min(own) for own in (old, new)):
-            found.append(Change(name, statistics.fmean(old), statistics.fmean(new)))
+        known = Change(name, statistics.fmean(old), statistics.fmean(new))
+        if known.difference:
+            sure = len(old) == len(new) and surely_apart(old, new, alpha / len(names))
+            found.append(replace(known, sure=sure))
     return sorted(found, key=lambda change: (-abs(change.difference), change.function))
 
 

@@ -82,6 +82,7 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     found = cost.slope(few, many, int(ios), symbols(machine.kernel.system_map))
     (machine.folder / "cost.tsv").write_text(cost.to_text(found))
     values[cost.KERNEL] = found.kernel_total
+    values[cost.BLOCK_LAYER] = found.within(machine.kernel.block_layer)
     values[cost.USER] = found.user
     values["measured_share"] = 100 * (few.total + many.total) / sum(p.total for p in phases)
     return values

@@ -70,7 +70,7 @@ def cost_table(
 ) -> Table:
     """What an I/O costs in two measurements: what changed by function, then totals."""
     before, after = costs
-    changed = cost.changes(before, after)
+    changed = cost.changes([before], [after])
     shown = [(c.function, c.before, c.after) for c in changed[:rows]]
     if rest := changed[rows:]:
         shown.append((f"{len(rest)} more", sum(c.before for c in rest), sum(c.after for c in rest)))

@@ -20,7 +20,7 @@ from pathlib import Path
 from lab import __version__
 from lab.base.errors import LabError
 from lab.base.process import run as run_command
-from lab.base.stats import Interval
+from lab.base.stats import LOOKS, Interval
 from lab.base.system import CHECKOUT
 from lab.inputs import workload
 from lab.inputs.terms import Level
@@ -220,7 +220,12 @@ class RunBuilder:
         sides = [
             [one for boot in cell.boots if (one := self._store.cost(boot.id))] for cell in cells
         ]
-        changed = cost.apart(*sides)[:_FUNCTIONS] if all(sides) else []
+        changed = (
+            cost.changes(sides[0], sides[1], self._session.profile.alpha) if all(sides) else []
+        )
+        surely = [one for one in changed if one.sure]
+        # One seed or two tell nothing of chance: then the largest differences are shown.
+        changed = (surely if len(sides[0]) >= LOOKS[0] else changed)[:_FUNCTIONS]
         if not changed:
             return
         simulated = cells[0].engine.simulated

@@ -258,8 +258,25 @@ def test_a_commit_takes_one_boot_and_the_ends_one_for_each_seed(
     assert len(guests.booted) == ends + 1
 
 
-def test_before_the_ends_are_compared_no_function_counts(functions: ByFunction) -> None:
-    assert functions.value("good") == 0.0
+def test_a_change_that_no_function_surely_has_is_looked_for_in_the_block_layer(
+    functions: ByFunction, guests: Guests
+) -> None:
+    """Forty functions whose work is chance, each a little dearer at the bad end."""
+    draws = random.Random(1)
+
+    def cost_of(kernel: str) -> Cost:
+        more = {"good": 0.0, "like_good": 0.1, "middle": 1.3, "like_bad": 2.0, "bad": 2.0}[kernel]
+        return fakes.insns(**{f"f{n}": 100 + more + draws.gauss(0, 0.5) for n in range(40)})
+
+    guests.cost_of = cost_of
+    functions.compare("good", "bad")
+    booted = len(guests.booted)
+    line = ("good", "like_good", "middle", "like_bad", "bad")
+    values = [functions.value(commit) for commit in line]
+    assert all(value is not None and value > 4000 - 40 for value in values)
+    assert len(guests.booted) - booted >= 3 + 1 + 1  # between the ends one seed does not tell
+    found = bisect_search.search(line, functions.value)
+    assert found.suspects == ("middle",)
 
 
 @pytest.mark.parametrize(

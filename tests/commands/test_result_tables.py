@@ -3,34 +3,29 @@
 
 from __future__ import annotations
 
-from examples import KERNEL
-from guests import cell as measured_cell
+from dataclasses import replace
+
+import guests as fakes
 
 from lab.base.errors import GuestError
 from lab.commands import result_tables
 from lab.commands.cost_diff import CellChange
 from lab.commands.try_patches import SeriesStep
 from lab.inputs.terms import Engine
-from lab.measure import cost
-from lab.measure.boot_store import StoredBoot
 from lab.measure.cell import PlannedCell
 from lab.measure.cost import Change
-from lab.measure.runner import Outcome
 from lab.report import tables
 
 CELL = PlannedCell(
-    cell=measured_cell(topology="nullb_mq", scheduler="none", engine=Engine.ICOUNT, cpus=1)
+    cell=fakes.cell(topology="nullb_mq", scheduler="none", engine=Engine.ICOUNT, cpus=1)
 )
-TASK = CELL.on(KERNEL)
 
 
 def change(before: float, after: float | None, *functions: Change) -> CellChange:
-    def outcome(value: float | None) -> Outcome:
-        if value is None:
-            return Outcome(TASK, (), GuestError("panic", "BUG"))
-        return Outcome(TASK, (StoredBoot("b", "k", "", 1.0, 1.0, {}, {cost.KERNEL: value}),))
-
-    return CellChange(CELL, outcome(before), outcome(after), functions)
+    """A cell that costs so much with each seed, or whose patched kernel breaks."""
+    if after is None:
+        return fakes.cell_change(CELL, (before, GuestError("panic", "BUG")))
+    return replace(fakes.cell_change(CELL, (before, after)), functions=functions)
 
 
 def shown(*found: CellChange, broken: str = "") -> str:
@@ -42,19 +37,21 @@ def shown(*found: CellChange, broken: str = "") -> str:
 
 def test_what_differs_is_shown_by_cell_and_by_function() -> None:
     text = shown(
-        change(1000.0, 1010.0, Change("submit_bio", 90.0, 100.0), Change("x", 1.0, 1.001)),
+        change(
+            1000.0, 1010.0, Change("submit_bio", 90.0, 100.0, sure=True), Change("x", 1.0, 1.001)
+        ),
         change(1000.0, 1000.0),
     )
     assert text.startswith("1 patch(es)\n")
-    assert "nullb_mq none randread_burst 1,000 1,010 +1.00 %" in text
+    assert "nullb_mq none randread_burst 1,000 1,010 +1.00 % +1.00 ±0 %" in text
     assert "1 of 2 cells are equal to the last digit." in text
     assert "submit_bio 90.00 100.00 +10.00" in text
     assert "1 more +0.00" in text
 
 
 def test_a_change_however_small_does_not_read_as_none() -> None:
-    text = shown(change(100_000.0, 100_003.0, Change("submit_bio", 1.0, 4.0)))
-    assert "100,000 100,003 +0.003 %" in text
+    text = shown(change(100_000.0, 100_103.0, Change("submit_bio", 1.0, 104.0)))
+    assert "100,000 100,103 +0.10 % +0.10 ±0 %" in text
 
 
 def test_equal_kernels_make_no_table() -> None:

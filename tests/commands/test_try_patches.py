@@ -18,13 +18,10 @@ from lab.commands.cost_diff import CellChange
 from lab.commands.try_patches import SeriesStep, Subject
 from lab.inputs import profile
 from lab.inputs.terms import Engine
-from lab.measure import cost
-from lab.measure.boot_store import StoredBoot
 from lab.measure.cell import PlannedCell
 from lab.measure.cost import Change
 from lab.measure.job import Job
 from lab.measure.matrix import Selection
-from lab.measure.runner import Outcome
 from lab.report import tables
 
 QUICK = profile.get("quick")
@@ -32,15 +29,13 @@ CELL = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.ICOUNT, cpus=1
 PATCHES = tuple(Path(f"/series/{number:04}-step.patch") for number in range(1, 5))
 
 
-def change(before: float, after: float, planned: PlannedCell) -> CellChange:
-    sides = [
-        Outcome(planned.on(fakes.kernel("stock")), (boot,))
-        for boot in (
-            StoredBoot("id", "k", "", 1.0, 1.0, {}, {cost.KERNEL: own}) for own in (before, after)
-        )
-    ]
-    functions = (Change("submit_bio", before, after),) if before != after else ()
-    return CellChange(planned, sides[0], sides[1], functions)
+def change(
+    before: float, after: float, planned: PlannedCell, *, layer: tuple[float, float] | None = None
+) -> CellChange:
+    """A cell that costs so much, and its block layer as much or what is given, with each seed."""
+    function = Change("submit_bio", before, after, sure=True)
+    own = fakes.cell_change(planned, (before, after), layer or (before, after))
+    return replace(own, functions=(function,) if before != after else ())
 
 
 def level(kernel: str) -> int:
@@ -152,22 +147,19 @@ def test_a_qemu_that_dies_with_the_patches_is_the_labs_error(
 
 
 def test_a_change_that_chance_hides_is_told_beside_it() -> None:
-    found = replace(
-        change(1000.0, 998.0, CELL),
-        functions=(Change("submit_bio", 10.0, 15.0),),
-    )
-    by_chance = replace(change(1000.0, 1001.0, CELL), functions=())
-    text = "\n".join(map(tables.text, result_tables.of_changes([found, by_chance])))
+    hidden = change(1000.0, 998.0, CELL, layer=(500.0, 502.5))
+    by_chance = change(1000.0, 1001.0, CELL, layer=(500.0, 500.0))
+    text = "\n".join(map(tables.text, result_tables.of_changes([hidden, by_chance])))
     (row,) = (line for line in text.splitlines() if "-0.20" in line)
     assert "+0.50" in row
-    assert "0 of 2 cells are equal to the last digit, 1 differ as seeds do." in text
+    assert "0 of 2 cells are equal to the last digit, 1 differ by no more than chance." in text
 
 
 def test_what_changed_is_told_by_size() -> None:
     cells = [replace(CELL, cell=replace(CELL.cell, topology=f"disk{n}")) for n in range(4)]
     found = [
         change(1000.0, value, cell)
-        for value, cell in zip((1001.0, 900.0, 1000.0, 1050.0), cells, strict=True)
+        for value, cell in zip((1002.0, 900.0, 1000.0, 1050.0), cells, strict=True)
     ]
     shown = result_tables.of_changes(sorted(found, key=cost_diff.by_size))
     text = "\n".join(map(tables.text, shown))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from lab.base.errors import LabError
 from lab.measure import cost, determinism, insn_counts
-from lab.measure.cost import Cost
+from lab.measure.cost import Change, Cost
 from lab.measure.insn_counts import Phase, Symbols
 
 NAMES = Symbols((0x100, 0x200, 0x300), ("submit", "complete", "idle"))
@@ -75,7 +77,7 @@ def test_symbols_are_the_functions_of_a_system_map(tmp_path: Path) -> None:
 
 @given(costs, costs)
 def test_changes_sum_to_the_difference_of_the_totals(before: Cost, after: Cost) -> None:
-    found = cost.changes(before, after)
+    found = cost.changes([before], [after])
     total = sum(change.difference for change in found)
     assert total == pytest.approx(after.kernel_total - before.kernel_total, abs=1e-3)
     sizes = [abs(change.difference) for change in found]
@@ -85,7 +87,7 @@ def test_changes_sum_to_the_difference_of_the_totals(before: Cost, after: Cost) 
 @given(costs)
 def test_a_cost_survives_its_file_to_the_last_bit(found: Cost) -> None:
     assert cost.from_text(cost.to_text(found)) == found
-    assert cost.changes(found, cost.from_text(cost.to_text(found))) == []
+    assert cost.changes([found], [cost.from_text(cost.to_text(found))]) == []
 
 
 def test_of_a_run_only_what_lies_between_its_jobs_marks_is_taken() -> None:
@@ -112,24 +114,66 @@ def test_two_boots_are_compared_to_their_ends(tmp_path: Path) -> None:
     assert determinism.digest(one) != determinism.digest(other)
 
 
+def named(found: Iterable[Change], *, sure: bool) -> list[str]:
+    return [one.function for one in found if one.sure == sure]
+
+
 @pytest.mark.parametrize("shift", [3.0, 5.0])
-def test_functions_count_that_draws_tell_apart(shift: float) -> None:
+def test_a_function_is_sure_that_differs_by_more_than_seeds_do(shift: float) -> None:
     """Three seeds of chance beyond three others are chance still, in one of ten cases."""
     before = [Cost(0, {"submit": 166.0, "rb_insert": value}) for value in (16.0, 20.0, 18.0)]
-    after = [Cost(0, {"submit": 186.0, "rb_insert": v + shift}) for v in (16.0, 20.0, 18.0)]
-    assert cost.apart(before, after) == [cost.Change("submit", 166.0, 186.0)]
-    assert cost.apart(after, before) == [cost.Change("submit", 186.0, 166.0)]
-    assert cost.apart(before, before) == []
+    after = [Cost(0, {"submit": 186.0, "rb_insert": v + shift}) for v in (18.0, 16.0, 20.0)]
+    for there, change in (((before, after), 20.0), ((after, before), -20.0)):
+        found = cost.changes(*there)
+        assert (named(found, sure=True), named(found, sure=False)) == (["submit"], ["rb_insert"])
+        assert found[0].difference == change
+    assert cost.changes(before, before) == []
 
 
-def test_a_function_that_is_new_in_all_draws_is_told() -> None:
-    before, after = [Cost(0, {})] * 3, [Cost(0, {"account": value}) for value in (4.0, 5.0, 6.0)]
-    assert cost.apart(before, after) == [cost.Change("account", 0.0, 5.0)]
+def test_more_seeds_tell_what_few_do_not() -> None:
+    """Ten instructions planted in a function whose work is chance."""
+    draws = random.Random(1)
+
+    def seeds(count: int, more: float) -> list[Cost]:
+        others = {f"f{number}": 10.0 for number in range(300)}
+        mine = (158 + more + draws.gauss(0, 2) for _ in range(count))
+        return [Cost(0, {"sbitmap_get": one, **others}) for one in mine]
+
+    told = {count: cost.changes(seeds(count, 0), seeds(count, 10)) for count in (3, 12)}
+    assert [one.sure for own in told.values() for one in own] == [False, True]
 
 
-@given(st.lists(costs, min_size=1, max_size=4), st.lists(costs, min_size=1, max_size=4))
-def test_what_is_apart_is_apart_the_other_way_round(before: list[Cost], after: list[Cost]) -> None:
-    there, back = cost.apart(before, after), cost.apart(after, before)
+def test_a_function_that_is_new_with_every_seed_is_told() -> None:
+    before, after = [Cost(0, {})] * 3, [Cost(0, {"account": value}) for value in (4.9, 5.0, 5.1)]
+    assert cost.changes(before, after) == [Change("account", 0.0, 5.0, sure=True)]
+
+
+def test_one_seed_or_two_make_nothing_sure() -> None:
+    for count in (1, 2):
+        found = cost.changes([Cost(0, {"a": 1.0})] * count, [Cost(0, {"a": 2.0})] * count)
+        assert named(found, sure=False) == ["a"]
+
+
+@pytest.mark.slow
+def test_of_functions_that_do_the_same_hardly_one_is_ever_called_sure() -> None:
+    draws = random.Random(2)
+
+    def seeds() -> list[Cost]:
+        return [Cost(0, {f"f{n}": draws.gauss(100, 0.1 * n) for n in range(1, 40)}) for _ in "123"]
+
+    called = sum(any(one.sure for one in cost.changes(seeds(), seeds())) for _ in range(400))
+    assert called <= 32  # 5 % are allowed: 20 on average, more than 32 once in 200 trials
+
+
+@given(st.lists(st.tuples(costs, costs), min_size=1, max_size=4))
+def test_what_differs_differs_the_other_way_round(pairs: list[tuple[Cost, Cost]]) -> None:
+    before, after = ([*own] for own in zip(*pairs, strict=True))
+    there, back = cost.changes(before, after), cost.changes(after, before)
     assert {(c.function, c.before, c.after) for c in there} == {
         (c.function, c.after, c.before) for c in back
     }
+
+
+def test_the_block_layers_cost_is_that_of_its_functions() -> None:
+    found = Cost(7.0, {"submit_bio": 90.0, "bio_alloc": 10.0, "mmap": 900.0})
+    assert found.within({"submit_bio", "bio_alloc", "unheard_of"}) == 100.0
