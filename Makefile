@@ -42,8 +42,9 @@ test: setup ## all tests, real guests included
 kernels: setup ## configure every kernel version that can be had with every fragment
 	@.venv/bin/pytest -m kernels tests/test_versions.py
 
-bench: setup ## measure the exact engine itself: exactness and speed
+bench: setup ## measure the lab itself: exactness, speed, verdicts that are known
 	@$(LAB) bench
+	@$(LAB) control --planted
 
 check: setup ## format, lint, types and the tests that need no guest
 	@.venv/bin/ruff format --check --quiet . || { echo 'run: make format'; exit 1; }

@@ -23,6 +23,7 @@ FOLDERS = {
     "configs": "lab/_data/configs",
     "workloads": "lab/_data/workloads",
     "kernel-patches": "lab/_data/kernel_patches",
+    "controls": "lab/_data/controls",
 }
 SETTINGS = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
 

@@ -20,7 +20,7 @@ QEMU = "qemu-system-x86_64"
 
 
 def data(name: str) -> Path:
-    """One of the folders that people write: configs, workloads or kernel-patches.
+    """One of the folders that people write: configs, workloads, kernel-patches or controls.
 
     They stand at the top of a checkout; a wheel has them inside of the package, where no folder is
     called by a name with a hyphen (pyproject.toml maps them).

@@ -10,7 +10,7 @@ import click
 
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
 from lab.cli import options
-from lab.commands import aa_control, check_series, error_rates, result_tables
+from lab.commands import aa_control, check_series, controls, error_rates, result_tables
 from lab.commands import dry_run as plan
 from lab.inputs import series
 from lab.inputs.series import Series
@@ -135,21 +135,35 @@ def check_series_command(session: Session, names: tuple[str, ...]) -> None:
     type=click.IntRange(0),
     help="Boot nothing: how often the rule for rounds errs, on so many runs of made-up noise.",
 )
+@click.option(
+    "--planted", is_flag=True, help="Judge patches of the lab's own whose verdict is known."
+)
 def control_command(
-    session: Session, count: int, arms: int, patches: tuple[Path, ...], host_time: bool, runs: int
+    session: Session,
+    count: int,
+    arms: int,
+    patches: tuple[Path, ...],
+    host_time: bool,
+    runs: int,
+    planted: bool,
 ) -> None:
     """Compare a kernel with itself: how often is a change called where there is none.
 
     Each cell is simulated with several seeds, every seed compared with every other, and with the
     same kernel with each patch, which should do nothing. With --host-time each cell is booted under
     several names in rounds, every name is compared with every other, and exact cells are repeated.
+    With --planted patches are judged that change nothing, that cost half, once and twice what is a
+    regression, that lose a bio, and that rename a lock; exit code 3 when a verdict is wrong.
 
-    Example: lab control --cells 4 --arms 5
+    Examples: lab control --cells 4 --arms 5; lab control --planted
     """
     if runs:
         alpha = session.profile.alpha
         rates = [*error_rates.simulate(runs, session.profile.rounds, alpha)]
         click.echo(tables.text(result_tables.of_error_rates(rates, alpha)))
+        return
+    if planted:
+        _planted(session)
         return
     if host_time:
         engine = session.testbed.host.best_wall_clock()
@@ -161,3 +175,12 @@ def control_command(
         table = result_tables.of_draws(aa_control.simulated(session, count, arms, patches))
     run = RunBuilder(session, "A kernel against itself").run(tables=(table,))
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+
+
+def _planted(session: Session) -> None:
+    """Judge the controls; LabError when a verdict is wrong."""
+    found = controls.run(session)
+    run = RunBuilder(session, "Controls").run(tables=(result_tables.of_controls(found),))
+    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    if wrong := [one for one in found if not one.right]:
+        raise LabError(f"{len(wrong)} of {len(found)} controls have the wrong verdict")

@@ -13,6 +13,7 @@ from lab.commands.aa_control import Comparison, Draws, Repetition
 from lab.commands.bisect_measure import CommitMeasure
 from lab.commands.bisect_search import Found, is_bad
 from lab.commands.check_series import Commit
+from lab.commands.controls import NOTHING, Answer
 from lab.commands.cost_diff import CellChange
 from lab.commands.error_rates import Rates
 from lab.commands.scaling import Curve
@@ -132,6 +133,32 @@ def of_control(
     ]
     titles = columns("the same under several names", "called", "largest change", "pair SD")
     return Table(title="A/A control", columns=titles, rows=tuple(rows), notes=tuple(notes))
+
+
+def of_controls(found: Sequence[Answer]) -> Table:
+    """A row for each claim of a control, then how often a change was seen where there is none."""
+    same = [one for one in found if one.control == NOTHING and Verdict.HOLDS in one.expected]
+    return Table(
+        title="Patches whose verdict is known",
+        columns=tuple(
+            Column(title=title) for title in ("control", "claim", "must be", "found", "")
+        ),
+        rows=tuple(
+            (
+                *(
+                    one.control,
+                    one.claim,
+                    " or ".join(one.expected) if len(one.expected) < 3 else "-",
+                ),
+                *(str(one.found), "" if one.right else "WRONG"),
+            )
+            for one in found
+        ),
+        notes=(
+            f"{NOTHING}: {_called([one.found is Verdict.REFUTED for one in same])}",
+            *(f"{one.control}/{one.claim}: {one.reason}" for one in found),
+        ),
+    )
 
 
 def of_commits(found: Sequence[Commit]) -> Table:

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Controls: whoever judges them wrongly is told so, one by one."""
+
+from __future__ import annotations
+
+import re
+
+import guests as fakes
+import pytest
+from guests import FakeSession, Guests
+
+from lab.base.errors import BuildError, GuestError
+from lab.commands import controls, result_tables
+from lab.inputs import profile, series
+from lab.inputs.terms import Verdict
+from lab.measure.job import Job
+from lab.report import tables
+
+LAYER = 3486.0
+
+
+@pytest.fixture
+def session(guests: Guests) -> FakeSession:
+    """Guests that behave as the controls' patches make them."""
+
+    def more(kernel: str) -> float:
+        found = re.search(r"execute-(\d+)-instructions", kernel)
+        return float(found[1]) if found else 0.0
+
+    def says(job: Job) -> fakes.Answer:
+        if "lose-one-bio" in job.task.kernel.id:
+            return GuestError("hang", "task fio blocked")
+        if job.cell.counters and "rqs_lock" in job.task.kernel.id:
+            return GuestError("garbled", "nobody took &dd->lock; most taken: &dd->rqs_lock")
+        return dict.fromkeys(job.cell.counters, 2.0)
+
+    guests.cost_of = lambda kernel: fakes.insns(blk_mq_submit_bio=LAYER + more(kernel))
+    guests.says = says
+    return FakeSession(profile.get("quick"))
+
+
+def test_every_control_has_an_answer_and_patches_that_are_there() -> None:
+    assert controls.names() == sorted(controls._EXPECTED)
+    for name in controls.names():
+        own = series.get(str(controls.FOLDER / name))
+        (patch,) = own.patches("series")
+        assert patch.read_text().startswith("From ")
+
+
+@pytest.mark.slow
+def test_guests_that_do_what_the_patches_say_get_the_right_verdicts(session: FakeSession) -> None:
+    found = controls.run(session)
+    assert all(one.right for one in found)
+    by_name = {(one.control, one.claim): one for one in found}
+    assert by_name["planted_half", "regression"].found is Verdict.HOLDS
+    assert by_name["planted_twice", "regression"].found is Verdict.REFUTED
+    assert "task fio blocked" in by_name["hangs", "regression"].reason
+    assert "&dd->rqs_lock" in by_name["renamed_lock", "lock"].reason
+    shown = tables.text(result_tables.of_controls(found))
+    assert "WRONG" not in shown
+    assert re.search(r"nothing: 0 of 8 comparisons called a change: a rate of 0\.0 to 3\d", shown)
+
+
+@pytest.mark.slow
+def test_a_lab_that_forgives_a_hang_and_believes_in_nothing_is_wrong(
+    session: FakeSession, guests: Guests
+) -> None:
+    guests.says = lambda job: dict.fromkeys(job.cell.counters, 1.0)
+    wrong = [one for one in controls.run(session) if not one.right]
+    assert {one.control for one in wrong} == {"hangs", "renamed_lock"}
+    assert tables.text(result_tables.of_controls(wrong)).count("WRONG") == 2
+
+
+@pytest.mark.slow
+def test_a_control_that_does_not_build_is_no_answer(session: FakeSession) -> None:
+    (patch,) = series.get(str(controls.FOLDER / "planted_twice")).patches("series")
+    session.failing[patch.name] = BuildError("expected ;")
+    (wrong,) = [one for one in controls.run(session) if not one.right]
+    assert (wrong.control, wrong.found) == ("planted_twice", Verdict.ERROR)
+    assert "expected ;" in wrong.reason
