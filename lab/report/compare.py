@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 
 from lab.base.text import PlainTable, number, percent
@@ -48,7 +49,10 @@ def _values(one: Run, other: Run) -> str:
         table.column(title, right=True)
     equal = 0
     for name in shared:
-        (was, sealed), (is_now, _) = before[name], after[name]
+        (then, sealed), (now, _) = before[name], after[name]
+        # The seeds that both have: more of them in one run are no change of what is measured.
+        seeds = min(len(then), len(now)) if sealed else None
+        was, is_now = statistics.fmean(then[:seeds]), statistics.fmean(now[:seeds])
         if sealed and was == is_now:
             equal += 1
             continue
@@ -65,25 +69,26 @@ def _claims(run: Run) -> Iterator[tuple[str, str]]:
             yield f"{series.name}.{claim.name}", claim.verdict
 
 
-def _measured(run: Run) -> Iterator[tuple[str, tuple[float, bool]]]:
-    """Name, mean and whether it is exact of every value of a run.
+def _measured(run: Run) -> Iterator[tuple[str, tuple[tuple[float, ...], bool]]]:
+    """Name, values (one a boot, in the order of their seeds) and whether they are exact, of all
+    that a run measured.
 
-    What was left out, lacks its engine or failed has fewer means than arms, and which is whose
-    nobody knows.
+    What failed may have fewer values than arms, and which is whose nobody knows.
     """
     for series in run.series:
         for claim in series.claims:
             for found in claim.findings:
-                if len(found.measured) != len(found.arms):
+                if len(found.values) != len(found.arms):
                     continue
-                for arm, mean in zip(found.arms, found.measured, strict=True):
+                for arm, values in zip(found.arms, found.values, strict=True):
                     name = _name(f"{series.name}.{claim.name}", found, arm)
-                    yield name, (mean, found.engine.sealed)
+                    if values:
+                        yield name, (values, found.engine.sealed)
     if not run.series:
         for cell in run.cells:
-            if (value := cell.mean()) is not None:
+            if values := cell.values():
                 name = f"{cell.arm} {cell.name} {cell.metric} {cell.executed}"
-                yield name, (value, cell.engine.sealed)
+                yield name, (values, cell.engine.sealed)
 
 
 def _name(claim: str, found: Finding, arm: str) -> str:

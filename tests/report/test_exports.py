@@ -199,6 +199,18 @@ def test_findings_without_values_have_no_place_in_a_comparison() -> None:
     assert "runtime_s" not in text
 
 
+def test_more_seeds_of_a_kernel_are_no_other_value() -> None:
+    few, more = ((100.0,), (90.0,)), ((100.0, 104.0, 108.0), (90.0, 91.0, 80.0))
+    one, other = (
+        examples.run(
+            examples.series(examples.claim(examples.finding(values, engine="icount"))),
+            cells=examples.paired_run().cells,
+        )
+        for values in (few, more)
+    )
+    assert "2 of 2 exact values are equal to the last digit." in compare.text(one, other)
+
+
 def test_what_differs_between_runs_is_shown() -> None:
     one = examples.paired_run()
     worse = examples.finding((examples.BEFORE, examples.BEFORE), verdict="REFUTED")
