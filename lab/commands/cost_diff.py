@@ -26,7 +26,7 @@ from lab.measure.session import Session
 ARMS = ("before", "after")
 Sides = tuple[Outcome, Outcome]
 # So many seeds of each kernel at most: what those leave open is left open.
-MOST_SEEDS = 12
+MOST_SEEDS = 6
 # A change of the block layer's instructions that is one. Chosen: patches that do nothing but move
 # code make less (docs/verdicts.md).
 CHANGE = 0.001
@@ -120,13 +120,19 @@ def confirm(
 
 
 def allowed(session: Session, threshold: float, planned: PlannedCell) -> float:
-    """The change of a cell that is to be told from none, as a fraction: threshold, or when that is
-    more twice what MOST_SEEDS leave open, by all seeds of the cell that the store has.
+    """The change of a cell that is to be told from none, as a fraction: threshold, or what the
+    seeds of the cell that the store has leave to be told.
+    """
+    known = session.store.draws(planned.cell, cost.BLOCK_LAYER)
+    return widened(threshold, known, session.profile.alpha)
+
+
+def widened(threshold: float, draws: Sequence[Sequence[float]], alpha: float) -> float:
+    """A threshold, or when that is more twice what MOST_SEEDS leave open, as draws by kernel tell.
 
     Seeds of one kernel are compared with each other, so a change that passes cannot widen it.
     """
-    known = session.store.draws(planned.cell, cost.BLOCK_LAYER)
-    return max(threshold, 2 * half_width(known, MOST_SEEDS, session.profile.alpha / len(LOOKS)))
+    return max(threshold, 2 * half_width(draws, MOST_SEEDS, alpha / len(LOOKS)))
 
 
 def unchanged(session: Session, planned: PlannedCell) -> str:
@@ -183,24 +189,29 @@ def _decided(
 
 def judged(session: Session, planned: PlannedCell, sides: Sides, bound: str) -> CellChange:
     """What the seeds of two kernels say about the instructions of a cell's block layer."""
-    expectation = Expectation(
-        metric=cost.BLOCK_LAYER,
-        change=bound,
-        because="more instructions for an I/O in the block layer are a regression",
-    )
     evidence = Evidence(
         values=tuple(tuple(b.values[cost.BLOCK_LAYER] for b in own.boots) for own in sides),
         boots=tuple(tuple(boot.id for boot in own.boots) for own in sides),
         failure=_failure(sides),
         same=_equal(sides),
     )
-    asked = experiment("", planned, expectation, Level.COST)
-    (found,) = verdict.judge([(asked, evidence)], session.profile.alpha)
+    found = finding(planned, evidence, bound, session.profile.alpha)
     if evidence.same:
         return CellChange(planned, *sides, replace(found, reason="equal to the last digit"))
     costs = [[c for boot in own.boots if (c := session.store.cost(boot.id))] for own in sides]
     functions = cost.changes(costs[0], costs[1], session.profile.alpha) if all(costs) else []
     return CellChange(planned, *sides, found, tuple(functions))
+
+
+def finding(planned: PlannedCell, evidence: Evidence, bound: str, alpha: float) -> Finding:
+    """What evidence of a cell's block layer says about a bound on its change."""
+    expectation = Expectation(
+        metric=cost.BLOCK_LAYER,
+        change=bound,
+        because="more instructions for an I/O in the block layer are a regression",
+    )
+    asked = experiment("", planned, expectation, Level.COST)
+    return verdict.judge([(asked, evidence)], alpha)[0]
 
 
 def _failure(sides: Sides) -> Failure | None:
