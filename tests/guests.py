@@ -258,7 +258,7 @@ def cell_change(
 
     session = FakeSession(profile.get("quick"))
     sides = outcome(0, "old"), outcome(1, "new")
-    return cost_diff.judged(session, planned, sides, "-0.1% .. +0.1%")
+    return cost_diff.judged(session, planned, sides, cost_diff.CHANGED)
 
 
 @dataclass

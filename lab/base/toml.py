@@ -20,9 +20,11 @@ _KEY = re.compile(r"""\s*([\w.-]+|"[^"]*"|'[^']*')\s*=\s*(\[\s*(?:#.*)?$)?""")
 
 
 class Model(BaseModel):
-    """Base of everything read from TOML: frozen, and no key goes unnoticed."""
+    """Base of everything read from TOML, and of records: frozen, no key goes unnoticed, and numbers
+    are finite.
+    """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 M = TypeVar("M", bound=Model)

@@ -56,7 +56,15 @@ def list_() -> None:
     if ids := run_record.known(folder):
         click.echo("Runs, the newest last")
         for name in ids:
-            click.echo(f"  {name:<26} {run_record.load(folder / 'runs' / name).title}")
+            click.echo(f"  {name:<26} {_title(folder / 'runs' / name)}")
+
+
+def _title(folder: Path) -> str:
+    """A run's title; one record that nobody can read does not hide the others."""
+    try:
+        return run_record.load(folder).title
+    except UsageError as exc:
+        return f"({exc.what})"
 
 
 @click.command()

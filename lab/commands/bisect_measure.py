@@ -19,6 +19,7 @@ from lab.base.stats import LOOKS, Interval, Paired
 from lab.base.text import percent
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
+from lab.commands.cost_diff import Threshold
 from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME, fraction
 from lab.inputs import series, workload
 from lab.inputs.terms import Engine, Level
@@ -171,8 +172,8 @@ class ByFunction(CommitMeasure):
 
     def _measured(self, pair: tuple[Kernel, Kernel]) -> list[cost_diff.CellChange]:
         session = self._tree.session
-        bound = f"<= {100 * self._threshold:+.3g}%"
-        return cost_diff.measure(session, pair, [self._planned], lambda planned: bound)
+        threshold = Threshold(self._threshold, cost_diff.CHANGED.seeds)
+        return cost_diff.measure(session, pair, [self._planned], threshold)
 
 
 class ByCounter(CommitMeasure):

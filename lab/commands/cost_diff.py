@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lab.base.errors import UsageError
@@ -25,11 +25,39 @@ from lab.measure.session import Session
 
 ARMS = ("before", "after")
 Sides = tuple[Outcome, Outcome]
-# So many seeds of each kernel at most: what those leave open is left open.
-MOST_SEEDS = 6
-# A change of the block layer's instructions that is one. Chosen: patches that do nothing but move
-# code make less (docs/verdicts.md).
-CHANGE = 0.001
+# Where seeds differ by much, a threshold is so many times what they leave open. Chosen: of equal
+# kernels two cells in a hundred are open then (tests/commands).
+_CLEAR = 3
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """From which change on the block layer's instructions have changed, as a fraction; a saving has
+    no threshold unless it counts, too. So many seeds of each kernel decide at most: what they leave
+    open is left open.
+    """
+
+    change: float
+    seeds: int
+    savings: bool = False
+
+    def widened(self, draws: Sequence[Sequence[float]], alpha: float) -> float:
+        """The change, or a larger one when the seeds leave more than half of it open, as draws by
+        kernel tell. Seeds of one kernel are compared with each other, so a change that passes
+        cannot widen it.
+        """
+        left_open = half_width(draws, self.seeds, alpha / len(LOOKS))
+        return self.change if 2 * left_open <= self.change else _CLEAR * left_open
+
+    def bound(self, session: Session, planned: PlannedCell) -> str:
+        """What is no change of a cell, as the seeds of it that the store has leave to be told."""
+        known = session.store.draws(planned.cell, cost.BLOCK_LAYER)
+        limit = f"{100 * self.widened(known, session.profile.alpha):.3g}%"
+        return f"-{limit} .. +{limit}" if self.savings else f"<= +{limit}"
+
+
+# Chosen: patches that do nothing but move code change less (docs/verdicts.md).
+CHANGED = Threshold(0.001, seeds=6, savings=True)
 
 
 @dataclass(frozen=True)
@@ -67,10 +95,6 @@ class CellChange:
         return self.finding.change
 
 
-# The change of a cell's block layer that is allowed, such as ``<= +0.25%``.
-Bound = Callable[[PlannedCell], str]
-
-
 def has_exact_cost(cell: Cell) -> bool:
     """Whether the exact engine gives a cell's cost to the last digit: it does for fio's jobs."""
     return workload.get(cell.workload).tool == "fio"
@@ -92,53 +116,36 @@ def cells(profile: Profile, selection: Selection) -> list[PlannedCell]:
 
 
 def measure(
-    session: Session, kernels: tuple[Kernel, Kernel], wanted: Sequence[PlannedCell], bound: Bound
+    session: Session,
+    kernels: tuple[Kernel, Kernel],
+    wanted: Sequence[PlannedCell],
+    threshold: Threshold,
 ) -> list[CellChange]:
     """Measure cells on two kernels; failures first, then the largest relative change.
 
-    A cell that is not equal to the last digit is measured with more seeds, until it is decided
-    whether its change lies within bound, or there are MOST_SEEDS. What the store has of either
-    kernel is not measured again.
+    A cell that is not equal to the last digit is measured with more seeds, until the threshold
+    decides it. What the store has of either kernel is not measured again.
     """
     tasks = tasks_of(wanted, kernels)
     with session.measuring(tasks) as runner:
         first = _seeded(runner, kernels, wanted, (1,))
         differ = [p for p, sides in first.items() if not _failure(sides) and not _equal(sides)]
-        found = {p: judged(session, p, sides, bound(p)) for p, sides in first.items()}
-        found |= _decided(session, runner, kernels, differ, bound, 0)
+        found = {p: judged(session, p, sides, threshold) for p, sides in first.items()}
+        found |= _decided(session, runner, kernels, differ, threshold)
     return sorted(found.values(), key=by_size)
 
 
 def confirm(
-    session: Session, kernels: tuple[Kernel, Kernel], suspected: Sequence[PlannedCell], bound: Bound
+    session: Session,
+    kernels: tuple[Kernel, Kernel],
+    suspected: Sequence[PlannedCell],
+    threshold: Threshold,
 ) -> dict[PlannedCell, CellChange]:
     """Measure cells on two kernels again, with seeds that had no part in the suspicion."""
     if not suspected:
         return {}
     with session.measuring(tasks_of(suspected, kernels)) as runner:
-        return _decided(session, runner, kernels, suspected, bound, MOST_SEEDS)
-
-
-def allowed(session: Session, threshold: float, planned: PlannedCell) -> float:
-    """The change of a cell that is to be told from none, as a fraction: threshold, or what the
-    seeds of the cell that the store has leave to be told.
-    """
-    known = session.store.draws(planned.cell, cost.BLOCK_LAYER)
-    return widened(threshold, known, session.profile.alpha)
-
-
-def widened(threshold: float, draws: Sequence[Sequence[float]], alpha: float) -> float:
-    """A threshold, or when that is more twice what MOST_SEEDS leave open, as draws by kernel tell.
-
-    Seeds of one kernel are compared with each other, so a change that passes cannot widen it.
-    """
-    return max(threshold, 2 * half_width(draws, MOST_SEEDS, alpha / len(LOOKS)))
-
-
-def unchanged(session: Session, planned: PlannedCell) -> str:
-    """The change of a cell that is none, as a bound."""
-    limit = f"{100 * allowed(session, CHANGE, planned):.3g}%"
-    return f"-{limit} .. +{limit}"
+        return _decided(session, runner, kernels, suspected, threshold, threshold.seeds)
 
 
 def experiment(
@@ -171,23 +178,25 @@ def _decided(
     runner: Runner,
     kernels: tuple[Kernel, Kernel],
     wanted: Sequence[PlannedCell],
-    bound: Bound,
-    after_seed: int,
+    threshold: Threshold,
+    after_seed: int = 0,
 ) -> dict[PlannedCell, CellChange]:
     """Cells on two kernels with as many seeds as decide them, all of them after a certain one."""
     found: dict[PlannedCell, CellChange] = {}
     waiting = list(wanted)
-    for count in (looked for looked in LOOKS if looked <= MOST_SEEDS):
+    for count in (looked for looked in LOOKS if looked <= threshold.seeds):
         if not waiting:
             break
         seeds = range(after_seed + 1, after_seed + count + 1)
         looked_at = _seeded(runner, kernels, waiting, seeds)
-        found |= {p: judged(session, p, sides, bound(p)) for p, sides in looked_at.items()}
+        found |= {p: judged(session, p, sides, threshold) for p, sides in looked_at.items()}
         waiting = [p for p in waiting if found[p].finding.verdict is Verdict.INCONCLUSIVE]
     return found
 
 
-def judged(session: Session, planned: PlannedCell, sides: Sides, bound: str) -> CellChange:
+def judged(
+    session: Session, planned: PlannedCell, sides: Sides, threshold: Threshold
+) -> CellChange:
     """What the seeds of two kernels say about the instructions of a cell's block layer."""
     evidence = Evidence(
         values=tuple(tuple(b.values[cost.BLOCK_LAYER] for b in own.boots) for own in sides),
@@ -195,6 +204,7 @@ def judged(session: Session, planned: PlannedCell, sides: Sides, bound: str) -> 
         failure=_failure(sides),
         same=_equal(sides),
     )
+    bound = threshold.bound(session, planned)
     found = finding(planned, evidence, bound, session.profile.alpha)
     if evidence.same:
         return CellChange(planned, *sides, replace(found, reason="equal to the last digit"))

@@ -21,7 +21,7 @@ from lab.base.text import percent
 from lab.build import source
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
-from lab.commands.cost_diff import CellChange
+from lab.commands.cost_diff import CellChange, Threshold
 from lab.commands.gate_config import (
     FIRST_GOOD,
     LAST_GOOD,
@@ -44,6 +44,8 @@ from lab.measure.session import Session
 from lab.report import run_record
 from lab.report.run_builder import RunBuilder
 
+# With so many seeds of each kernel a cell is decided at most, and confirmed.
+_SEEDS = 12
 # Functions that cost more are named, at most so many, and none below this share of the first.
 _NAMED = 3
 _SHARE = 1 / 20
@@ -174,12 +176,12 @@ def _costs(
     """The change of every exact cell and what it says; one that costs too much is confirmed."""
     config, session = gating.config, gating.session
     selection = Selection(config.topologies, config.schedulers, config.workloads)
-    bound = partial(_bound, gating)
+    threshold = Threshold(fraction(config.threshold), _SEEDS)
     wanted = cost_diff.cells(session.profile, selection)
-    changes = cost_diff.measure(session, kernels, wanted, bound)
+    changes = cost_diff.measure(session, kernels, wanted, threshold)
     cost_diff.require_sound_base(changes)
     suspected = [one.planned for one in changes if one.finding.verdict is Verdict.REFUTED]
-    again = cost_diff.confirm(session, kernels, suspected, bound)
+    again = cost_diff.confirm(session, kernels, suspected, threshold)
     cost_diff.require_sound_base([*again.values()])
     before, after = (session.store.ends({kernel.id}) for kernel in kernels)
     found = []
@@ -240,12 +242,6 @@ def _baseline(name: str, branch: Branch, state: str, gating: Gating) -> str:
     if good is None:
         gating.session.progress.say("    nothing was good before: this state becomes the baseline")
     return good or state
-
-
-def _bound(gating: Gating, planned: PlannedCell) -> str:
-    """How much more a cell may cost."""
-    threshold = fraction(gating.config.threshold)
-    return f"<= {100 * cost_diff.allowed(gating.session, threshold, planned):+.3g}%"
 
 
 def _exact(branch: str, one: CellChange, again: CellChange | None) -> Finding:

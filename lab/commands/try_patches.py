@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from lab.base.errors import BuildError, LabError
@@ -58,7 +57,7 @@ def run(
         title = own[0].name if each else f"{len(own)} patch(es)"
         session.progress.say(f"{title}:")
         pair = (kernels[before], kernels[after])
-        found = cost_diff.measure(session, pair, wanted, partial(cost_diff.unchanged, session))
+        found = cost_diff.measure(session, pair, wanted, cost_diff.CHANGED)
         cost_diff.require_sound_base(found)
         _, failed = cost_diff.failures(found)
         broken = _broken(subject, (before, after), failed[0], session) if failed else ""

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import examples
 import pytest
 from click.testing import CliRunner, Result
 
+from lab.base.errors import UsageError
 from lab.cli import main, show
 from lab.measure.boot_store import BootStore
 from lab.report import finish, run_record
@@ -58,6 +60,24 @@ def test_list_shows_runs(results: Path) -> None:
     assert "Runs" not in lab("list").output
     run_record.save(examples.paired_run(), results)
     assert "20260101-120000-abcd       Verdicts on own" in lab("list").output
+
+
+@pytest.mark.parametrize("poison", ["Infinity", "-Infinity", "NaN", "1e400", '"many"', "null"])
+def test_a_record_with_a_number_that_is_none_is_refused_and_hides_no_other(
+    results: Path, poison: str
+) -> None:
+    run_record.save(examples.paired_run(), results)
+    bad = run_record.save(examples.paired_run().model_copy(update={"id": "bad"}), results)
+    record = bad / "run.json"
+    text = re.sub(r'"iops":\s*[\d.]+', f'"iops": {poison}', record.read_text(), count=1)
+    assert text != record.read_text()
+    record.write_text(text)
+    for command in (("show", "bad"), ("report", "bad"), ("compare", "bad", "2026")):
+        with pytest.raises(UsageError, match="not a record of schema version"):
+            lab(*command)
+    listed = lab("list").output
+    assert "20260101-120000-abcd       Verdicts on own" in listed
+    assert "bad                        (not a record" in listed
 
 
 @pytest.mark.parametrize("what", ["run", "series", "topology", "workload", "counter", "profile"])

@@ -9,12 +9,12 @@ import guests as fakes
 import pytest
 
 from lab.base.stats import LOOKS
-from lab.commands import cost_diff
+from lab.commands import cost_diff, gate
 from lab.inputs.terms import Engine, Verdict
 from lab.judge.verdict import Evidence
 
 CELL = fakes.planned(fakes.cell("nullb_mq", engine=Engine.ICOUNT))
-THRESHOLD, ALPHA = 0.0025, 0.05
+THRESHOLD, ALPHA = cost_diff.Threshold(0.0025, seeds=gate._SEEDS), 0.05
 # Standard deviations of the block layer's instructions over seeds, as they were measured
 # (docs/verdicts.md): null_blk, megasas, raid64 with streams and with the rest.
 SPREADS = (0.00002, 0.0001, 0.0003, 0.0006, 0.0026, 0.012)
@@ -38,7 +38,7 @@ class Nights:
     def once(self, change: float, bound: float) -> Verdict:
         """The verdict on seeds that nobody saw before."""
         shift = 1 + change + self.draws.gauss(0, LAYOUT)
-        seeds = cost_diff.MOST_SEEDS
+        seeds = THRESHOLD.seeds
         before = [self.seed(1000.0) for _ in range(seeds)]
         after = [self.seed(1000.0 * shift) for _ in range(seeds)]
         text, found = f"<= {100 * bound:+.3g}%", Verdict.INCONCLUSIVE
@@ -52,7 +52,7 @@ class Nights:
     def night(self, change: float) -> Verdict:
         """The gate's verdict on a branch that changes a cell by so much."""
         known = [[self.seed(1000.0) for _ in range(3)] for _ in range(4)]
-        bound = cost_diff.widened(THRESHOLD, known, ALPHA)
+        bound = THRESHOLD.widened(known, ALPHA)
         first = self.once(change, bound)
         return self.once(change, bound) if first is Verdict.REFUTED else first
 
@@ -71,7 +71,7 @@ def test_equal_nights_are_green(spread: float) -> None:
 @pytest.mark.parametrize("spread", [own for own in SPREADS if own < 0.001])
 def test_twice_the_threshold_is_red(spread: float) -> None:
     cell = Nights(spread)
-    found = [cell.night(2 * THRESHOLD) for _ in range(200)]
+    found = [cell.night(2 * THRESHOLD.change) for _ in range(200)]
     assert found.count(Verdict.REFUTED) >= 190
     assert found.count(Verdict.HOLDS) == 0
 
