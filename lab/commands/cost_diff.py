@@ -26,7 +26,7 @@ from lab.measure.session import Session
 ARMS = ("before", "after")
 Sides = tuple[Outcome, Outcome]
 # Where seeds differ by much, a threshold is so many times what they leave open. Chosen: of equal
-# kernels two cells in a hundred are open then (tests/commands).
+# kernels one cell in two hundred is open then (docs/gate.md).
 _CLEAR = 3
 
 
