@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lab.base.errors import UsageError
 from lab.base.stats import LOOKS, half_width
+from lab.base.text import percent
 from lab.build.kernel import Kernel
 from lab.inputs import workload
 from lab.inputs.profile import Profile
@@ -124,7 +126,8 @@ def measure(
     """Measure cells on two kernels; failures first, then the largest relative change.
 
     A cell that is not equal to the last digit is measured with more seeds, until the threshold
-    decides it. What the store has of either kernel is not measured again.
+    decides it. What has changed is asked again, with seeds that had no part in that: chance hardly
+    makes the same of them. What the store has of either kernel is not measured again.
     """
     tasks = tasks_of(wanted, kernels)
     with session.measuring(tasks) as runner:
@@ -132,20 +135,10 @@ def measure(
         differ = [p for p, sides in first.items() if not _failure(sides) and not _equal(sides)]
         found = {p: judged(session, p, sides, threshold) for p, sides in first.items()}
         found |= _decided(session, runner, kernels, differ, threshold)
+        changed = [p for p in differ if found[p].finding.verdict is Verdict.REFUTED]
+        again = _decided(session, runner, kernels, changed, threshold, threshold.seeds)
+    found |= {p: _confirmed(found[p], other) for p, other in again.items()}
     return sorted(found.values(), key=by_size)
-
-
-def confirm(
-    session: Session,
-    kernels: tuple[Kernel, Kernel],
-    suspected: Sequence[PlannedCell],
-    threshold: Threshold,
-) -> dict[PlannedCell, CellChange]:
-    """Measure cells on two kernels again, with seeds that had no part in the suspicion."""
-    if not suspected:
-        return {}
-    with session.measuring(tasks_of(suspected, kernels)) as runner:
-        return _decided(session, runner, kernels, suspected, threshold, threshold.seeds)
 
 
 def experiment(
@@ -194,6 +187,15 @@ def _decided(
     return found
 
 
+def _confirmed(one: CellChange, again: CellChange) -> CellChange:
+    """A cell that has changed, as seeds say that had no part in finding it."""
+    if again.finding.verdict is Verdict.REFUTED:
+        return one if not again.failed else again
+    shown = " and ".join(percent(each.change or 0.0, exact=True) for each in (one, again))
+    reason = f"{shown}, with some seeds and with others"
+    return replace(one, finding=replace(one.finding, verdict=again.finding.verdict, reason=reason))
+
+
 def judged(
     session: Session, planned: PlannedCell, sides: Sides, threshold: Threshold
 ) -> CellChange:
@@ -210,7 +212,23 @@ def judged(
         return CellChange(planned, *sides, replace(found, reason="equal to the last digit"))
     costs = [[c for boot in own.boots if (c := session.store.cost(boot.id))] for own in sides]
     functions = cost.changes(costs[0], costs[1], session.profile.alpha) if all(costs) else []
-    return CellChange(planned, *sides, found, tuple(functions))
+    return CellChange(
+        planned, *sides, _with_functions(found, functions, threshold), tuple(functions)
+    )
+
+
+def _with_functions(found: Finding, functions: Sequence[Change], threshold: Threshold) -> Finding:
+    """A finding that functions refute which surely differ, in the block layer or out of it, when
+    they add up to more than the threshold: no noise of others hides them.
+    """
+    surely = [one.difference for one in functions if one.sure]
+    if not surely or not found.measured:
+        return found
+    told = math.fsum(surely) / found.measured[0]
+    if not (abs(told) if threshold.savings else told) > threshold.change:
+        return found
+    reason = f"functions that surely differ add up to {percent(told, exact=True)}"
+    return replace(found, verdict=Verdict.REFUTED, reason=reason)
 
 
 def finding(planned: PlannedCell, evidence: Evidence, bound: str, alpha: float) -> Finding:

@@ -17,7 +17,6 @@ from pathlib import Path
 from lab.base.errors import BuildError, LabError, UsageError, nearest
 from lab.base.process import CommandError, run
 from lab.base.progress import Progress
-from lab.base.text import percent
 from lab.build import source
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
@@ -173,20 +172,17 @@ def _judged(name: str, branch: Branch, gating: Gating) -> BranchResult:
 def _costs(
     branch: str, kernels: tuple[Kernel, Kernel], gating: Gating
 ) -> list[tuple[CellChange, Finding]]:
-    """The change of every exact cell and what it says; one that costs too much is confirmed."""
+    """The change of every exact cell, and what it says."""
     config, session = gating.config, gating.session
     selection = Selection(config.topologies, config.schedulers, config.workloads)
     threshold = Threshold(fraction(config.threshold), _SEEDS)
     wanted = cost_diff.cells(session.profile, selection)
     changes = cost_diff.measure(session, kernels, wanted, threshold)
     cost_diff.require_sound_base(changes)
-    suspected = [one.planned for one in changes if one.finding.verdict is Verdict.REFUTED]
-    again = cost_diff.confirm(session, kernels, suspected, threshold)
-    cost_diff.require_sound_base([*again.values()])
     before, after = (session.store.ends({kernel.id}) for kernel in kernels)
     found = []
     for one in changes:
-        own = _exact(branch, one, again.get(one.planned))
+        own = _exact(branch, one)
         if not one.failed:
             own = replace(own, evidence=replace(own.evidence, ends=(after, before)))
         found.append((one, verdict.with_blame(own, session.profile.alpha)))
@@ -244,18 +240,12 @@ def _baseline(name: str, branch: Branch, state: str, gating: Gating) -> str:
     return good or state
 
 
-def _exact(branch: str, one: CellChange, again: CellChange | None) -> Finding:
-    """A cell of the exact engine: it costs no more than the threshold allows, with the first seeds
-    or again with others.
-    """
+def _exact(branch: str, one: CellChange) -> Finding:
+    """What was found of a cell of the exact engine; what is red is so in some functions."""
     found = replace(one.finding, experiment=replace(one.finding.experiment, series=branch))
-    if again is None or one.failed:
+    if one.failed or found.verdict is not Verdict.REFUTED:
         return found
-    if again.finding.verdict is Verdict.REFUTED:
-        return replace(found, reason=_blame(one))
-    shown = " and ".join(percent(each.change or 0.0, exact=True) for each in (one, again))
-    reason = f"{shown}, with some seeds and with others"
-    return replace(found, verdict=again.finding.verdict, reason=reason)
+    return replace(found, reason=_blame(one))
 
 
 def _blame(one: CellChange) -> str:

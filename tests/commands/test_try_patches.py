@@ -195,4 +195,4 @@ def test_what_every_kernel_complains_of_is_told_and_not_held_against_the_patches
     guests.complaints = lambda job: ("WARNING in some_driver()",)
     (step,) = tried(session)
     assert step.broken == ""
-    assert "WARNING in some_driver() in 3 of 3" in tables.text(result_tables.of_steps([step])[-1])
+    assert "WARNING in some_driver() in 6 of 6" in tables.text(result_tables.of_steps([step])[-1])

@@ -144,7 +144,7 @@ def test_more_seeds_tell_what_few_do_not() -> None:
 
 
 def test_a_function_that_is_new_with_every_seed_is_told() -> None:
-    before, after = [Cost(0, {})] * 3, [Cost(0, {"account": value}) for value in (4.9, 5.0, 5.1)]
+    before, after = [Cost(0, {})] * 3, [Cost(0, {"account": value}) for value in (4.99, 5.0, 5.01)]
     assert cost.changes(before, after) == [Change("account", 0.0, 5.0, sure=True)]
 
 
