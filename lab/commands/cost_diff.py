@@ -137,7 +137,7 @@ def measure(
         found |= _decided(session, runner, kernels, differ, threshold)
         changed = [p for p in differ if found[p].finding.verdict is Verdict.REFUTED]
         again = _decided(session, runner, kernels, changed, threshold, threshold.seeds)
-    found |= {p: _confirmed(found[p], other) for p, other in again.items()}
+    found |= {p: _confirmed(session, found[p], other) for p, other in again.items()}
     return sorted(found.values(), key=by_size)
 
 
@@ -187,10 +187,15 @@ def _decided(
     return found
 
 
-def _confirmed(one: CellChange, again: CellChange) -> CellChange:
-    """A cell that has changed, as seeds say that had no part in finding it."""
+def _confirmed(session: Session, one: CellChange, again: CellChange) -> CellChange:
+    """A cell that has changed, as seeds say that had no part in finding it; in which functions, all
+    of them say.
+    """
+    if again.failed:
+        return again
     if again.finding.verdict is Verdict.REFUTED:
-        return one if not again.failed else again
+        sides = (_together([one.before, again.before]), _together([one.after, again.after]))
+        return CellChange(one.planned, *sides, one.finding, _functions(session, sides))
     shown = " and ".join(percent(each.change or 0.0, exact=True) for each in (one, again))
     reason = f"{shown}, with some seeds and with others"
     return replace(one, finding=replace(one.finding, verdict=again.finding.verdict, reason=reason))
@@ -210,11 +215,16 @@ def judged(
     found = finding(planned, evidence, bound, session.profile.alpha)
     if evidence.same:
         return CellChange(planned, *sides, replace(found, reason="equal to the last digit"))
-    costs = [[c for boot in own.boots if (c := session.store.cost(boot.id))] for own in sides]
-    functions = cost.changes(costs[0], costs[1], session.profile.alpha) if all(costs) else []
-    return CellChange(
-        planned, *sides, _with_functions(found, functions, threshold), tuple(functions)
+    functions = _functions(session, sides)
+    return CellChange(planned, *sides, _with_functions(found, functions, threshold), functions)
+
+
+def _functions(session: Session, sides: Sides) -> tuple[Change, ...]:
+    """Every function that differs between the seeds of two kernels."""
+    before, after = (
+        [c for boot in own.boots if (c := session.store.cost(boot.id))] for own in sides
     )
+    return tuple(cost.changes(before, after, session.profile.alpha)) if before and after else ()
 
 
 def _with_functions(found: Finding, functions: Sequence[Change], threshold: Threshold) -> Finding:

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lab.base.stats import surely_apart
+from lab.base.stats import LOOKS, surely_apart
 from lab.inputs.terms import Metric
 from lab.measure.insn_counts import Phase, Symbols, by_function
 
@@ -33,6 +33,10 @@ METRICS = {
 # programs do beside it execute some 750.
 _ALPHA = 0.05
 _FAMILY = 1000
+# What is executed once in thousands of I/Os may cost the same with three seeds and something else
+# with three others: in every second comparison of a kernel with itself some function did, by 0.3
+# instructions at most. With six it was one comparison in 80.
+_RARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,8 @@ def changes(before: Sequence[Cost], after: Sequence[Cost], alpha: float = _ALPHA
         known = Change(name, statistics.fmean(old), statistics.fmean(new))
         if known.difference:
             sure = len(old) == len(new) and surely_apart(old, new, alpha / max(_FAMILY, len(names)))
-            found.append(replace(known, sure=sure))
+            rare = len(old) < LOOKS[1] and abs(known.difference) < _RARE
+            found.append(replace(known, sure=sure and not rare))
     return sorted(found, key=lambda change: (-abs(change.difference), change.function))
 
 
