@@ -15,10 +15,12 @@ from lab.measure.session import Session
 FOLDER = data("controls")
 # Patches that change nothing; what their claims come to tells how often a change is seen there.
 NOTHING = "nothing"
-# What the claims of a control must come to. A regression as large as the threshold may be either.
+# What the claims of a control must come to. A regression as large as the threshold may be either;
+# half of it must not be red, but may be open: the readers' search for a free tag does one of two
+# things, and twelve seeds of that were seen to leave it so.
 _EXPECTED = {
     NOTHING: (Verdict.HOLDS,),
-    "planted_half": (Verdict.HOLDS,),
+    "planted_half": (Verdict.HOLDS, Verdict.INCONCLUSIVE),
     "planted_once": (Verdict.HOLDS, Verdict.REFUTED, Verdict.INCONCLUSIVE),
     "planted_twice": (Verdict.REFUTED,),
     "hangs": (Verdict.REFUTED,),
