@@ -258,6 +258,7 @@ def test_a_commit_takes_one_boot_and_the_ends_one_for_each_seed(
     assert len(guests.booted) == ends + 1
 
 
+@pytest.mark.slow
 def test_a_change_that_no_function_surely_has_is_looked_for_in_the_block_layer(
     functions: ByFunction, guests: Guests
 ) -> None:

@@ -215,6 +215,7 @@ def test_what_was_good_or_has_another_baseline_cannot_be_accepted(lab: Lab) -> N
         lab.accept("x")
 
 
+@pytest.mark.slow
 def test_what_seeds_differ_by_widens_the_threshold_of_a_cell(lab: Lab) -> None:
     """Seeds that differ by 1 %: 0.5 % more cannot be told, 10 % can; no night is open."""
     draws, usual = random.Random(1), lab.guests.cost_of
