@@ -25,9 +25,6 @@ def functions(objects: Path) -> list[str]:
     own = [objects / folder / "built-in.a" for folder in _FOLDERS]
     found = [str(path) for path in (*own, *(objects / name for name in _FILES)) if path.exists()]
     listed = run(["nm", "--defined-only", *found]).output if found else ""
+    # Among the symbols stand the names of archives and their objects.
     words = (line.split() for line in listed.splitlines())
-    return sorted({name for *_, kind, name in filter(_is_symbol, words) if kind in "tTwW"})
-
-
-def _is_symbol(words: list[str]) -> bool:
-    return len(words) == 3
+    return sorted({own[2] for own in words if len(own) == 3 and own[1] in "tTwW"})

@@ -20,7 +20,8 @@ from lab.measure.boot_store import BootStore
 from lab.measure.session import Session
 from lab.report import finding, finish, run_record
 from lab.report.run_builder import RunBuilder
-from lab.report.run_record import Column, Table
+from lab.report.run_record import Table
+from lab.report.tables import texts
 
 _COLOURS = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR", Verdict.INCONCLUSIVE: "open"}
 
@@ -98,8 +99,7 @@ def table(results: Sequence[BranchResult]) -> Table:
             if found.verdict is not Verdict.HOLDS or found.change:
                 shown = finding.parts(found).change or "-"
                 notes.append(f"  {one.series.name} {claim.name}: {shown} ({found.reason})")
-    titles = ("branch", "state", "verdict", "cells")
-    columns = tuple(Column(title=title) for title in titles)
+    columns = texts("branch", "state", "verdict", "cells")
     return Table(title="Gate", columns=columns, rows=tuple(rows), notes=tuple(notes))
 
 

@@ -137,11 +137,11 @@ class ByFunction(CommitMeasure):
         self._require_measured(*ends.values)
         self._require_change(ends.change or 0.0)
         surely = [one for one in ends.functions if one.sure]
-        layer = [statistics.fmean(values) for values in ends.finding.evidence.values]
-        told = math.fsum(one.difference for one in surely)
-        if abs(told) >= abs(layer[1] - layer[0]) / 2:
+        told = (math.fsum(f.before for f in surely), math.fsum(f.after for f in surely))
+        self._ends = ends.finding.measured
+        if abs(told[1] - told[0]) >= abs(self._ends[1] - self._ends[0]) / 2:
             self._functions = frozenset(one.function for one in surely)
-        self._ends = tuple(self._cost(kernel, _SEEDS) or 0.0 for kernel in pair)
+            self._ends = told
 
     def value(self, commit: str) -> float | None:
         """Instructions per I/O in these functions."""

@@ -17,7 +17,8 @@ from lab.inputs.series import Expectation
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment, Side
-from lab.judge.verdict import KERNEL_FAILURES, Evidence, Failure, Finding
+from lab.judge.judge import drawn_evidence
+from lab.judge.verdict import KERNEL_FAILURES, Finding
 from lab.measure import cost, matrix
 from lab.measure.cell import Cell, PlannedCell, Task
 from lab.measure.cost import Change
@@ -54,7 +55,9 @@ class Threshold:
     def bound(self, session: Session, planned: PlannedCell) -> str:
         """What is no change of a cell, as the seeds of it that the store has leave to be told."""
         known = session.store.draws(planned.cell, cost.BLOCK_LAYER)
-        limit = f"{100 * self.widened(known, session.profile.alpha):.3g}%"
+        # No number is so small that it is written with an exponent, which a bound cannot have.
+        percentage = f"{100 * self.widened(known, session.profile.alpha):.6f}"
+        limit = f"{percentage.rstrip('0').rstrip('.')}%"
         return f"-{limit} .. +{limit}" if self.savings else f"<= +{limit}"
 
 
@@ -89,7 +92,7 @@ class CellChange:
     @property
     def equal(self) -> bool:
         """Whether both kernels execute exactly as much."""
-        return not self.failed and self.values[0] == self.values[1] and not self.functions
+        return self.finding.evidence.same
 
     @property
     def change(self) -> float | None:
@@ -132,8 +135,8 @@ def measure(
     tasks = tasks_of(wanted, kernels)
     with session.measuring(tasks) as runner:
         first = _seeded(runner, kernels, wanted, (1,))
-        differ = [p for p, sides in first.items() if not _failure(sides) and not _equal(sides)]
         found = {p: judged(session, p, sides, threshold) for p, sides in first.items()}
+        differ = [p for p, one in found.items() if not one.failed and not one.equal]
         found |= _decided(session, runner, kernels, differ, threshold)
         changed = [p for p in differ if found[p].finding.verdict is Verdict.REFUTED]
         again = _decided(session, runner, kernels, changed, threshold, threshold.seeds)
@@ -205,14 +208,9 @@ def judged(
     session: Session, planned: PlannedCell, sides: Sides, threshold: Threshold
 ) -> CellChange:
     """What the seeds of two kernels say about the instructions of a cell's block layer."""
-    evidence = Evidence(
-        values=tuple(tuple(b.values[cost.BLOCK_LAYER] for b in own.boots) for own in sides),
-        boots=tuple(tuple(boot.id for boot in own.boots) for own in sides),
-        failure=_failure(sides),
-        same=_equal(sides),
-    )
-    bound = threshold.bound(session, planned)
-    found = finding(planned, evidence, bound, session.profile.alpha)
+    asked = of_block_layer(planned, threshold.bound(session, planned))
+    evidence = replace(drawn_evidence(asked, [[own] for own in sides]), same=_equal(sides))
+    (found,) = verdict.judge([(asked, evidence)], session.profile.alpha)
     if evidence.same:
         return CellChange(planned, *sides, replace(found, reason="equal to the last digit"))
     functions = _functions(session, sides)
@@ -241,23 +239,14 @@ def _with_functions(found: Finding, functions: Sequence[Change], threshold: Thre
     return replace(found, verdict=Verdict.REFUTED, reason=reason)
 
 
-def finding(planned: PlannedCell, evidence: Evidence, bound: str, alpha: float) -> Finding:
-    """What evidence of a cell's block layer says about a bound on its change."""
+def of_block_layer(planned: PlannedCell, bound: str) -> Experiment:
+    """What is asked of a cell on two kernels: that its block layer changes within a bound."""
     expectation = Expectation(
         metric=cost.BLOCK_LAYER,
         change=bound,
         because="more instructions for an I/O in the block layer are a regression",
     )
-    asked = experiment("", planned, expectation, Level.COST)
-    return verdict.judge([(asked, evidence)], alpha)[0]
-
-
-def _failure(sides: Sides) -> Failure | None:
-    """The guest that failed, that of the kernel without the change before the other."""
-    for arm, own in zip(ARMS, sides, strict=True):
-        if error := own.error:
-            return Failure(arm, arm == ARMS[1], error.outcome, error.brief)
-    return None
+    return experiment("", planned, expectation, Level.COST)
 
 
 def _equal(sides: Sides) -> bool:

@@ -19,8 +19,8 @@ from lab.commands.error_rates import Rates
 from lab.commands.scaling import Curve
 from lab.commands.try_patches import SeriesStep
 from lab.inputs.terms import Verdict
-from lab.report.run_record import Column, Curves, Table
-from lab.report.tables import columns
+from lab.report.run_record import Curves, Table
+from lab.report.tables import columns, texts
 
 # Instructions per I/O; what is less would be shown as nothing.
 _SHOWN = 0.005
@@ -140,20 +140,8 @@ def of_controls(found: Sequence[Answer]) -> Table:
     same = [one for one in found if one.control == NOTHING and Verdict.HOLDS in one.expected]
     return Table(
         title="Patches whose verdict is known",
-        columns=tuple(
-            Column(title=title) for title in ("control", "claim", "must be", "found", "")
-        ),
-        rows=tuple(
-            (
-                *(
-                    one.control,
-                    one.claim,
-                    " or ".join(one.expected) if len(one.expected) < 3 else "-",
-                ),
-                *(str(one.found), "" if one.right else "WRONG"),
-            )
-            for one in found
-        ),
+        columns=texts("control", "claim", "must be", "found", ""),
+        rows=tuple(map(_answer, found)),
         notes=(
             f"{NOTHING}: {_called([one.found is Verdict.REFUTED for one in same])}",
             *(f"{one.control}/{one.claim}: {one.reason}" for one in found),
@@ -163,10 +151,9 @@ def of_controls(found: Sequence[Answer]) -> Table:
 
 def of_commits(found: Sequence[Commit]) -> Table:
     """Every patch of a series: its style, what its kernels said, and what is wrong with it."""
-    titles = ("patch", "checkpatch", "boots", "")
     return Table(
         title="Patches, each with all before it applied",
-        columns=tuple(Column(title=title) for title in titles),
+        columns=texts("patch", "checkpatch", "boots", ""),
         rows=tuple(
             (one.patch.name, one.style, one.booted, "FAILED" if one.error else "") for one in found
         ),
@@ -185,13 +172,18 @@ def of_bisection(
             shown = measure.shown(step.value)
             which = "bad" if is_bad(found.good, found.bad, step.value) else "good"
         rows.append((str(place), str(line.index(step.commit)), step.commit[:12], shown, which))
-    titles = ("", "place", "commit", "measured", "")
     return Table(
         title=f"{len(found.steps)} commits looked at of {len(line)}",
-        columns=tuple(Column(title=title) for title in titles),
+        columns=texts("", "place", "commit", "measured", ""),
         rows=tuple(rows),
         notes=tuple(subjects),
     )
+
+
+def _answer(one: Answer) -> tuple[str, ...]:
+    # What may come to any of three verdicts is only to come to its end.
+    must = " or ".join(one.expected) if len(one.expected) < 3 else "-"
+    return one.control, one.claim, must, str(one.found), "" if one.right else "WRONG"
 
 
 def _called(calls: Sequence[bool]) -> str:

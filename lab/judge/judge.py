@@ -12,7 +12,7 @@ from lab.base.stats import half_width
 from lab.build.kernel import Kernel
 from lab.inputs import series
 from lab.inputs.series import Series
-from lab.inputs.terms import Verdict
+from lab.inputs.terms import Level, Verdict
 from lab.judge import experiment, verdict
 from lab.judge.experiment import Experiment, Side
 from lab.judge.verdict import Evidence, Failure, Judged
@@ -168,8 +168,8 @@ def _drawn(
         outcomes = dict(zip(tasks, runner.all(tasks, profile.counted_boots), strict=True))
         for one, case in waiting.items():
             by_arm = case.seeds(one, one.looks[look])
-            known = _evidence(one, [[outcomes[task] for task in own] for own in by_arm])
-            found[one] = replace(known, noise=_noise(one, session))
+            known = drawn_evidence(one, [[outcomes[task] for task in own] for own in by_arm])
+            found[one] = replace(known, noise=_noise(one, known, session))
         look += 1
         judged = verdict.judge([(one, found[one]) for one in waiting], profile.alpha)
         open_ = [one.experiment for one in judged if one.verdict is Verdict.INCONCLUSIVE]
@@ -178,9 +178,14 @@ def _drawn(
     return found
 
 
-def _noise(asked: Experiment, session: Session) -> float | None:
-    """How far two seeds of an experiment's cells may be apart, by all that are on record."""
-    metric, cells = asked.expectation.metric, {side.cell: side for side in asked.sides}
+def _noise(asked: Experiment, known: Evidence, session: Session) -> float | None:
+    """How far two seeds of an experiment's cells may be apart, by all that are on record; asked
+    only where the seeds that are known are too few to tell that themselves.
+    """
+    drawn = asked.level in (Level.COST, Level.SIMULATED)
+    if not drawn or min(map(len, known.values)) >= verdict.SEEDS:
+        return None
+    metric, cells = asked.expectation.metric, dict.fromkeys(side.cell for side in asked.sides)
     groups = [own for cell in cells for own in session.store.draws(cell, metric)]
     if sum(len(own) - 1 for own in groups) < _DEGREES:
         return None
@@ -230,7 +235,7 @@ def paired_evidence(asked: Experiment, rounds: Rounds, failure: Failure | None) 
     return Evidence(values, rounds.rejected, failure, boots=boots)
 
 
-def _evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Evidence:
+def drawn_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Evidence:
     """What the boots of an experiment without rounds say; a failure of a base arm comes first."""
     metric, boots, failures = asked.expectation.metric, [], []
     for side, outcomes in zip(asked.sides, by_arm, strict=True):

@@ -43,6 +43,7 @@ CREATE TABLE IF NOT EXISTS boots (
     round   TEXT NOT NULL DEFAULT ''  -- equal for the boots of one round of several arms
 );
 CREATE INDEX IF NOT EXISTS boots_by_key ON boots (key);
+CREATE INDEX IF NOT EXISTS boots_by_cell ON boots (json_remove(cell, '$.seed'));
 CREATE TABLE IF NOT EXISTS samples (
     boot   TEXT NOT NULL REFERENCES boots (id),
     metric TEXT NOT NULL,

@@ -220,13 +220,12 @@ class RunBuilder:
         sides = [
             [one for boot in cell.boots if (one := self._store.cost(boot.id))] for cell in cells
         ]
-        changed = (
-            cost.changes(sides[0], sides[1], self._session.profile.alpha) if all(sides) else []
-        )
-        surely = [one for one in changed if one.sure]
+        if not all(sides):
+            return
+        changed = cost.changes(sides[0], sides[1], self._session.profile.alpha)
         # One seed or two tell nothing of chance: then the largest differences are shown.
-        changed = (surely if len(sides[0]) >= LOOKS[0] else changed)[:_FUNCTIONS]
-        if not changed:
+        shown = [one for one in changed if one.sure or len(sides[0]) < LOOKS[0]][:_FUNCTIONS]
+        if not shown:
             return
         simulated = cells[0].engine.simulated
         before, after = (statistics.fmean(one.kernel_total for one in own) for own in sides)
@@ -236,7 +235,7 @@ class RunBuilder:
                 arms=(cells[0].arm, cells[1].arm),
                 cells=places,
                 unit="ns" if simulated else "instructions",
-                functions=tuple((c.function, c.before, c.after) for c in changed),
+                functions=tuple((c.function, c.before, c.after) for c in shown),
                 totals=(before, after),
                 lines=tuple(self._lines(cell) for cell in cells if simulated),
             )

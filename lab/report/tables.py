@@ -18,6 +18,11 @@ def columns(*titles: str) -> tuple[Column, ...]:
     return tuple(Column(title=title, right=place > 0) for place, title in enumerate(titles))
 
 
+def texts(*titles: str) -> tuple[Column, ...]:
+    """Columns of a table that are all text."""
+    return tuple(Column(title=title) for title in titles)
+
+
 def text(table: Table) -> str:
     """A table with its notes, in 80 columns. A note's own lines stay lines."""
     parts = []

@@ -92,3 +92,12 @@ def test_what_is_equal_takes_one_boot_of_each(session: FakeSession, guests: Gues
     assert (found.equal, found.change, found.finding.verdict) == (True, 0.0, Verdict.HOLDS)
     assert found.finding.reason == "equal to the last digit"
     assert len(guests.booted) == 2
+
+
+@pytest.mark.parametrize("least", [0.0, 1e-7, 1e-5, 0.1])
+def test_any_threshold_can_be_written_as_a_bound(
+    session: FakeSession, guests: Guests, least: float
+) -> None:
+    two_valued(guests, more=10.0)
+    found = measured(session, Threshold(least, 6, savings=True))
+    assert found.finding.verdict is (Verdict.HOLDS if least == 0.1 else Verdict.REFUTED)

@@ -11,6 +11,7 @@ import pytest
 from lab.base.stats import LOOKS
 from lab.commands import cost_diff, gate
 from lab.inputs.terms import Engine, Verdict
+from lab.judge import verdict
 from lab.judge.verdict import Evidence
 
 CELL = fakes.planned(fakes.cell("nullb_mq", engine=Engine.ICOUNT))
@@ -44,7 +45,8 @@ class Nights:
         text, found = f"<= {100 * bound:+.3g}%", Verdict.INCONCLUSIVE
         for count in (looked for looked in LOOKS if looked <= seeds):
             evidence = Evidence(values=(tuple(before[:count]), tuple(after[:count])))
-            found = cost_diff.finding(CELL, evidence, text, ALPHA).verdict
+            asked = cost_diff.of_block_layer(CELL, text)
+            found = verdict.judge([(asked, evidence)], ALPHA)[0].verdict
             if found.decided:
                 break
         return found
