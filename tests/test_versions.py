@@ -50,7 +50,9 @@ def test_a_kernel_has_what_the_fragments_ask_it_for(
 
 
 def test_no_fragment_is_left_out() -> None:
-    assert set(COMBINATIONS[-1]) == {path.stem for path in kconfig.FRAGMENTS.glob("*.config")}
+    every = {path.stem for path in kconfig.FRAGMENTS.glob("*.config")}
+    # The options of the lab's own drivers are in no kernel of others.
+    assert set(COMBINATIONS[-1]) == {name for name in every if not kconfig.patches([name])}
 
 
 @pytest.mark.kernels

@@ -11,6 +11,9 @@ with the versions that it is for, the second one excluded:
 For any other kernel the line is not there. Nothing is tried and nothing is left out silently: what
 a fragment says for a version, every kernel of this version must have. The version is the one in
 the tree's Makefile, and the commits of a merge window still bear the release before it there.
+
+An option of a driver that no kernel has comes with the driver: kernel-patches/hardware/FRAGMENT
+holds the patches that every kernel with this fragment gets first.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from lab.base.system import data
 from lab.base.toml import named
 
 FRAGMENTS = data("configs") / "kernel"
+PATCHES = data("kernel-patches") / "hardware"
 Version = tuple[int, int]
 
 _SET = re.compile(r"""^(CONFIG_\w+)=("(?:[^"\\]|\\.)*"|[^\s"]+)$""")
@@ -82,6 +86,13 @@ def merge(names: Sequence[str], kernel: Version, folder: Path = FRAGMENTS) -> di
             if option and option.is_for(kernel):
                 merged[option.name] = option
     return merged
+
+
+def patches(names: Sequence[str], folder: Path = PATCHES) -> tuple[Path, ...]:
+    """The patches of the named fragments in order: they add the drivers that their options need,
+    and come before all others.
+    """
+    return tuple(path for name in names for path in sorted((folder / name).glob("*.patch")))
 
 
 def text(options: dict[str, Option]) -> str:

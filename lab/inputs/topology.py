@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -47,6 +47,9 @@ class Topology(Model):
     disk_in_memory: bool = Field(default=False, description="the guest's memory holds the disk")
     devices: tuple[str, ...] = Field(default=(), description="QEMU -device arguments")
     drive: bool = Field(default=False, description="give QEMU a drive with the id disk")
+    kernel: tuple[str, ...] = Field(
+        default=(), description="fragments that a kernel must have beside the usual ones"
+    )
     kernel_parameters: tuple[str, ...] = ()
     null_blk: dict[str, int | str] | None = Field(
         default=None, description="configfs attributes of a null_blk disk"
@@ -70,8 +73,12 @@ class Topology(Model):
         """CPUs the guest must believe possible: drivers cut their queues to that number."""
         return max(self.cpus, self.hw_queues)
 
-    def refusal(self, release: str) -> str:
-        """Why a kernel of this release, such as 6.12.117, cannot have it; empty when it can."""
+    def refusal(self, release: str, fragments: Collection[str]) -> str:
+        """Why a kernel of this release, such as 6.12.117, that was configured with these fragments
+        cannot have it; empty when it can.
+        """
+        if lacking := [name for name in self.kernel if name not in fragments]:
+            return f"{self.title} needs the kernel fragment {lacking[0]} (--kernel)"
         kernel = _version(release)
         if self.since and kernel < _version(self.since):
             return f"Linux {release} has no {self.title}: it takes Linux {self.since} or newer"

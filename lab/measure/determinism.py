@@ -55,8 +55,8 @@ def require_sound(testbed: Testbed, engine: Engine, progress: Progress) -> None:
     with cache.lock(probes / "lock", progress, "proving an engine"):
         if not kept.exists():
             folders = [probes / f"{engine}-{run}" for run in ("first", "second")]
-            release = testbed.proof.release
-            possible = (name for name in _PROBES if not topology.get(name).refusal(release))
+            own = (testbed.proof.release, testbed.proof.fragments)
+            possible = (name for name in _PROBES if not topology.get(name).refusal(*own))
             cell = probe_cell(topology_name=next(possible, _PROBES[0]), cpus=4, engine=engine)
             job = resolve(Task(cell=cell, kernel=testbed.proof), testbed)
             with progress.step(f"proving that {engine} repeats itself exactly"):

@@ -96,7 +96,8 @@ class Job:
         """Why this cannot be measured, in a line; empty when it can."""
         if self.cell.engine.simulated and self.work.tool != "fio":
             return f"{self.work.tool} cannot be simulated: its number of I/Os is not known"
-        return self.machine.topology.refusal(self.task.kernel.release)
+        kernel = self.task.kernel
+        return self.machine.topology.refusal(kernel.release, kernel.fragments)
 
     def at(self, folder: Path, host_cpu: int | None = None) -> Machine:
         """The machine to boot in a folder, on a CPU of the host if one is given."""

@@ -17,6 +17,7 @@ from lab.base.errors import UsageError
 from lab.base.progress import Progress
 from lab.build import guest_root, kernel, patching, source, tcg_plugin
 from lab.build.kernel import Kernel
+from lab.inputs import kconfig
 from lab.inputs.profile import Profile
 from lab.measure import determinism, host
 from lab.measure.boot_store import BootStore
@@ -53,11 +54,12 @@ class Session:
 
         Raises BuildError for patches that do not apply and kernels that do not build.
         """
+        fragments = fragments or self.profile.kernel
         with self.progress.phase("source"):
             found = source.resolve(spec or self.profile.tree, self.progress)
-            patched = patching.patched(found, patches)
+            patched = patching.patched(found, (*kconfig.patches(fragments), *patches))
         with self.progress.phase("kernel"):
-            return kernel.build(patched, fragments or self.profile.kernel, self.progress)
+            return kernel.build(patched, fragments, self.progress)
 
     def prove(
         self, spec: str = "", fragments: Sequence[str] = (), *, fresh: bool = False
@@ -67,7 +69,7 @@ class Session:
         The first that is proved is the session's testbed. With fresh what was proved before is
         proved again.
         """
-        proof = self.kernel(spec, (), fragments)
+        proof = self.kernel(spec, (), [one for one in fragments if not kconfig.patches([one])])
         with self.progress.phase("guest root"):
             guest = self.proved.guest if self.proved else guest_root.build(self.progress)
         with self.progress.phase("engines"):

@@ -172,3 +172,17 @@ def test_all_lost_options_are_told_at_once(folder: Path) -> None:
     with pytest.raises(BuildError, match=r"^3 kernel option") as caught:
         kconfig.check_survivors(kconfig.merge(["base"], ANY, folder), "", lambda: DECLARED)
     assert len(caught.value.where.splitlines()) == 3
+
+
+def test_a_fragment_brings_the_patches_of_its_driver_in_order(tmp_path: Path) -> None:
+    for name in ("disk/0002-b", "disk/0001-a", "card/0001-c"):
+        path = tmp_path / f"{name}.patch"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    found = kconfig.patches(["base", "card", "disk"], tmp_path)
+    assert [path.name for path in found] == ["0001-c.patch", "0001-a.patch", "0002-b.patch"]
+
+
+def test_the_disk_with_an_arm_is_a_driver_of_the_lab() -> None:
+    (patch,) = kconfig.patches(["base", "block", "armdisk"])
+    assert "drivers/scsi/armdisk.c" in patch.read_text()

@@ -137,10 +137,16 @@ def test_an_unknown_topology_gets_the_nearest_name() -> None:
 def test_a_kernel_that_cannot_have_a_topology_is_refused_in_a_line(
     name: str, release: str, refused: bool
 ) -> None:
-    found = topology.get(name).refusal(release)
+    found = topology.get(name).refusal(release, ())
     assert bool(found) == refused
     assert "\n" not in found
     assert not refused or release in found
+
+
+def test_a_kernel_without_the_driver_of_a_topology_is_refused() -> None:
+    disk = topology.get("disk7200")
+    assert "needs the kernel fragment armdisk" in disk.refusal("6.12.117", ("base", "block"))
+    assert not disk.refusal("6.12.117", ("base", "block", "armdisk"))
 
 
 def test_a_version_that_is_none_is_refused() -> None:

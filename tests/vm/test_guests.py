@@ -30,8 +30,9 @@ from lab.measure.matrix import Selection
 from lab.measure.sampling import Sample
 
 # What the kernel of the quick profile can have.
-RELEASE = profile.get("quick").tree.removeprefix("debian:")
-POSSIBLE = [name for name in topology.known() if not topology.get(name).refusal(RELEASE)]
+QUICK = profile.get("quick")
+OWN = (QUICK.tree.removeprefix("debian:"), QUICK.kernel)
+POSSIBLE = [name for name in topology.known() if not topology.get(name).refusal(*OWN)]
 LAB = Path(sys.executable).with_name("lab")
 SHORT = ("--set", "seconds=1", "--set", "ramp_seconds=0")
 
