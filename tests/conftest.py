@@ -27,7 +27,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes is the host's matter. `make check` tries few of them, `make test` all.
 settings.register_profile("all", deadline=None)
-settings.register_profile("few", deadline=None, max_examples=25)
+settings.register_profile("few", deadline=None, max_examples=10)
 settings.load_profile("all")
 
 # Words in a C file that make the fake kernel's build go wrong.

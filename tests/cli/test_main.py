@@ -263,6 +263,7 @@ def test_a_step_of_git_bisect_that_is_no_answer_stops_it(
     assert err
 
 
+@pytest.mark.slow
 def test_output_that_nobody_reads_is_no_verdict() -> None:
     argv = [sys.executable, "-m", "lab", "schema", "run"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -389,6 +390,7 @@ def test_what_strangers_type_is_one_message_and_writes_nothing(
     assert not (strange.parent / "results").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "status"), [(["list"], 0), (["matrix", "--scheduler", "bqf"], 2), (["--nonsense"], 2)]
 )

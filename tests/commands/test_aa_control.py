@@ -90,6 +90,7 @@ def test_a_cell_that_differs_when_repeated_is_told(session: FakeSession, guests:
     assert [one.equal for one in aa_control.exact(session, 2)] == [True, False]
 
 
+@pytest.mark.slow
 def test_every_name_is_compared_with_every_other(session: FakeSession, guests: Guests) -> None:
     guests.says = lambda job: {"iops": 100.0}
     found = aa_control.wall_clock(session, Engine.KVM, 2, 3)

@@ -115,6 +115,7 @@ def exact(found: BranchResult) -> Claim:
     return found.series.claims[0]
 
 
+@pytest.mark.slow
 def test_nights_without_a_change_are_green_and_equal(lab: Lab) -> None:
     for _ in range(30):
         found = lab.night("c0")

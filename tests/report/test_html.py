@@ -130,6 +130,7 @@ def test_change_points_are_marked_in_a_history(later: float, count: int) -> None
     assert f"change points: {count}<" in text
 
 
+@pytest.mark.slow
 def test_many_cells_make_a_page_that_can_be_sent() -> None:
     sizes = [len(page(examples.matrix_run(cells))) for cells in (400, 4000)]
     assert sizes[1] < 2_000_000
