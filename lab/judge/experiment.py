@@ -68,6 +68,11 @@ class Experiment:
         return self.level is Level.WALL
 
     @property
+    def drawn(self) -> bool:
+        """Whether seeds of its cells differ by chance: they do in all that is not counted."""
+        return self.level in (Level.COST, Level.SIMULATED)
+
+    @property
     def looks(self) -> tuple[int, ...]:
         """With how many seeds a sealed cell is booted: the first, and more while it is open."""
         if not self.engine.sealed or self.seeds < LOOKS[0]:

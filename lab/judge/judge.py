@@ -12,7 +12,7 @@ from lab.base.stats import half_width
 from lab.build.kernel import Kernel
 from lab.inputs import series
 from lab.inputs.series import Series
-from lab.inputs.terms import Level, Verdict
+from lab.inputs.terms import Verdict
 from lab.judge import experiment, verdict
 from lab.judge.experiment import Experiment, Side
 from lab.judge.verdict import Evidence, Failure, Judged
@@ -182,8 +182,7 @@ def _noise(asked: Experiment, known: Evidence, session: Session) -> float | None
     """How far two seeds of an experiment's cells may be apart, by all that are on record; asked
     only where the seeds that are known are too few to tell that themselves.
     """
-    drawn = asked.level in (Level.COST, Level.SIMULATED)
-    if not drawn or min(map(len, known.values)) >= verdict.SEEDS:
+    if not asked.drawn or min(map(len, known.values)) >= verdict.SEEDS:
         return None
     metric, cells = asked.expectation.metric, dict.fromkeys(side.cell for side in asked.sides)
     groups = [own for cell in cells for own in session.store.draws(cell, metric)]

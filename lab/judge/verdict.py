@@ -240,7 +240,7 @@ def one_seed(found: Finding) -> float:
     tell, else what the workload says; nothing for what is counted.
     """
     experiment, noise = found.experiment, found.evidence.noise
-    if experiment.level not in (Level.COST, Level.SIMULATED):
+    if not experiment.drawn:
         return 0.0
     if noise is not None:
         return noise

@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from real import QUICK, job
 
 from lab.base import cache
 from lab.base.errors import GuestError, LabError
@@ -24,30 +25,17 @@ from lab.guest import boot
 from lab.guest.boot import Boot, Orders
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot, TimeSlices
-from lab.inputs import profile, topology
+from lab.inputs import topology
 from lab.inputs.terms import Engine
-from lab.measure import host, matrix, sampling
-from lab.measure.job import Job, Testbed, resolve
-from lab.measure.matrix import Selection
+from lab.measure import host, sampling
+from lab.measure.job import Testbed
 from lab.measure.sampling import Sample
 
 # What the kernel of the quick profile can have.
-QUICK = profile.get("quick")
 OWN = (QUICK.tree.removeprefix("debian:"), QUICK.kernel)
 POSSIBLE = [name for name in topology.known() if not topology.get(name).refusal(*OWN)]
 LAB = Path(sys.executable).with_name("lab")
 SHORT = ("--set", "seconds=1", "--set", "ramp_seconds=0")
-
-
-def job(
-    testbed: Testbed, machine: str, scheduler: str, work: str, engine: Engine, **parameters: int
-) -> Job:
-    settings = tuple((name, (value,)) for name, value in parameters.items())
-    selection = Selection((machine,), (scheduler,), (work,), settings)
-    block = profile.Block(topologies=(machine,), schedulers=(scheduler,), workloads=(work,))
-    own = profile.get("quick").model_copy(update={"matrix": (block,)})
-    (found,) = matrix.cells(own, selection, engine)
-    return resolve(found.on(testbed.proof), testbed)
 
 
 @pytest.mark.parametrize("machine", POSSIBLE)
