@@ -36,6 +36,8 @@ _SEALED_PARAMETERS = (
     "lpj=4000000",
     "cpu_init_udelay=0",
     "cpuhp.parallel=0",
+    # Shuffled by the numbers that follow the seed (configs/kernel/base.config).
+    "page_alloc.shuffle=1",
 )
 # A thread for each vCPU, of which the plugin lets one run at a time.
 _SEALED = ("-accel", "tcg,thread=multi", "-rtc", "base=2024-01-01,clock=vm")
