@@ -21,7 +21,12 @@ from lab.inputs import kconfig
 DATA = Path(__file__).parent / "data"
 # Of the series that Debian has, those at whose ends an option comes or goes.
 VERSIONS = ("5.10", "6.1", "6.12", "7.3")
-STEPS: tuple[tuple[str, ...], ...] = (("base", "block"), ("filesystems",), ("instrument",))
+STEPS: tuple[tuple[str, ...], ...] = (
+    ("base", "block"),
+    ("filesystems",),
+    ("buffer_heads",),
+    ("instrument",),
+)
 COMBINATIONS = tuple(accumulate(STEPS))
 
 versions = pytest.mark.parametrize("version", VERSIONS)

@@ -18,7 +18,7 @@ from lab.build import source
 from lab.build.source import git
 from lab.inputs import workload
 from lab.inputs.profile import Profile
-from lab.inputs.series import Claim, Series
+from lab.inputs.series import SERIES, Claim, Series
 from lab.inputs.terms import Engine
 from lab.judge import experiment
 from lab.measure.cell import Cell, Task, resolved
@@ -50,15 +50,14 @@ def check(own: Series, session: Session) -> list[Commit]:
     """
     experiment.check(own)
     session.prove(own.tree, own.kernel)
-    patches = own.patches("series")
     found = []
     with _checkpatch(own.tree, session.progress) as script:
-        for number, patch in enumerate(patches, start=1):
+        for patches, patch in _steps(own):
             session.progress.say(f"{own.name}: {patch.parent.name}/{patch.name}")
             style, clean = _style(script, patch)
             outcomes: list[Outcome] = []
             try:
-                kernel = session.kernel(own.tree, patches[:number], own.kernel)
+                kernel = session.kernel(own.tree, patches, own.kernel)
                 cells = _cells(own, session.profile)
                 outcomes = session.outcomes([Task(cell=cell, kernel=kernel) for cell in cells])
                 errors = [o.error.what for o in outcomes if o.error]
@@ -68,6 +67,17 @@ def check(own: Series, session: Session) -> list[Commit]:
                 booted, error = "not built", exc.what
             found.append(Commit(patch, style, booted, error, tuple(outcomes)))
     return found
+
+
+def _steps(own: Series) -> Iterator[tuple[tuple[Path, ...], Path]]:
+    """Every patch once, the last of those that are applied with it."""
+    seen = set()
+    for level in (SERIES, *own.levels):
+        patches = own.patches(level)
+        for number, patch in enumerate(patches, start=1):
+            if patch not in seen:
+                seen.add(patch)
+                yield patches[:number], patch
 
 
 def _cells(own: Series, profile: Profile) -> list[Cell]:

@@ -9,13 +9,14 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     BeforeValidator,
     Field,
     PlainValidator,
     PrivateAttr,
+    StringConstraints,
     TypeAdapter,
     ValidationError,
     ValidationInfo,
@@ -37,7 +38,8 @@ _ONE_SIDED = re.compile(rf"\s*(>=|<=|==)\s*{_NUMBER}\s*")
 _RANGE = re.compile(rf"\s*{_NUMBER}\s*\.\.\s*{_NUMBER}\s*")
 
 EngineName = Annotated[Engine, Field(strict=False)]
-PatchLevel = Literal["base", "series"]
+PatchLevel = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+BASE, SERIES = "base", "series"
 
 
 def bound(text: str, *, percent: bool) -> Interval:
@@ -71,7 +73,7 @@ class Arm(Model):
     """One side of a comparison: how much of the series is applied, on which hardware."""
 
     patches: PatchLevel = Field(
-        description="base: only base/ is applied; series: base/, then series/"
+        description="base: only base/ is applied; series, or any other folder: base/, then that"
     )
     topology: str = Field(default="", description="another topology than the claim's")
     hw_queues: int = Field(default=0, ge=0, le=128, description="another number of queues")
@@ -240,7 +242,7 @@ class Claim(Model):
     ]
 
 
-_ARMS = {"before": Arm(patches="base"), "after": Arm(patches="series")}
+_ARMS = {"before": Arm(patches=BASE), "after": Arm(patches=SERIES)}
 
 
 class Series(Model):
@@ -298,10 +300,15 @@ class Series(Model):
         return self.folder.name
 
     def patches(self, level: PatchLevel) -> tuple[Path, ...]:
-        """The patch files of a level in order: base alone, or base and then series."""
-        parts = ("base",) if level == "base" else ("base", "series")
+        """The patch files of a level in order: base alone, or base and then another folder."""
+        parts = dict.fromkeys((BASE, level))
         found = (sorted((self.folder / part).glob("*.patch")) for part in parts)
         return tuple(path for paths in found for path in paths)
+
+    @property
+    def levels(self) -> tuple[PatchLevel, ...]:
+        """What is applied in some arm: base, series, and the folders of rivals."""
+        return tuple(dict.fromkeys(arm.patches for arm in self.all_arms.values()))
 
     @property
     def all_arms(self) -> Mapping[str, Arm]:
@@ -324,20 +331,21 @@ def reverse(judged: Series) -> Series:
     """The series with its patches where they were not and gone where they were: a control.
 
     A claim that holds of the series must be refuted of this one. An arm on other hardware is a
-    reference arm: it shows what that hardware gives, not what the patches do, and keeps its own.
+    reference arm: it shows what that hardware gives, not what the patches do, and keeps its own;
+    so does one of other patches.
     """
-    turned: dict[PatchLevel, PatchLevel] = {"base": "series", "series": "base"}
+    turned: dict[PatchLevel, PatchLevel] = {BASE: SERIES, SERIES: BASE}
 
     def level(arm: Arm) -> PatchLevel:
         is_reference = arm.topology or arm.hw_queues
-        return arm.patches if is_reference else turned[arm.patches]
+        return arm.patches if is_reference else turned.get(arm.patches, arm.patches)
 
     return _with_patches(judged, level)
 
 
 def no_op(judged: Series) -> Series:
     """The series without its patches, base/ in all arms: a control, nothing of it may hold."""
-    return _with_patches(judged, lambda arm: "base")
+    return _with_patches(judged, lambda arm: BASE)
 
 
 def _with_patches(judged: Series, level: Callable[[Arm], PatchLevel]) -> Series:

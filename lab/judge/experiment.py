@@ -10,7 +10,7 @@ from lab.base.errors import UsageError, nearest
 from lab.base.stats import LOOKS
 from lab.inputs import counters, machine_model, topology, workload
 from lab.inputs.profile import Profile
-from lab.inputs.series import Claim, Expectation, Series
+from lab.inputs.series import BASE, SERIES, Claim, Expectation, Series
 from lab.inputs.terms import Engine, Level
 from lab.inputs.workload import Value
 from lab.measure import cost, metrics, sim_counts
@@ -21,7 +21,7 @@ from lab.measure.matrix import require_known, require_possible
 
 @dataclass(frozen=True)
 class Side:
-    """An arm of an experiment and the cell it is measured in; patched: series/ is applied."""
+    """An arm of an experiment and its cell; patched: more than base/ is applied."""
 
     arm: str
     cell: Cell
@@ -121,6 +121,13 @@ def check(series: Series) -> None:
                 f"no topology is called {arm.topology!r}",
                 where=f"{path}: arms.{title}.topology",
                 hint=nearest(arm.topology, topology.known()),
+            )
+        rival = arm.patches not in (BASE, SERIES)
+        if rival and not any((series.folder / arm.patches).glob("*.patch")):
+            raise UsageError(
+                f"no patches lie in {arm.patches}/",
+                where=f"{path}: arms.{title}.patches",
+                hint="base, series, or a folder beside series.toml that has patches",
             )
     for title, claim in series.claims.items():
         where = f"{path}: claims.{title}"
@@ -263,7 +270,7 @@ def _experiment(
             machine=expectation.machine,
             variants=machine_model.SENSITIVITY if level is Level.SIMULATED else (),
         )
-        return Side(arm, cell, own.patches == "series")
+        return Side(arm, cell, own.patches != BASE)
 
     common = (claim.topology, claim.scheduler, claim.workload, tuple(parameters.items()))
     return Experiment(

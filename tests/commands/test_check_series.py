@@ -92,6 +92,21 @@ def test_every_patch_is_checked_whatever_the_others_do(own: series.Series, guest
     assert [one.patch.name for one in found] == ["0001-a.patch", "0001-b.patch", "0002-c.patch"]
 
 
+def test_the_patches_of_a_rival_are_checked_after_the_series(
+    own: series.Series, guests: Guests
+) -> None:
+    (own.folder / "rival").mkdir()
+    (own.folder / "rival/0001-r.patch").write_text("")
+    with own.file.open("a") as file:
+        file.write('[arms.other]\npatches = "rival"\n')
+    session = FakeSession(QUICK)
+    found = check_series.check(series.get(str(own.folder)), session)
+    names = ["0001-a.patch", "0001-b.patch", "0002-c.patch", "0001-r.patch"]
+    assert [one.patch.name for one in found] == names
+    # The rival's kernel has base/ and no patch of the series.
+    assert guests.booted[-1].task.kernel.id.count("+") == 2
+
+
 def test_a_guest_that_fails_and_a_style_that_is_wrong_are_told(
     own: series.Series, guests: Guests
 ) -> None:

@@ -172,7 +172,7 @@ def test_without_and_with_the_patches_are_what_they_are(folder: Path, name: str)
         ('title = "a', 'titel = "a', 1, "titel", "did you mean 'title'"),
         ("hw_queues", "hw_queue", 6, "arms.single.hw_queue", "did you mean 'hw_queues'"),
         ("hw_queues = 1", "hw_queues = 1000", 6, "arms.single.hw_queues", "less than or equal"),
-        ('"base"', '"none"', 5, "arms.single.patches", "'base' or 'series'"),
+        ('"base"', '"../base"', 5, "arms.single.patches", "should match pattern"),
         ("topology", "topolgy", 10, "claims.faster.topolgy", "did you mean 'topology'"),
         ("change =", "chnage =", 16, "claims.faster.expect.0.chnage", "did you mean 'change'"),
         ('">= +20%"', '"20%"', 16, "claims.faster.expect.0.change", "not a bound: '20%'"),
@@ -438,6 +438,18 @@ def test_patches_apply_by_number_base_before_series(folder: Path) -> None:
     own = [folder / "series" / name for name in ("0001-z.patch", "0002-b.patch", "0010-c.patch")]
     assert list(series.get("own").patches("base")) == base
     assert list(series.get("own").patches("series")) == base + own
+
+
+def test_a_rival_stands_on_the_base_and_not_on_the_series(folder: Path) -> None:
+    for name in ("base/0001-x.patch", "series/0001-a.patch", "rival/0001-r.patch"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("")
+    (folder / "series.toml").write_text(f'{TEXT}[arms.other]\npatches = "rival"\n')
+    own = series.get("own")
+    assert own.levels == ("base", "series", "rival")
+    assert [path.name for path in own.patches("rival")] == ["0001-x.patch", "0001-r.patch"]
+    assert arms(series.reverse(own))["other"] == ("rival", 0)
+    assert arms(series.no_op(own))["other"] == ("base", 0)
 
 
 def test_a_series_needs_no_base(folder: Path) -> None:

@@ -240,6 +240,7 @@ def test_a_parameter_that_the_profile_sweeps_has_to_be_chosen(ask: Write) -> Non
             "arms.x.topology",
             "'nullb'",
         ),
+        (claim(IOPS) + '[arms.x]\npatches = "rival"', "arms.x.patches", "that has patches"),
         (
             claim(dbench(4).replace("amean", "amen"), topology="raid64", work="dbench_xfs"),
             "expect.0",
