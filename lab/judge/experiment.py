@@ -69,8 +69,8 @@ class Experiment:
 
     @property
     def drawn(self) -> bool:
-        """Whether seeds of its cells differ by chance: they do in all that is not counted."""
-        return self.level in (Level.COST, Level.SIMULATED)
+        """Whether its cells are booted with seeds, which differ by chance."""
+        return self.level is not Level.WALL and self.engine.sealed
 
     @property
     def looks(self) -> tuple[int, ...]:
@@ -280,7 +280,7 @@ def _experiment(
         level=level,
         sides=tuple(map(side, _arms(claim, expectation))),
         # A claim asks for seeds because its cost or time is near a bound.
-        seeds=profile.seeds if counted else max(profile.seeds, claim.seeds),
+        seeds=max(profile.seeds, claim.seeds),
         rounds=profile.rounds,
         swept=_swept(claim, expectation),
         conditions={**expectation.parameters, **({"cpus": cpus} if cpus > 1 else {})},

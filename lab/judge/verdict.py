@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lab.base.stats import LOOKS, Drawn, Interval, Paired, paired
-from lab.inputs import workload
+from lab.inputs import counters, workload
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge.blame import blame
@@ -237,7 +237,7 @@ def change_of(
 
 def one_seed(found: Finding) -> float:
     """How far one seed may be from another, as a fraction: what boots on record of the very cells
-    tell, else what the workload says; nothing for what is counted.
+    tell, else what the workload says; nothing for the wall clock, which has rounds.
     """
     experiment, noise = found.experiment, found.evidence.noise
     if not experiment.drawn:
@@ -248,8 +248,10 @@ def one_seed(found: Finding) -> float:
 
 
 def seed_noise(work: str, engine: Engine, metric: str) -> float:
-    """How far seeds of one kernel differ in a workload: what it executes, or the guest's time."""
+    """How far seeds of one kernel differ in a workload: what it counts or executes, or its time."""
     noise = workload.get(work).noise
+    if metric in counters.known():
+        return noise.of_counter(metric)
     if engine.simulated:
         return noise.simulated
     return noise.insns if metric in cost.METRICS else noise.time

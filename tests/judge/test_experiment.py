@@ -376,3 +376,9 @@ def test_a_host_that_cannot_simulate_says_why(ask: Write) -> None:
     (asked,) = ask(claim(f'{IOPS}\nmachine = "xeon16"'), host=report(Engine.TCG))
     assert not asked.runs
     assert asked.lacking.startswith("needs the engine sim; on this host: ")
+
+
+def test_a_claim_asks_for_seeds_of_what_it_counts_too(ask: Write) -> None:
+    found = ask(claim(COST, COUNTER, more="seeds = 3"))
+    assert [(one.looks, one.drawn) for one in found] == [((3,), True)] * 2
+    assert not any(one.drawn for one in ask(claim(IOPS)))

@@ -593,3 +593,16 @@ def test_a_simulated_value_is_judged_with_dearer_and_cheaper_moves_too() -> None
     found = judged(asked, Evidence(((4.0,),), variants=variants))
     assert found.verdict is INCONCLUSIVE
     assert found.sensitivity == {0.5: 3.0, 2.0: 7.0}
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"), [([5.0], HOLDS), ([6.9], INCONCLUSIVE), ([12.0], REFUTED)]
+)
+def test_one_seed_of_a_counter_may_be_off_as_one_of_a_cost(
+    after: Sequence[float], expected: Verdict
+) -> None:
+    """A counter beside it moved one from -80.9 to -69.0 %, across its bound."""
+    asked = experiment(change="<= -30%", level=Level.MECHANISM, metric="lock_acquisitions")
+    found = judged(asked, Evidence(((10.0,), tuple(after))))
+    assert found.verdict is expected
+    assert ("by which seeds differ" in found.reason) == (expected is INCONCLUSIVE)
