@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _STAMP = re.compile(r"^\[\s*\d+\.\d+\](?:\[[^\]]*\])?\s?")
 # In the order of how much they explain: an oops before the panic that it causes. The texts are
@@ -32,19 +33,37 @@ _COMPLAINTS = re.compile(
     r"|\b[\w/ ]+ error, dev \w+(?=, sector)|Buffer I/O error on dev .+"
     r"|\bnvme\w*: .+ timeout, .+|\bXFS \(.+\): .*(?:[Cc]orruption|shut down|I/O error).*"
 )
-_FUNCTION = re.compile(r"\b(\w+)\+0x[0-9a-f]+/0x")
+_FUNCTION = re.compile(r"\b([\w.]+)\+0x[0-9a-f]+/0x")
+# What tells where it was comes after: a lock with where it was taken, the instruction, or the calls
+# that led there.
+_FAULT = re.compile(r"KASAN: [\w-]+")
+_TAKEN = re.compile(r"\bat: ([\w.]+)\+0x|\bRIP: \d+:([\w.]+)\+0x")
+_CALL = re.compile(r"^ ([\w.]+)\+0x")
+_TRACE = "Call Trace:"
+# How far down that is: lockdep's frame and a task's state are a few lines.
+_NEAR = 16
+# Functions that only wait, complain or look, whoever called them.
+_ANYONES = re.compile(
+    r"\w*schedule(?:_\w+)?|_*wait_(?:for|on)_\w+|_*mutex_lock\w*|_*raw_\w*lock\w*|rwsem_\w+"
+    r"|_*down_(?:read|write)\w*|refcount_warn_saturate|__list_\w+|dump_stack\w*|print_\w+"
+    r"|_*kasan_\w+|__asan_\w+|_*might_\w+|lock_acquire|__lock_acquire|check_\w+|mark_\w+"
+    r"|native_\w*lock\w*|blk_mq_freeze_queue_wait|percpu_ref_\w+|object_err|__warn\w*|panic"
+)
 _NUMBER = re.compile(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
 # A kernel that complains of everything is told enough by the first few.
 _KINDS = 8
 
 
 def death(console: str) -> str | None:
-    """The line that best says why the kernel died, without its time stamp; None if it did not."""
+    """The line that best says why the kernel died, without its time stamp, and the function where
+    that is not in it; None if it did not.
+    """
     lines = _unstamped(console)
     for pattern in _DEATHS:
-        for line in lines:
+        for number, line in enumerate(lines):
             if found := pattern.search(line):
-                return found[0]
+                where = "" if _FUNCTION.search(line) else _place(lines[number + 1 :])
+                return _with_place(found[0], where)
     return None
 
 
@@ -54,15 +73,44 @@ def complaints(console: str) -> tuple[str, ...]:
     Two boots that complain of the same say the same here, whatever the process, the place in the
     file or the sector: a warning by the function that it is in, all else without its numbers.
     """
-    found = (match[0] for line in _unstamped(console) if (match := _COMPLAINTS.search(line)))
-    return tuple(dict.fromkeys(map(_kind, found)))[:_KINDS]
+    lines = _unstamped(console)
+    found = (
+        _kind(match[0], lines[number + 1 :])
+        for number, line in enumerate(lines)
+        if (match := _COMPLAINTS.search(line))
+    )
+    return tuple(dict.fromkeys(found))[:_KINDS]
 
 
-def _kind(line: str) -> str:
-    kind, _, _ = line.partition(": ")
-    if function := _FUNCTION.search(line):
-        return f"{kind} in {function[1]}()"
-    return _NUMBER.sub("N", line)
+def _kind(line: str, below: Sequence[str]) -> str:
+    function = _FUNCTION.search(line)
+    if not function:
+        where = _place(below)
+        return _with_place(_NUMBER.sub("N", line), where)
+    fault = _FAULT.search(line)
+    kind = fault[0] if fault else line.partition(": ")[0]
+    own = function[1]
+    return f"{kind} in {_place(below) if _ANYONES.fullmatch(own) else own}()"
+
+
+def _with_place(line: str, function: str) -> str:
+    return f"{line.rstrip('.')} in {function}()" if function else line
+
+
+def _place(below: Sequence[str]) -> str:
+    """The function that is meant by the lines below a complaint; empty if they tell none."""
+    in_trace = False
+    for number, line in enumerate(below):
+        taken = _TAKEN.search(line)
+        if taken and not _ANYONES.fullmatch(own := taken[1] or taken[2]):
+            return own
+        if in_trace and (call := _CALL.match(line)) and not _ANYONES.fullmatch(call[1]):
+            return call[1]
+        in_trace = in_trace or _TRACE in line
+        # Another's lines follow.
+        if (number > _NEAR and not in_trace) or "</TASK>" in line or _COMPLAINTS.search(line):
+            return ""
+    return ""
 
 
 def _unstamped(console: str) -> list[str]:

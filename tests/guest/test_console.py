@@ -39,7 +39,9 @@ def test_the_line_that_explains_most_is_found(name: str, cause: str) -> None:
 
 def test_an_oops_explains_more_than_the_panic_wherever_it_stands() -> None:
     text = recorded("panic") + recorded("oops")
-    assert death(text) == "BUG: kernel NULL pointer dereference, address: 0000000000000038"
+    assert death(text) == (
+        "BUG: kernel NULL pointer dereference, address: 0000000000000038 in bfq_insert_requests()"
+    )
 
 
 def test_serial_line_ends_do_not_matter() -> None:
@@ -121,3 +123,62 @@ def test_what_a_living_kernel_complains_of_is_told_by_kind(line: str, kind: str)
 
 def test_a_kernel_that_is_well_complains_of_nothing() -> None:
     assert complaints(recorded("clean")) == ()
+
+
+LOCKDEP = """\
+[    4.1] ======================================================
+[    4.1] WARNING: possible circular locking dependency detected
+[    4.1] 6.12.117 #1 Not tainted
+[    4.1] ------------------------------------------------------
+[    4.1] sh/123 is trying to acquire lock:
+[    4.1] ffff888003f0a1e8 (&dd->lock){....}-{3:3}, at: dd_init_sched+0x41/0x260
+[    4.1]
+[    4.1] but task is already holding lock:
+[    4.1] ffff888003f0b2e8 (&q->sysfs_lock){+.+.}-{4:4}, at: elevator_switch+0x10/0x20
+"""
+KASAN = """\
+[    5.2][   T71] BUG: KASAN: slab-use-after-free in __list_add_valid_or_report+0x12/0xf0
+[    5.2][   T71] Read of size 8 at addr ffff888004a8c0a8 by task fio/71
+[    5.2][   T71]
+[    5.2][   T71] CPU: 0 UID: 0 PID: 71 Comm: fio Not tainted 6.12.117 #1
+[    5.2][   T71] Call Trace:
+[    5.2][   T71]  <TASK>
+[    5.2][   T71]  dump_stack_lvl+0x52/0x70
+[    5.2][   T71]  print_report+0xc4/0x630
+[    5.2][   T71]  ? __list_add_valid_or_report+0x12/0xf0
+[    5.2][   T71]  kasan_report+0xab/0xe0
+[    5.2][   T71]  __list_add_valid_or_report+0x12/0xf0
+[    5.2][   T71]  dd_insert_requests+0x1f0/0x900
+[    5.2][   T71]  </TASK>
+"""
+BLOCKED = """\
+[   62.1] INFO: task sh:70 blocked for more than 60 seconds.
+[   62.1]       Not tainted 6.12.117 #1
+[   62.1] "echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message.
+[   62.1] task:sh              state:D stack:0     pid:70    tgid:70    ppid:1      flags:0x4000
+[   62.1] Call Trace:
+[   62.1]  <TASK>
+[   62.1]  __schedule+0x3f0/0x900
+[   62.1]  schedule+0x41/0x60
+[   62.1]  blk_mq_freeze_queue_wait+0x8a/0xc0
+[   62.1]  elevator_switch+0x31/0x150
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (LOCKDEP, "WARNING: possible circular locking dependency detected in dd_init_sched()"),
+        (KASAN, "KASAN: slab-use-after-free in dd_insert_requests()"),
+        (BLOCKED, "INFO: task sh:N blocked for more than N seconds in elevator_switch()"),
+    ],
+    ids=["lockdep", "kasan", "blocked"],
+)
+def test_a_complaint_names_the_function_that_is_meant(text: str, told: str) -> None:
+    assert complaints(text) == (told,)
+
+
+def test_the_lines_of_another_complaint_tell_nothing_of_this_one() -> None:
+    first, second = complaints("BUG: sleeping function called\nsomething\n" + KASAN)
+    assert first == "BUG: sleeping function called"
+    assert second == "KASAN: slab-use-after-free in dd_insert_requests()"
