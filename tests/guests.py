@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
@@ -225,7 +225,7 @@ class FakeSession(Session):
         for part in (revision, *(patch.name for patch in patches)):
             if part in self.failing:
                 raise self.failing[part]
-        return kernel(name, self.codes.get(name, ""))
+        return replace(kernel(name, self.codes.get(name, "")), fragments=tuple(fragments))
 
     def prove(
         self, spec: str = "", fragments: Sequence[str] = (), *, fresh: bool = False

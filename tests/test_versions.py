@@ -26,6 +26,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("filesystems",),
     ("buffer_heads",),
     ("instrument",),
+    ("prove",),
 )
 COMBINATIONS = tuple(accumulate(STEPS))
 

@@ -24,8 +24,7 @@ from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME, fraction
 from lab.inputs import series, workload
 from lab.inputs.terms import Engine, Level
 from lab.judge import experiment
-from lab.judge.experiment import Experiment
-from lab.judge.judge import INSTRUMENT
+from lab.judge.experiment import INSTRUMENT, Experiment
 from lab.measure import cost, metrics
 from lab.measure.cell import PlannedCell
 from lab.measure.matrix import parse_cell

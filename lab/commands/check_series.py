@@ -26,6 +26,8 @@ from lab.measure.runner import Outcome
 from lab.measure.session import Session
 
 _SCRIPTS = ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")
+# The twin that is booted: it says of itself what is wrong with it.
+_PROVING = ("prove", experiment.INSTRUMENT)
 _TOTAL = re.compile(r"^total: (\d+) errors, (\d+) warnings(?:, (\d+) checks)?", re.MULTILINE)
 
 
@@ -44,7 +46,8 @@ class Commit:
 
 
 def check(own: Series, session: Session) -> list[Commit]:
-    """Check every patch of a series in order: checkpatch --strict, a build, a boot with I/O.
+    """Check every patch of a series in order: checkpatch --strict, a build, and boots with I/O of
+    the kernel that proves.
 
     A patch with complaints does not keep the others from being checked.
     """
@@ -57,11 +60,13 @@ def check(own: Series, session: Session) -> list[Commit]:
             style, clean = _style(script, patch)
             outcomes: list[Outcome] = []
             try:
-                kernel = session.kernel(own.tree, patches, own.kernel)
+                session.kernel(own.tree, patches, own.kernel)
+                kernel = session.kernel(own.tree, patches, (*own.kernel, *_PROVING))
                 cells = _cells(own, session.profile)
                 outcomes = session.outcomes([Task(cell=cell, kernel=kernel) for cell in cells])
                 errors = [o.error.what for o in outcomes if o.error]
                 booted = f"{len(outcomes) - len(errors)} of {len(outcomes)} boots"
+                errors += session.store.complaints(kernel.id)
                 error = "; ".join(errors) or ("" if clean else "checkpatch complains")
             except LabError as exc:
                 booted, error = "not built", exc.what
@@ -113,7 +118,8 @@ def _checkpatch(spec: str, progress: Progress) -> Iterator[Path]:
 
 def _style(script: Path, patch: Path) -> tuple[str, bool]:
     """Checkpatch's total for a patch, and whether there is nothing to complain about."""
-    options = ["--strict", "--no-tree", "--no-color"]
+    # The source has no history in which a commit that is named could be looked up.
+    options = ["--strict", "--no-tree", "--no-color", "--ignore=UNKNOWN_COMMIT_ID"]
     done = run(["perl", str(script), *options, str(patch)], check=False, merge=True)
     total = _TOTAL.search(done.output)
     if not total:

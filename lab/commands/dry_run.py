@@ -68,7 +68,7 @@ def boots(asked: Sequence[Experiment], own: Series, profile: Profile) -> list[Bo
     running = [one for one in asked if one.runs and not _same(one, own)]
     single: dict[Cell, dict[str, int]] = {}
     for one in running:
-        for side in () if one.timed else one.sides:
+        for side in () if one.timed else one.booted:
             arms = single.setdefault(side.cell, {})
             arms[side.arm] = max(arms.get(side.arm, 0), _each(one, side.cell, profile))
     found = [Boots(tuple(a), cell, max(a.values()), rounds=False) for cell, a in single.items()]
@@ -116,14 +116,15 @@ def _kernels(own: Series, planned: Sequence[Boots]) -> list[str]:
     """A line for each kernel that would be built."""
     lines = ["  kernel   without patches, to prove the engines"]
     kernels = dict.fromkeys(
-        (own.all_arms[arm].patches, bool(one.cell.counters)) for one in planned for arm in one.arms
+        (own.all_arms[arm].patches, experiment.fragments(own, one.cell)[len(own.kernel) :])
+        for one in planned
+        for arm in one.arms
     )
-    for level, counted in kernels:
+    for level, extra in kernels:
         arms = [arm for arm, one in own.all_arms.items() if one.patches == level]
         used = [arm for arm in arms if any(arm in one.arms for one in planned)]
         count = _count(len(own.patches(level)), "patch", "patches")
-        extra = ", instrumented" if counted else ""
-        lines.append(f"  kernel   {', '.join(used)}: {count}{extra}")
+        lines.append(f"  kernel   {', '.join(used)}: {', '.join([count, *extra])}")
     return lines
 
 

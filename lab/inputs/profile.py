@@ -38,6 +38,9 @@ class Profile(Model):
         "until they decide",
     )
     counted_boots: int = Field(default=2, ge=1, description="boots of what is counted, not exact")
+    without: tuple[str, ...] = Field(
+        default=(), description="fragments of kernels that it does not build"
+    )
     alpha: float = Field(default=0.05, gt=0, lt=0.5, description="rate of wrong verdicts")
     matrix: tuple[Block, ...]
     parameters: dict[str, dict[str, Value | tuple[Value, ...]]] = Field(

@@ -70,6 +70,12 @@ class Workload(Model):
     )
     noise: Noise = Noise()
     filesystem: Literal["xfs"] | None = None
+    kernel: tuple[str, ...] = Field(
+        default=(), description="fragments that a kernel must have beside the usual ones"
+    )
+    switches: bool = Field(
+        default=False, description="whether the scheduler is switched all the while"
+    )
     parameters: dict[str, Value | tuple[Value, ...]] = {}
 
     def disk_mib(self, parameters: Mapping[str, Value]) -> int:

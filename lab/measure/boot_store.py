@@ -216,6 +216,16 @@ class BootStore:
             examples |= dict.fromkeys(kinds, boot)
         return Ends(len(rows), failures, examples)
 
+    def complaints(self, kernel: str) -> list[str]:
+        """What a kernel complained of in boots that came to their end, each kind once."""
+        with self.connection() as connection:
+            rows = connection.execute(
+                "SELECT complaints FROM boots WHERE kernel = ? AND outcome IN (?, ?, ?)"
+                " ORDER BY started",
+                [kernel, *_WHOLE],
+            ).fetchall()
+        return list(dict.fromkeys(line for (text,) in rows for line in text.splitlines()))
+
     def usual_seconds(self) -> float | None:
         """The mean duration of the last successful boots; None before the first."""
         with self.connection() as connection:

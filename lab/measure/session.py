@@ -64,12 +64,12 @@ class Session:
     def prove(
         self, spec: str = "", fragments: Sequence[str] = (), *, fresh: bool = False
     ) -> Testbed:
-        """A guest root, and the engines proved with a kernel without patches.
+        """A guest root, and the engines proved with a kernel without patches of any series.
 
         The first that is proved is the session's testbed. With fresh what was proved before is
         proved again.
         """
-        proof = self.kernel(spec, (), [one for one in fragments if not kconfig.patches([one])])
+        proof = self.kernel(spec, (), fragments)
         with self.progress.phase("guest root"):
             guest = self.proved.guest if self.proved else guest_root.build(self.progress)
         with self.progress.phase("engines"):

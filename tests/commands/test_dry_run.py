@@ -33,8 +33,8 @@ def test_every_series_can_be_planned_without_a_program_or_a_source() -> None:
 def test_kernels_are_told_by_arm_with_their_patches() -> None:
     text = dry_run.text([BFQ], QUICK)
     for line in (
-        "source   debian:6.12, with base, block, filesystems",
-        "kernel   before: 1 patch, instrumented",
+        "source   debian:6.12, with base, block, filesystems, buffer_heads, armdisk",
+        "kernel   before, none: 1 patch, instrument",
         "kernel   after: 2 patches",
     ):
         assert f"  {line}\n" in text
