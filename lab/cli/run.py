@@ -32,6 +32,13 @@ from lab.report.run_record import Run
     type=click.Choice(["", *judge.CONTROLS]),
     help="Judge what must not hold: the arms reversed, or without the patches.",
 )
+@click.option(
+    "--tree",
+    "spec",
+    default="",
+    metavar="SOURCE",
+    help="Judge on this kernel source, not on the series' own: debian:7.3, git:PATH@REV, tar:PATH.",
+)
 @options.host_time
 @click.option("--dry-run", is_flag=True, help="Say what would be built and booted, and do nothing.")
 def run_command(
@@ -39,13 +46,15 @@ def run_command(
     names: tuple[str, ...],
     claims: tuple[str, ...],
     control: str,
+    spec: str,
     host_time: bool,
     dry_run: bool,
 ) -> int:
     """Judge whether what patch series claim holds.
 
     Without a name all series of kernel-patches are judged. What was measured before is not
-    measured again. Exit codes: 0 all claims hold, 1 one is refuted, 4 none is refuted but one is
+    measured again. With --tree a series that does not apply is told with its hunk, and the others
+    are judged. Exit codes: 0 all claims hold, 1 one is refuted, 4 none is refuted but one is
     inconclusive, 3 one could not be judged.
 
     Example: lab run bfq_burst_merge --profile standard
@@ -54,12 +63,14 @@ def run_command(
     pairs = _chosen(wanted, claims)
     wanted = [own for own in wanted if any(own.name == name for name, _ in pairs)]
     wanted = [judge.CONTROLS[control](own) for own in wanted] if control else wanted
+    wanted = [own.model_copy(update={"tree": spec}) for own in wanted] if spec else wanted
     session.host_time = host_time
     if dry_run:
         click.echo(plan.text(wanted, session.profile, claims=pairs, host_time=host_time))
         return ExitCode.DONE
     title = f"Verdicts on {', '.join(own.name for own in wanted)}"
     title = title if names else "Verdicts on all series"
+    title = f"{title}, on {spec}" if spec else title
     return judged(wanted, session, title, claims=pairs, control=control)
 
 

@@ -32,6 +32,10 @@ _ENTRY = re.compile(r"^\{ (?P<keys>.*?) \} hitcount:\s*(?P<hits>\d+)", re.MULTIL
 _DROPPED = re.compile(r"^\s*Dropped: (\d+)", re.MULTILINE)
 _BLOCK = re.compile(r"^# trigger info: hist:name=(\w+):", re.MULTILINE)
 _BUFFERED = re.compile(r"entries-in-buffer/entries-written: (\d+)/(\d+)")
+_ISSUE = "block/block_rq_issue"
+_ISSUED = re.compile(
+    r": block_rq_issue: (?P<dev>\d+,\d+) \w+ \d+ \(.*?\) (?P<sector>\d+) \+ (?P<sectors>\d+) "
+)
 _TRACED = re.compile(r": (?P<event>chosen|issued)\d?: .*?rq=(?P<request>0x[0-9a-f]+)")
 
 
@@ -39,7 +43,8 @@ class Counter(Model):
     """One number that an instrumented kernel gives, of one of three kinds.
 
     Events: hits of an event (a tracepoint ``system/name``, or a probe ``p:function`` or
-    ``r:function`` with arguments), or how many distinct keys it had. Locks: acquisitions of lock
+    ``r:function`` with arguments), how many distinct keys it had, or how many were of requests
+    right behind the one before. Locks: acquisitions of lock
     classes. Order: how many requests were issued after a request that had been chosen later.
     """
 
@@ -51,7 +56,11 @@ class Counter(Model):
     event: str = Field(default="", description="a tracepoint, or p:FUNCTION ARG=... or r:FUNCTION")
     key: str = Field(default="common_pid", description="the field that the histogram is over")
     filter: str = Field(default="", description="of the trigger; {dev} is the disk's number")
-    take: Literal["hits", "distinct"] = "hits"
+    take: Literal["hits", "distinct", "behind"] = Field(
+        default="hits",
+        description="behind: requests that begin on the disk where the one before ended; of "
+        "block/block_rq_issue",
+    )
     match: str = Field(default="", description="only keys in which this pattern is found")
     locks: tuple[str, ...] = Field(default=(), description="lock classes, as lock_stat names them")
     chosen: tuple[str, ...] = Field(
@@ -66,6 +75,8 @@ class Counter(Model):
             raise ValueError("a counter has either event, locks or chosen")
         if bool(self.chosen) != bool(self.issued):
             raise ValueError("chosen and issued go together")
+        if self.take == "behind" and self.event != _ISSUE:
+            raise ValueError(f"what lies behind another is told by {_ISSUE}")
         return self
 
 
@@ -104,6 +115,8 @@ def probes(wanted: Sequence[str]) -> Probes:
                 lines[f"trace lab/chosen{number}"] = None
             lines[f"kprobe {_probe(counter.issued, 'issued')}"] = None
             lines["trace lab/issued"] = None
+        elif counter.take == "behind":
+            lines[f"trace {_ISSUE}"] = None
         else:
             event, name = counter.event, _histogram(counter)
             if event[:2] in ("p:", "r:"):
@@ -169,6 +182,8 @@ def _raw(
         return float(_acquisitions(outputs.get("lock_stat", ""), counter.locks))
     if counter.chosen:
         return float(inversions(outputs.get("trace", "")))
+    if counter.take == "behind":
+        return float(behind(outputs.get("trace", "")))
     histogram = histograms.get(_histogram(counter))
     if histogram is None:
         raise GuestError("garbled", f"the guest sent no histogram for the counter {name}")
@@ -220,9 +235,7 @@ def inversions(trace: str) -> int:
     that was issued without having been chosen (it bypassed the scheduler) does not count.
     Raises GuestError for a trace that lost events or is none.
     """
-    buffered = _BUFFERED.search(trace)
-    if not buffered or buffered[1] != buffered[2]:
-        raise GuestError("garbled", "the trace is not complete", hint="let the workload do less")
+    _require_complete(trace)
     places: dict[str, int] = {}
     latest, overtaken = -1, 0
     for number, found in enumerate(_TRACED.finditer(trace)):
@@ -233,3 +246,24 @@ def inversions(trace: str) -> int:
             overtaken += place < latest
             latest = max(latest, place)
     return overtaken
+
+
+def behind(trace: str) -> int:
+    """How many requests begin at the sector at which the one issued before them ended.
+
+    Raises GuestError for a trace that lost events or is none.
+    """
+    _require_complete(trace)
+    ends: dict[str, int] = {}
+    found = 0
+    for issued in _ISSUED.finditer(trace):
+        begin = int(issued["sector"])
+        found += ends.get(issued["dev"]) == begin
+        ends[issued["dev"]] = begin + int(issued["sectors"])
+    return found
+
+
+def _require_complete(trace: str) -> None:
+    buffered = _BUFFERED.search(trace)
+    if not buffered or buffered[1] != buffered[2]:
+        raise GuestError("garbled", "the trace is not complete", hint="let the workload do less")

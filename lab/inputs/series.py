@@ -76,6 +76,7 @@ class Arm(Model):
         description="base: only base/ is applied; series, or any other folder: base/, then that"
     )
     topology: str = Field(default="", description="another topology than the claim's")
+    scheduler: str = Field(default="", description="another I/O scheduler than the claim's")
     hw_queues: int = Field(default=0, ge=0, le=128, description="another number of queues")
     kernel_parameters: tuple[str, ...] = Field(default=(), description="more of them")
 
@@ -109,6 +110,11 @@ class Row(Model):
     )
     parameters: dict[str, Value] = Field(default={}, description="of the workload")
     compare: tuple[str, str] | None = Field(default=None, description="when not the claim's")
+    over: str = Field(
+        default="",
+        description="an arm whose value is taken off those that are compared: how much more they "
+        "take than that one",
+    )
     needs: str = Field(
         default="",
         description="what it takes and no emulated machine has: the figures are shown, the verdict "
@@ -144,6 +150,8 @@ class Expectation(Row):
             raise ValueError("an expectation has either change or value")
         if self.change and self.arm:
             raise ValueError("arm goes with value; a change has compare")
+        if self.over and not self.change:
+            raise ValueError("over goes with change")
         if self.machine and {*self.engine} - {Engine.SIM}:
             raise ValueError(f"a machine model is for the engine {Engine.SIM} alone")
         if self.machine and self.needs_cpus:
@@ -251,7 +259,7 @@ class Series(Model):
     title: str
     origin: str = Field(description="where the series comes from")
     tree: str = Field(default="debian:6.12", description="the kernel source it applies to")
-    kernel: tuple[str, ...] = ("base", "block", "filesystems")
+    kernel: tuple[str, ...] = ("base", "block", "filesystems", "buffer_heads", "armdisk")
     arms: dict[str, Arm] = Field(default={}, description="beside before and after")
     schedulers: tuple[str, ...] = Field(default=(), description="I/O schedulers that it adds")
     claims: dict[str, Claim] = Field(min_length=1)
@@ -337,7 +345,7 @@ def reverse(judged: Series) -> Series:
     turned: dict[PatchLevel, PatchLevel] = {BASE: SERIES, SERIES: BASE}
 
     def level(arm: Arm) -> PatchLevel:
-        is_reference = arm.topology or arm.hw_queues
+        is_reference = arm.topology or arm.scheduler or arm.hw_queues
         return arm.patches if is_reference else turned.get(arm.patches, arm.patches)
 
     return _with_patches(judged, level)

@@ -42,6 +42,7 @@ class Topology(Model):
     )
     hw_queues: int = Field(ge=1, le=128, description="hardware queues the disk must have")
     cpus: int = Field(default=2, ge=1, description="vCPUs that are online")
+    possible: int = Field(default=0, description="CPUs that are possible at least")
     memory_mib: int = Field(default=2048, ge=256, description="memory, the disk's own not counted")
     holds_data: bool = Field(description="whether the disk keeps what is written to it")
     disk_in_memory: bool = Field(default=False, description="the guest's memory holds the disk")
@@ -71,7 +72,7 @@ class Topology(Model):
     @property
     def possible_cpus(self) -> int:
         """CPUs the guest must believe possible: drivers cut their queues to that number."""
-        return max(self.cpus, self.hw_queues)
+        return max(self.cpus, self.hw_queues, self.possible)
 
     def refusal(self, release: str, fragments: Collection[str]) -> str:
         """Why a kernel of this release, such as 6.12.117, that was configured with these fragments

@@ -18,6 +18,9 @@ from lab.measure.cell import Cell, resolved
 from lab.measure.host import Report
 from lab.measure.matrix import require_known, require_possible
 
+# What a kernel needs to be counted.
+INSTRUMENT = "instrument"
+
 
 @dataclass(frozen=True)
 class Side:
@@ -32,7 +35,8 @@ class Side:
 class Experiment:
     """One expectation to be answered; every experiment is itself only.
 
-    There are two sides for a change, one for a value. swept names the parameters that tell the
+    There are two sides for a change, one for a value. over is the side whose value is taken off
+    theirs, if one is. swept names the parameters that tell the
     expectation from others of its claim, conditions are what it is shown with. together is equal
     for experiments whose arms are booted in the same rounds; rounds is how many there are at most,
     questions how many of the claim's expectations are judged by rounds.
@@ -50,6 +54,7 @@ class Experiment:
     seeds: int = 1
     rounds: int = 1
     questions: int = 1
+    over: Side | None = None
     swept: tuple[str, ...] = ()
     conditions: Mapping[str, Value] = field(default_factory=dict)
     together: Hashable = ()
@@ -78,6 +83,11 @@ class Experiment:
         if not self.engine.sealed or self.seeds < LOOKS[0]:
             return (1,)
         return tuple(count for count in LOOKS if count <= self.seeds)
+
+    @property
+    def booted(self) -> tuple[Side, ...]:
+        """All sides that have to be measured."""
+        return (*self.sides, self.over) if self.over else self.sides
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -122,6 +132,8 @@ def check(series: Series) -> None:
                 where=f"{path}: arms.{title}.topology",
                 hint=nearest(arm.topology, topology.known()),
             )
+        if arm.scheduler:
+            require_known((), (arm.scheduler,), (), f"{path}: arms.{title}", series.schedulers)
         rival = arm.patches not in (BASE, SERIES)
         if rival and not any((series.folder / arm.patches).glob("*.patch")):
             raise UsageError(
@@ -138,7 +150,7 @@ def check(series: Series) -> None:
         work = workload.get(claim.workload)
         for number, expectation in enumerate(claim.expect):
             where = f"{path}: claims.{title}.expect.{number}"
-            for arm_name in _arms(claim, expectation):
+            for arm_name in filter(None, (*_arms(claim, expectation), expectation.over)):
                 if arm_name not in series.all_arms:
                     raise UsageError(
                         f"no arm is called {arm_name!r}",
@@ -169,6 +181,14 @@ def check(series: Series) -> None:
                     where=where,
                     hint="leave out the key engine",
                 )
+            # A difference is off by more than its parts: seeds have to tell by how much.
+            sealed = _level(claim, expectation) is not Level.WALL
+            if expectation.over and not (sealed and claim.seeds >= LOOKS[0]):
+                raise UsageError(
+                    "over is for a sealed engine and several seeds",
+                    where=where,
+                    hint=f"engine = ['{Engine.ICOUNT}'] or a machine, and seeds = {LOOKS[0]}",
+                )
 
 
 def _check_simulated(claim: Claim, expectation: Expectation, where: str) -> None:
@@ -185,6 +205,12 @@ def _check_simulated(claim: Claim, expectation: Expectation, where: str) -> None
             where=where,
             hint=nearest(expectation.metric, given),
         )
+
+
+def fragments(own: Series, cell: Cell) -> tuple[str, ...]:
+    """What a cell of a series needs its kernel to be configured with."""
+    wanted = (*own.kernel, *workload.get(cell.workload).kernel)
+    return (*wanted, INSTRUMENT) if cell.counters else wanted
 
 
 def in_rounds(timed: Sequence[Experiment]) -> list[tuple[list[Experiment], list[Side]]]:
@@ -259,7 +285,7 @@ def _experiment(
         own = series.all_arms[arm]
         cell = resolved(
             topology_name=own.topology or claim.topology,
-            scheduler=claim.scheduler,
+            scheduler=own.scheduler or claim.scheduler,
             workload=claim.workload,
             parameters=parameters,
             engine=choice.engine,
@@ -282,8 +308,13 @@ def _experiment(
         # A claim asks for seeds because its cost or time is near a bound.
         seeds=max(profile.seeds, claim.seeds),
         rounds=profile.rounds,
+        over=side(expectation.over) if expectation.over else None,
         swept=_swept(claim, expectation),
-        conditions={**expectation.parameters, **({"cpus": cpus} if cpus > 1 else {})},
+        conditions={
+            **expectation.parameters,
+            **({"cpus": cpus} if cpus > 1 else {}),
+            **({"over": expectation.over} if expectation.over else {}),
+        },
         together=(series.name, common, choice.engine, cpus),
         measurable=not choice.refusal and not expectation.needs,
         lacking=choice.refusal or _lacking(expectation, report),
@@ -317,6 +348,9 @@ def _offered(claim: Claim, profile: Profile) -> dict[str, Value | tuple[Value, .
 
 def _left_out(claim: Claim, expectation: Expectation, profile: Profile) -> str:
     """Why the profile leaves an expectation out, if it does."""
+    wanted = workload.get(claim.workload).kernel
+    if unbuilt := [name for name in wanted if name in profile.without]:
+        return f"the profile builds no kernel with {unbuilt[0]}"
     given = {**claim.parameters, **expectation.parameters}
     for name, value in sorted(_offered(claim, profile).items()):
         if name in given and isinstance(value, tuple) and given[name] not in value:
@@ -360,11 +394,16 @@ def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:
         return replace(side, cell=replace(side.cell, counters=()))
 
     for experiment in found:
-        for side in experiment.sides:
+        for side in experiment.booted:
             wanted.setdefault(uncounted(side), set()).update(side.cell.counters)
 
     def merged(side: Side) -> Side:
         names = tuple(sorted(wanted[uncounted(side)])) if side.cell.counters else ()
         return replace(side, cell=replace(side.cell, counters=names))
 
-    return [replace(one, sides=tuple(map(merged, one.sides))) for one in found]
+    return [
+        replace(
+            one, sides=tuple(map(merged, one.sides)), over=merged(one.over) if one.over else None
+        )
+        for one in found
+    ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import sub
 
 from lab.base.errors import LabError
 from lab.base.stats import half_width
@@ -22,7 +23,6 @@ from lab.measure.cell import Task
 from lab.measure.runner import Outcome, Rounds, Runner
 from lab.measure.session import Session
 
-INSTRUMENT = "instrument"
 # Rounds that are run however early they decide. Chosen: a kernel that breaks in one boot of eight
 # is to show it.
 FEWEST = 8
@@ -47,7 +47,7 @@ class Case:
 
     def seeds(self, asked: Experiment, count: int) -> list[list[Task]]:
         """The tasks of an experiment, by side: with a sealed engine one for each of count seeds."""
-        own = [self.tasks[side] for side in asked.sides]
+        own = [self.tasks[side] for side in asked.booted]
         if not asked.engine.sealed:
             return [[task] for task in own]
         return [[task.seeded(seed) for seed in range(1, count + 1)] for task in own]
@@ -56,12 +56,12 @@ class Case:
         """How all boots on record of an experiment's patched kernels ended, and of the others that
         the series has of that configuration.
         """
-        counted = bool(asked.sides[0].cell.counters)
+        configured = experiment.fragments(self.series, asked.sides[0].cell)
         patched = {self.tasks[s].kernel.id for s in asked.sides if s.patched and s in self.tasks}
         base = {
             task.kernel.id
             for side, task in self.tasks.items()
-            if not side.patched and bool(side.cell.counters) == counted
+            if not side.patched and experiment.fragments(self.series, side.cell) == configured
         }
         return store.ends(patched), store.ends(base - patched)
 
@@ -118,15 +118,14 @@ def prepare(own: Series, session: Session, claims: Collection[tuple[str, str]] =
     testbed = session.prove(own.tree, own.kernel)
     every = experiment.experiments(own, session.profile, testbed.host, host_time=session.host_time)
     asked = [one for one in every if not claims or (own.name, one.claim) in claims]
-    kernels: dict[tuple[str, bool], Kernel] = {}
+    kernels: dict[tuple[str, tuple[str, ...]], Kernel] = {}
     tasks: dict[Side, Task] = {}
     for one in asked:
-        for side in one.sides if one.runs else ():
-            level, counted = own.all_arms[side.arm].patches, bool(side.cell.counters)
-            if (level, counted) not in kernels:
-                fragments = (*own.kernel, INSTRUMENT) if counted else own.kernel
-                kernels[level, counted] = session.kernel(own.tree, own.patches(level), fragments)
-            kernel = kernels[level, counted]
+        for side in one.booted if one.runs else ():
+            level, wanted = own.all_arms[side.arm].patches, experiment.fragments(own, side.cell)
+            if (level, wanted) not in kernels:
+                kernels[level, wanted] = session.kernel(own.tree, own.patches(level), wanted)
+            kernel = kernels[level, wanted]
             tasks[side] = Task(cell=side.cell, kernel=kernel, arm=side.arm, swept=one.swept)
     return Case(own, tuple(asked), tasks)
 
@@ -237,7 +236,7 @@ def paired_evidence(asked: Experiment, rounds: Rounds, failure: Failure | None) 
 def drawn_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Evidence:
     """What the boots of an experiment without rounds say; a failure of a base arm comes first."""
     metric, boots, failures = asked.expectation.metric, [], []
-    for side, outcomes in zip(asked.sides, by_arm, strict=True):
+    for side, outcomes in zip(asked.booted, by_arm, strict=True):
         for outcome in outcomes:
             if error := outcome.error:
                 failures.append(Failure(side.arm, side.patched, error.outcome, error.brief))
@@ -245,14 +244,19 @@ def drawn_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Ev
         boots.append([boot for boot in found if metric in boot.values])
 
     def values(name: str) -> tuple[tuple[float, ...], ...]:
-        return tuple(tuple(boot.values[name] for boot in arm) for arm in boots)
+        known = [tuple(boot.values[name] for boot in arm) for arm in boots]
+        if not asked.over:
+            return tuple(known)
+        *compared, least = known
+        # Seed by seed; where one is missing, a guest failed, and that is told.
+        return tuple(tuple(map(sub, own, least)) for own in compared)
 
     # A base kernel that fails is the lab's error, and says more than a patched one that does too.
     failure = min(failures, key=lambda one: one.patched, default=None)
     return Evidence(
         values(metric),
         failure=failure,
-        boots=tuple(tuple(boot.id for boot in arm) for arm in boots),
+        boots=tuple(tuple(boot.id for boot in arm) for arm in boots[: len(asked.sides)]),
         variants={
             factor: values(sim_counts.variant(metric, factor))
             for factor in asked.sides[0].cell.variants

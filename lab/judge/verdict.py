@@ -201,7 +201,10 @@ def _measured(found: Finding, alpha: float) -> Finding:
     experiment, values = found.experiment, found.evidence.values
     expectation = experiment.expectation
     if expectation.value:
-        if len(values[0]) < SEEDS:
+        # What is counted in whole numbers is no more than 8 when 7, 8 and 8 were seen, however far
+        # the mean of such draws may be off.
+        whole = experiment.level is Level.MECHANISM and all(map(float.is_integer, values[0]))
+        if len(values[0]) < SEEDS or whole:
             interval = Interval(min(values[0]), max(values[0]))
         else:
             interval = Drawn(values[0]).interval(expectation.bound, alpha)

@@ -97,6 +97,8 @@ class Job:
         if self.cell.engine.simulated and self.work.tool != "fio":
             return f"{self.work.tool} cannot be simulated: its number of I/Os is not known"
         kernel = self.task.kernel
+        if lacking := [name for name in self.work.kernel if name not in kernel.fragments]:
+            return f"{self.cell.workload} needs the kernel fragment {lacking[0]} (--kernel)"
         return self.machine.topology.refusal(kernel.release, kernel.fragments)
 
     def at(self, folder: Path, host_cpu: int | None = None) -> Machine:
@@ -146,6 +148,8 @@ def hardware(cell: Cell) -> Topology:
     changes = {
         "cpus": cell.cpus,
         "hw_queues": cell.hw_queues,
+        # With fewer queues nothing else is to be different.
+        "possible": own.possible_cpus if cell.hw_queues < own.hw_queues else own.possible,
         "kernel_parameters": (*own.kernel_parameters, *cell.kernel_parameters),
     }
     return own.model_copy(update=changes)
@@ -237,6 +241,8 @@ def _orders(cell: Cell, machine: Machine, work: Workload, probes: Probes | None)
             raise UsageError(f"dbench takes whole seconds, not {seconds:g}", hint="change seconds")
         steps += [f"tree {clients}"]
         runs = [f"dbench {clients} {seconds:.0f}"]
+    if work.switches:
+        runs = ["switching on", *runs, "switching off"]
     if probes:
         files["probes"] = probes.text
         runs = ["probes on", *runs, "probes off"]

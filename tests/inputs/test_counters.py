@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -273,14 +273,54 @@ def test_inversions_of_a_recorded_trace() -> None:
     assert counters.values(set_up, sent)["inversions"] == 28 / 100
 
 
+def issues(*requests: tuple[str, int, int]) -> str:
+    """A trace of requests, each with its disk, its sector and its sectors."""
+    lines = [
+        f" fio-71 [000] ..... {n}: block_rq_issue: {disk} W {512 * count} () {sector} + {count} "
+        f"none,0,0 [fio]\n"
+        for n, (disk, sector, count) in enumerate(requests)
+    ]
+    head = f"# entries-in-buffer/entries-written: {len(lines)}/{len(lines)}   #P:2\n"
+    return "".join([head, *lines])
+
+
+@pytest.mark.parametrize(
+    ("requests", "count"),
+    [
+        ([], 0),
+        ([("8,0", 0, 8)], 0),
+        ([("8,0", 0, 8), ("8,0", 8, 8), ("8,0", 16, 8)], 2),
+        ([("8,0", 8, 8), ("8,0", 0, 8)], 0),
+        ([("8,0", 0, 8), ("8,0", 9, 8)], 0),
+        ([("8,0", 0, 8), ("8,16", 8, 8), ("8,0", 8, 8)], 1),
+    ],
+)
+def test_requests_right_behind_the_one_before(
+    requests: list[tuple[str, int, int]], count: int
+) -> None:
+    assert counters.behind(issues(*requests)) == count
+
+
+def test_a_share_of_sequential_requests(folder: Path) -> None:
+    define(folder, "behind", "event = 'block/block_rq_issue'\ntake = 'behind'\nper = 'requests'")
+    set_up = counters.probes(["behind"])
+    assert "trace block/block_rq_issue\n" in set_up.text
+    sent = {
+        "hist": counted(set_up, pid=4),
+        "trace": issues(("8,0", 0, 8), ("8,0", 8, 8), ("8,0", 64, 8), ("8,0", 0, 8)),
+    }
+    assert counters.values(set_up, sent)["behind"] == 1 / 4
+
+
+@pytest.mark.parametrize("read", [counters.inversions, counters.behind])
 @pytest.mark.parametrize(
     "text",
     ["", "# tracer: nop\n", trace("c1", "i1", buffered=1, written=2)],
     ids=["nothing", "no head", "lost events"],
 )
-def test_a_trace_that_is_not_complete_is_no_result(text: str) -> None:
+def test_a_trace_that_is_not_complete_is_no_result(read: Callable[[str], int], text: str) -> None:
     with pytest.raises(GuestError, match="not complete"):
-        counters.inversions(text)
+        read(text)
 
 
 @pytest.mark.parametrize(
@@ -289,6 +329,7 @@ def test_a_trace_that_is_not_complete_is_no_result(text: str) -> None:
         ("both", "event = 'a/b'\nlocks = ['c']", "either event, locks or chosen"),
         ("none", "", "either event, locks or chosen"),
         ("half", "chosen = ['p:f rq=$arg1']", "chosen and issued go together"),
+        ("behind", "event = 'a/b'\ntake = 'behind'", "is told by block/block_rq_issue"),
         ("mistyped", "event = 'a/b'\nmach = 'c'", "did you mean 'match'"),
         ("deep", "event = 'a/b'\nper = 'hctx_runs'", "hctx_runs is itself divided"),
         ("own", "event = 'a/b'\nper = 'own'", "own is itself divided"),

@@ -184,6 +184,28 @@ def test_an_arm_brings_its_own_hardware(ask: Write) -> None:
     assert (single.topology, single.hw_queues, single.kernel_parameters) == ("nullb", 1, ("a.b=1",))
 
 
+def test_an_arm_may_be_what_the_others_are_compared_over(ask: Write) -> None:
+    free = '[arms.none]\npatches = "base"\nscheduler = "none"\n'
+    (asked,) = ask(claim(f'{COST}\nover = "none"', more="seeds = 3") + free)
+    assert arms(asked) == ["before", "after"]
+    assert [side.arm for side in asked.booted] == ["before", "after", "none"]
+    assert [side.cell.scheduler for side in asked.booted] == ["bfq", "bfq", "none"]
+    assert asked.conditions["over"] == "none"
+
+
+def test_what_wants_a_kernel_that_proves_is_left_out_where_none_is_built(ask: Write) -> None:
+    wanted = claim(
+        'metric = "requests"\nvalue = ">= 1"', topology="raid64_faults", work="verify_switching"
+    )
+    (asked,) = ask(wanted)
+    assert not asked.left_out
+    (cell,) = cells(asked)
+    fragments = experiment.fragments(series.get("own"), cell)
+    assert fragments[-2:] == ("prove", experiment.INSTRUMENT)
+    (asked,) = ask(wanted, profile=PROFILE.model_copy(update={"without": ("prove",)}))
+    assert "no kernel with prove" in asked.left_out
+
+
 def test_the_nearest_parameter_wins(ask: Write) -> None:
     expectation = f"{IOPS}\nparameters = {{ numjobs = 3 }}"
     first, second = ask(claim(IOPS, expectation, more="parameters = { numjobs = 7 }"))
@@ -241,6 +263,14 @@ def test_a_parameter_that_the_profile_sweeps_has_to_be_chosen(ask: Write) -> Non
             "'nullb'",
         ),
         (claim(IOPS) + '[arms.x]\npatches = "rival"', "arms.x.patches", "that has patches"),
+        (
+            claim(IOPS) + '[arms.x]\npatches = "base"\nscheduler = "bqf"',
+            "arms.x",
+            "'bfq'",
+        ),
+        (claim(f'{COST}\nover = "rwa"', more="seeds = 3"), "expect.0", "'raw'"),
+        (claim(f'{COST}\nover = "raw"'), "expect.0", "several seeds"),
+        (claim(f'{IOPS}\nover = "raw"', more="seeds = 3"), "expect.0", "sealed engine"),
         (
             claim(dbench(4).replace("amean", "amen"), topology="raid64", work="dbench_xfs"),
             "expect.0",

@@ -118,6 +118,27 @@ def test_every_level_of_evidence_comes_to_its_verdict(
     assert len(guests.proofs) == 2
 
 
+def test_what_an_arm_takes_is_taken_off_the_others(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    """1000 and 900 instructions over 800 are 200 and 100: half."""
+
+    def cost_of(kernel: str) -> cost.Cost:
+        return fakes.insns(submit_bio=900.0 if own(kernel) else 1000.0)
+
+    guests.cost_of = cost_of
+    guests.says = lambda job: {cost.KERNEL: 800.0} if job.cell.scheduler == "none" else says(job)
+    arm = '[arms.free]\npatches = "base"\nscheduler = "none"\n'
+    text = 'metric = "kernel_insns_per_io"\nchange = "<= -40%"\nover = "free"\n'
+    (one,) = judge.judge([write(claim(text, more="seeds = 3"), arm)], session)
+    (finding,) = one.findings
+    assert finding.measured == (200.0, 100.0)
+    assert finding.change == pytest.approx(-0.5)
+    assert finding.verdict is Verdict.HOLDS
+    assert [len(own) for own in finding.evidence.boots] == [3, 3]
+    assert len(guests.booted) == 9
+
+
 def test_what_a_finding_names_are_the_boots_that_its_values_come_from(
     session: FakeSession, write: Write
 ) -> None:

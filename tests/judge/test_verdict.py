@@ -163,6 +163,15 @@ def test_a_value_is_judged_by_the_mean_of_its_seeds() -> None:
     assert judged(asked, Evidence(((9.1, 8.9),))).verdict is INCONCLUSIVE
 
 
+def test_a_count_in_whole_numbers_is_what_was_seen() -> None:
+    """However far the mean of such draws may be off: there are only 8 of them."""
+    asked = experiment(value="1 .. 8", level=Level.MECHANISM, metric="hctxs_run")
+    assert judged(asked, Evidence(((8.0, 7.0, 8.0),))).verdict is HOLDS
+    assert judged(asked, Evidence(((8.0, 7.0, 9.0),))).verdict is INCONCLUSIVE
+    assert judged(asked, Evidence(((9.0, 12.0, 10.0),))).verdict is REFUTED
+    assert judged(asked, Evidence(((7.9, 7.0, 8.0),))).verdict is INCONCLUSIVE
+
+
 @pytest.mark.parametrize(
     ("value", "values", "expected"),
     [

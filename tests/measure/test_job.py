@@ -23,7 +23,7 @@ from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 from lab.measure import dbench, host
 from lab.measure.cell import Cell, Task
-from lab.measure.job import Job, resolve
+from lab.measure.job import Job, hardware, resolve
 from lab.measure.matrix import SCHEDULERS
 
 GUEST = fakes.ROOT
@@ -82,6 +82,24 @@ def test_attributes_are_set_before_the_scheduler_looks_at_them() -> None:
     steps = orders(raid()).steps
     found = places(steps, "disk ", "queue rotational=1", "device queue_depth=8", "scheduler")
     assert found == sorted(found)
+
+
+def test_schedulers_are_switched_while_the_work_goes_on() -> None:
+    steps = orders(cell("raid64_faults", "bfq", "verify_switching")).steps
+    found = places(steps, "phase workload", "switching on", "fio ", "switching off")
+    assert found == sorted(found)
+
+
+def test_fewer_queues_leave_the_possible_cpus_alone() -> None:
+    usual, single = (replace(raid(), hw_queues=queues) for queues in (64, 1))
+    assert hardware(usual).possible_cpus == hardware(single).possible_cpus == 64
+    assert hardware(single).hw_queues == 1
+
+
+def test_a_kernel_that_does_not_prove_is_refused_by_what_wants_one() -> None:
+    assert (
+        "needs the kernel fragment prove" in job(cell("raid64", "bfq", "verify_switching")).refusal
+    )
 
 
 def test_dbench_gets_a_file_system_and_its_tree_before_the_clock_runs() -> None:

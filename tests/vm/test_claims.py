@@ -14,7 +14,7 @@ from lab.build.kernel import Kernel
 from lab.guest import boot
 from lab.inputs import profile
 from lab.inputs.terms import Engine
-from lab.judge import judge
+from lab.judge import experiment
 from lab.measure import matrix, sampling
 from lab.measure.job import Job, Testbed, resolve
 from lab.measure.matrix import Selection
@@ -26,7 +26,7 @@ LAB = Path(sys.executable).with_name("lab")
 @pytest.fixture(scope="module")
 def instrumented() -> Kernel:
     quick = profile.get("quick")
-    return Session(quick).kernel(fragments=(*quick.kernel, judge.INSTRUMENT))
+    return Session(quick).kernel(fragments=(*quick.kernel, experiment.INSTRUMENT))
 
 
 def counted(
