@@ -19,7 +19,7 @@ import pytest
 from lab.base.errors import LabError
 from lab.inputs import profile, series
 from lab.inputs.terms import Verdict
-from lab.judge import experiment, judge
+from lab.judge import judge, well_formed
 from lab.judge.verdict import Judged
 from lab.measure.session import Session
 from lab.report import finish, terminal
@@ -75,7 +75,7 @@ class WellFormed(pytest.Item):
 
     def runtest(self) -> None:
         """Read and check it."""
-        experiment.check(series.get(self.path.parent.name))
+        well_formed.check(series.get(self.path.parent.name))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: Any) -> str:
         """The lab's own message."""

@@ -20,7 +20,7 @@ from lab.inputs import workload
 from lab.inputs.profile import Profile
 from lab.inputs.series import SERIES, Claim, Series
 from lab.inputs.terms import Engine
-from lab.judge import experiment
+from lab.judge import experiment, well_formed
 from lab.measure.cell import Cell, Task, resolved
 from lab.measure.runner import Outcome
 from lab.measure.session import Session
@@ -51,7 +51,7 @@ def check(own: Series, session: Session) -> list[Commit]:
 
     A patch with complaints does not keep the others from being checked.
     """
-    experiment.check(own)
+    well_formed.check(own)
     session.prove(own.tree, own.kernel)
     found = []
     with _checkpatch(own.tree, session.progress) as script:

@@ -6,17 +6,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lab.base.errors import UsageError, nearest
+from lab.base.errors import UsageError
 from lab.base.stats import LOOKS
-from lab.inputs import counters, machine_model, topology, workload
+from lab.inputs import machine_model, workload
 from lab.inputs.profile import Profile
-from lab.inputs.series import BASE, SERIES, Claim, Expectation, Series
+from lab.inputs.series import BASE, Claim, Expectation, Series
 from lab.inputs.terms import Engine, Level
 from lab.inputs.workload import Value
-from lab.measure import cost, metrics, sim_counts
+from lab.judge import well_formed
+from lab.judge.well_formed import arms_of, level_of
+from lab.measure import cost
 from lab.measure.cell import Cell, resolved
 from lab.measure.host import Report
-from lab.measure.matrix import require_known, require_possible
 
 # What a kernel needs to be counted.
 INSTRUMENT = "instrument"
@@ -113,98 +114,13 @@ def experiments(
     Without host_time nothing is timed by the clock of a host that emulates the guest's CPUs.
     Raises UsageError for what does not exist: metric, topology, scheduler, workload, parameter.
     """
-    check(series)
+    well_formed.check(series)
     found = [
         _experiment(series, title, expectation, profile, report, host_time=host_time)
         for title, claim in series.claims.items()
         for expectation in claim.expect
     ]
     return _with_questions(_with_all_counters(found))
-
-
-def check(series: Series) -> None:
-    """Raise UsageError, with the place in series.toml, unless all that the claims name exists."""
-    path = series.file
-    for title, arm in series.all_arms.items():
-        if arm.topology and arm.topology not in topology.known():
-            raise UsageError(
-                f"no topology is called {arm.topology!r}",
-                where=f"{path}: arms.{title}.topology",
-                hint=nearest(arm.topology, topology.known()),
-            )
-        if arm.scheduler:
-            require_known((), (arm.scheduler,), (), f"{path}: arms.{title}", series.schedulers)
-        rival = arm.patches not in (BASE, SERIES)
-        if rival and not any((series.folder / arm.patches).glob("*.patch")):
-            raise UsageError(
-                f"no patches lie in {arm.patches}/",
-                where=f"{path}: arms.{title}.patches",
-                hint="base, series, or a folder beside series.toml that has patches",
-            )
-    for title, claim in series.claims.items():
-        where = f"{path}: claims.{title}"
-        require_known(
-            (claim.topology,), (claim.scheduler,), (claim.workload,), where, series.schedulers
-        )
-        require_possible(claim.workload, claim.topology, where)
-        work = workload.get(claim.workload)
-        for number, expectation in enumerate(claim.expect):
-            where = f"{path}: claims.{title}.expect.{number}"
-            for arm_name in filter(None, (*_arms(claim, expectation), expectation.over)):
-                if arm_name not in series.all_arms:
-                    raise UsageError(
-                        f"no arm is called {arm_name!r}",
-                        where=where,
-                        hint=nearest(arm_name, series.all_arms),
-                    )
-            given = {**claim.parameters, **expectation.parameters}
-            work.checked(given, where)
-            for parameter, usual in work.parameters.items():
-                if isinstance(usual, tuple) and parameter not in given:
-                    raise UsageError(
-                        f"{claim.workload} is run for several values of {parameter}",
-                        where=where,
-                        hint=f"choose one: parameters = {{ {parameter} = {usual[0]} }}",
-                    )
-            if expectation.machine:
-                _check_simulated(claim, expectation, where)
-            known = [*metrics.of_workload(claim.workload), *counters.known()]
-            if expectation.metric not in known:
-                raise UsageError(
-                    f"{claim.workload} has no metric {expectation.metric!r}",
-                    where=where,
-                    hint=nearest(expectation.metric, known),
-                )
-            if expectation.metric in cost.METRICS and {*expectation.engine} - {Engine.ICOUNT}:
-                raise UsageError(
-                    f"only the engine {Engine.ICOUNT} gives {expectation.metric}",
-                    where=where,
-                    hint="leave out the key engine",
-                )
-            # A difference is off by more than its parts: seeds have to tell by how much.
-            sealed = _level(claim, expectation) is not Level.WALL
-            if expectation.over and not (sealed and claim.seeds >= LOOKS[0]):
-                raise UsageError(
-                    "over is for a sealed engine and several seeds",
-                    where=where,
-                    hint=f"engine = ['{Engine.ICOUNT}'] or a machine, and seeds = {LOOKS[0]}",
-                )
-
-
-def _check_simulated(claim: Claim, expectation: Expectation, where: str) -> None:
-    """Raise UsageError for a machine model that does not exist, or has no room for the guest."""
-    try:
-        model = machine_model.get(expectation.machine)
-        model.options(expectation.cpus or claim.cpus or model.usual_cpus)
-    except UsageError as exc:
-        raise UsageError(exc.what, where=where, hint=exc.hint) from exc
-    given = {"iops", *sim_counts.METRICS, *counters.known()}
-    if expectation.metric not in given:
-        raise UsageError(
-            f"the simulation gives no {expectation.metric}",
-            where=where,
-            hint=nearest(expectation.metric, given),
-        )
 
 
 def fragments(own: Series, cell: Cell) -> tuple[str, ...]:
@@ -225,21 +141,6 @@ def in_rounds(timed: Sequence[Experiment]) -> list[tuple[list[Experiment], list[
         (own, list(dict.fromkeys(side for asked in own for side in asked.sides)))
         for own in groups.values()
     ]
-
-
-def _arms(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
-    """The arms whose values are needed."""
-    compared = expectation.compare or claim.compare
-    return compared if expectation.change else (expectation.arm or compared[1],)
-
-
-def _level(claim: Claim, expectation: Expectation) -> Level:
-    if expectation.metric in counters.known():
-        return Level.MECHANISM
-    if expectation.machine:
-        return Level.SIMULATED
-    exact = expectation.metric in cost.METRICS or expectation.engine == (Engine.ICOUNT,)
-    return Level.COST if exact else Level.WALL
 
 
 @dataclass(frozen=True)
@@ -272,7 +173,7 @@ def _experiment(
     host_time: bool,
 ) -> Experiment:
     claim = series.claims[title]
-    level = _level(claim, expectation)
+    level = level_of(claim, expectation)
     choice = _engine(expectation, level, report)
     parameters = _parameters(claim, expectation, profile)
     # Path length needs no second CPU.
@@ -304,17 +205,13 @@ def _experiment(
         claim=title,
         expectation=expectation,
         level=level,
-        sides=tuple(map(side, _arms(claim, expectation))),
+        sides=tuple(map(side, arms_of(claim, expectation))),
         # A claim asks for seeds because its cost or time is near a bound.
         seeds=max(profile.seeds, claim.seeds),
         rounds=profile.rounds,
         over=side(expectation.over) if expectation.over else None,
         swept=_swept(claim, expectation),
-        conditions={
-            **expectation.parameters,
-            **({"cpus": cpus} if cpus > 1 else {}),
-            **({"over": expectation.over} if expectation.over else {}),
-        },
+        conditions=_conditions(expectation, cpus),
         together=(series.name, common, choice.engine, cpus),
         measurable=not choice.refusal and not expectation.needs,
         lacking=choice.refusal or _lacking(expectation, report),
@@ -325,6 +222,16 @@ def _experiment(
             else ""
         ),
     )
+
+
+def _conditions(expectation: Expectation, cpus: int) -> dict[str, Value]:
+    """What an expectation is shown with."""
+    found = dict(expectation.parameters)
+    if cpus > 1:
+        found["cpus"] = cpus
+    if expectation.over:
+        found["over"] = expectation.over
+    return found
 
 
 def _lacking(expectation: Expectation, report: Report) -> str:

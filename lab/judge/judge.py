@@ -14,7 +14,7 @@ from lab.build.kernel import Kernel
 from lab.inputs import series
 from lab.inputs.series import Series
 from lab.inputs.terms import Verdict
-from lab.judge import experiment, verdict
+from lab.judge import experiment, verdict, well_formed
 from lab.judge.experiment import Experiment, Side
 from lab.judge.verdict import Evidence, Failure, Judged
 from lab.measure import sim_counts
@@ -114,7 +114,7 @@ def prepare(own: Series, session: Session, claims: Collection[tuple[str, str]] =
     Raises UsageError for a series that is not well formed, BuildError for patches that do not
     apply or build.
     """
-    experiment.check(own)
+    well_formed.check(own)
     testbed = session.prove(own.tree, own.kernel)
     every = experiment.experiments(own, session.profile, testbed.host, host_time=session.host_time)
     asked = [one for one in every if not claims or (own.name, one.claim) in claims]

@@ -203,7 +203,7 @@ def _measured(found: Finding, alpha: float) -> Finding:
     if expectation.value:
         # What is counted in whole numbers is no more than 8 when 7, 8 and 8 were seen, however far
         # the mean of such draws may be off.
-        whole = experiment.level is Level.MECHANISM and all(map(float.is_integer, values[0]))
+        whole = experiment.level is Level.MECHANISM and all(value % 1 == 0 for value in values[0])
         if len(values[0]) < SEEDS or whole:
             interval = Interval(min(values[0]), max(values[0]))
         else:

@@ -173,4 +173,4 @@ def test_a_setting_that_no_workload_knows_is_reported() -> None:
 
 def test_a_cell_names_what_it_is() -> None:
     found = plan(Selection(schedulers=("bfq",), workloads=("dbench_xfs",)))
-    assert str(found[0]) == "raid64 bfq dbench_xfs clients=8"
+    assert str(found[0]) == "raid64 bfq dbench_xfs clients=2"

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whether all that the claims of a series name exists, and goes together."""
+
+from __future__ import annotations
+
+from lab.base.errors import UsageError, nearest
+from lab.base.stats import LOOKS
+from lab.inputs import counters, machine_model, topology, workload
+from lab.inputs.series import BASE, SERIES, Arm, Claim, Expectation, Series
+from lab.inputs.terms import Engine, Level
+from lab.measure import cost, metrics, sim_counts
+from lab.measure.matrix import require_known, require_possible
+
+
+def check(series: Series) -> None:
+    """Raise UsageError, with the place in series.toml, unless all that the claims name exists."""
+    for title, arm in series.all_arms.items():
+        _check_arm(series, arm, f"{series.file}: arms.{title}")
+    for title, claim in series.claims.items():
+        where = f"{series.file}: claims.{title}"
+        require_known(
+            (claim.topology,), (claim.scheduler,), (claim.workload,), where, series.schedulers
+        )
+        require_possible(claim.workload, claim.topology, where)
+        for number, expectation in enumerate(claim.expect):
+            _check_expectation(series, claim, expectation, f"{where}.expect.{number}")
+
+
+def _check_arm(series: Series, arm: Arm, where: str) -> None:
+    if arm.topology and arm.topology not in topology.known():
+        raise UsageError(
+            f"no topology is called {arm.topology!r}",
+            where=f"{where}.topology",
+            hint=nearest(arm.topology, topology.known()),
+        )
+    if arm.scheduler:
+        require_known((), (arm.scheduler,), (), where, series.schedulers)
+    rival = arm.patches not in (BASE, SERIES)
+    if rival and not any((series.folder / arm.patches).glob("*.patch")):
+        raise UsageError(
+            f"no patches lie in {arm.patches}/",
+            where=f"{where}.patches",
+            hint="base, series, or a folder beside series.toml that has patches",
+        )
+
+
+def _check_expectation(series: Series, claim: Claim, expectation: Expectation, where: str) -> None:
+    for arm in filter(None, (*arms_of(claim, expectation), expectation.over)):
+        if arm not in series.all_arms:
+            raise UsageError(
+                f"no arm is called {arm!r}", where=where, hint=nearest(arm, series.all_arms)
+            )
+    _check_parameters(claim, expectation, where)
+    if expectation.machine:
+        _check_simulated(claim, expectation, where)
+    known = [*metrics.of_workload(claim.workload), *counters.known()]
+    if expectation.metric not in known:
+        raise UsageError(
+            f"{claim.workload} has no metric {expectation.metric!r}",
+            where=where,
+            hint=nearest(expectation.metric, known),
+        )
+    if expectation.metric in cost.METRICS and {*expectation.engine} - {Engine.ICOUNT}:
+        raise UsageError(
+            f"only the engine {Engine.ICOUNT} gives {expectation.metric}",
+            where=where,
+            hint="leave out the key engine",
+        )
+    # A difference is off by more than its parts: seeds have to tell by how much.
+    sealed = level_of(claim, expectation) is not Level.WALL
+    if expectation.over and not (sealed and claim.seeds >= LOOKS[0]):
+        raise UsageError(
+            "over is for a sealed engine and several seeds",
+            where=where,
+            hint=f"engine = ['{Engine.ICOUNT}'] or a machine, and seeds = {LOOKS[0]}",
+        )
+
+
+def _check_parameters(claim: Claim, expectation: Expectation, where: str) -> None:
+    work = workload.get(claim.workload)
+    given = {**claim.parameters, **expectation.parameters}
+    work.checked(given, where)
+    for parameter, usual in work.parameters.items():
+        if isinstance(usual, tuple) and parameter not in given:
+            raise UsageError(
+                f"{claim.workload} is run for several values of {parameter}",
+                where=where,
+                hint=f"choose one: parameters = {{ {parameter} = {usual[0]} }}",
+            )
+
+
+def _check_simulated(claim: Claim, expectation: Expectation, where: str) -> None:
+    """Raise UsageError for a machine model that does not exist, or has no room for the guest."""
+    try:
+        model = machine_model.get(expectation.machine)
+        model.options(expectation.cpus or claim.cpus or model.usual_cpus)
+    except UsageError as exc:
+        raise UsageError(exc.what, where=where, hint=exc.hint) from exc
+    given = {"iops", *sim_counts.METRICS, *counters.known()}
+    if expectation.metric not in given:
+        raise UsageError(
+            f"the simulation gives no {expectation.metric}",
+            where=where,
+            hint=nearest(expectation.metric, given),
+        )
+
+
+def arms_of(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
+    """The arms whose values are needed."""
+    compared = expectation.compare or claim.compare
+    return compared if expectation.change else (expectation.arm or compared[1],)
+
+
+def level_of(claim: Claim, expectation: Expectation) -> Level:
+    """What kind of evidence an expectation asks for."""
+    if expectation.metric in counters.known():
+        return Level.MECHANISM
+    if expectation.machine:
+        return Level.SIMULATED
+    exact = expectation.metric in cost.METRICS or expectation.engine == (Engine.ICOUNT,)
+    return Level.COST if exact else Level.WALL
