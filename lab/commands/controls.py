@@ -28,6 +28,7 @@ _EXPECTED = {
     "lost_write": (Verdict.REFUTED,),
     "double_completion": (Verdict.REFUTED,),
     "switch_deadlock": (Verdict.REFUTED,),
+    "stranded": (Verdict.REFUTED,),
     "renamed_lock": (Verdict.ERROR,),
 }
 # Except for a claim that nothing becomes less.

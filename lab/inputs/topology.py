@@ -65,6 +65,9 @@ class Topology(Model):
         default={}, description="queue/ attributes, written before the scheduler is chosen"
     )
     device: dict[str, int | str] = Field(default={}, description="device/ attributes")
+    iosched: dict[str, dict[str, int | str]] = Field(
+        default={}, description="by scheduler: queue/iosched/ attributes, written when it is chosen"
+    )
     effective: dict[str, int | str] = Field(
         default={}, description="facts that the guest must report, beside hw_queues"
     )
@@ -115,6 +118,11 @@ class Topology(Model):
             steps.append(f"device {name}={self.fill(value, size_mib)}")
         return steps
 
+    def scheduler_steps(self, scheduler: str) -> list[str]:
+        """The agent's steps that choose a scheduler and tune it as this topology says."""
+        tuned = self.iosched.get(scheduler, {}).items()
+        return [f"scheduler {scheduler}", *(f"queue iosched/{name}={v}" for name, v in tuned)]
+
 
 def _version(release: str) -> tuple[int, ...]:
     """Version and patch level of a kernel release."""
@@ -140,6 +148,12 @@ def _mismatches(
         "online_cpus": "0" if topology.cpus == 1 else f"0-{topology.cpus - 1}",
         **{f"queue/{name}": value for name, value in topology.queue.items()},
         **{f"device/{name}": value for name, value in topology.device.items()},
+        **{
+            f"null_blk/{name}": value
+            for name, value in (topology.null_blk or {}).items()
+            if "{size_mib}" not in str(value)  # size_sectors tells it
+        },
+        **{f"queue/iosched/{n}": v for n, v in topology.iosched.get(scheduler, {}).items()},
         **topology.effective,
     }
     for fact, unfilled in wanted.items():

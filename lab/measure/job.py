@@ -37,6 +37,9 @@ _WORKLOAD_S = 120.0
 # host; in a sealed guest some 30 (docs/measuring.md), with room again.
 _FACTOR = 2.0
 _SEALED_FACTOR = 40.0
+# Of a sealed guest's own time, after which a fixed amount of I/O is taken to wait for ever. A guest
+# that waits is no work for the host.
+_WATCH_S = 60.0
 # A simulated guest of 16 busy vCPUs took half a minute for what takes an icount guest five seconds.
 _SIM_PATIENCE = 6.0
 # Fio's run in a simulated guest: longer than measuring it three times takes, on a slow disk, too.
@@ -227,7 +230,12 @@ def _orders(cell: Cell, machine: Machine, work: Workload, probes: Probes | None)
     own, size_mib = machine.topology, machine.size_mib
     clients = int(cell.number("clients"))
     seconds = cell.number("seconds") + cell.number("ramp_seconds")
-    steps = ["phase setup", *own.setup_steps(size_mib), f"scheduler {cell.scheduler}", "facts"]
+    steps = [
+        "phase setup",
+        *own.setup_steps(size_mib),
+        *own.scheduler_steps(cell.scheduler),
+        "facts",
+    ]
     files: dict[str, str] = {}
     if work.filesystem:
         steps += [f"mkfs {work.filesystem}", f"mount {work.filesystem}"]
@@ -246,6 +254,8 @@ def _orders(cell: Cell, machine: Machine, work: Workload, probes: Probes | None)
     if probes:
         files["probes"] = probes.text
         runs = ["probes on", *runs, "probes off"]
+    if cell.engine.sealed and work.tool == "fio" and "ios" not in work.parameters:
+        runs = [f"watch {_WATCH_S + seconds:.0f}", *runs]
     steps += ["phase workload", *runs]
     factor = _SEALED_FACTOR if cell.engine.sealed else _FACTOR
     usual = {

@@ -19,8 +19,8 @@ from lab.report import tables
 LAYER = 3486.0
 # More requests than any control asks for.
 MANY = 10_000.0
-# What it takes a kernel that proves to see.
-PROVED = {"use_after_free", "lost_write", "double_completion", "switch_deadlock"}
+# What loses data, memory, or itself.
+PROVED = {"use_after_free", "lost_write", "double_completion", "switch_deadlock", "stranded"}
 # How guests end whose kernels have these patches.
 FAULTS = {
     "lose-one-bio": GuestError("hang", "task fio blocked"),
@@ -28,6 +28,7 @@ FAULTS = {
     "lose-one-write": GuestError("failed", "verify: bad header"),
     "free-one-request-twice": GuestError("panic", "refcount_t: underflow"),
     "lock-what-is-locked": GuestError("hang", "possible recursive locking"),
+    "run-only-the-hardware-queue": GuestError("hang", "task fio blocked"),
 }
 
 

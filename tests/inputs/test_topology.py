@@ -106,6 +106,24 @@ def test_settings_are_made_before_they_are_used() -> None:
     ]
 
 
+def test_a_scheduler_is_tuned_when_it_is_chosen_and_read_back() -> None:
+    tuned = with_(iosched={"bfq": {"strict_guarantees": 1}})
+    assert tuned.scheduler_steps("bfq") == ["scheduler bfq", "queue iosched/strict_guarantees=1"]
+    assert tuned.scheduler_steps("none") == ["scheduler none"]
+    require_match("raid64", tuned, "bfq", {**FACTS, "queue/iosched/strict_guarantees": "1"})
+    with pytest.raises(GuestError, match="queue/iosched/strict_guarantees: wanted 1"):
+        require_match("raid64", tuned, "bfq", FACTS)
+
+
+def test_every_attribute_of_a_null_blk_disk_is_read_back() -> None:
+    disk = {"submit_queues": "{hw_queues}", "irqmode": 0, "size": "{size_mib}"}
+    made = with_(null_blk=disk)
+    got = {**FACTS, "null_blk/submit_queues": "64", "null_blk/irqmode": "0", "null_blk/size": "9"}
+    require_match("raid64", made, "bfq", got)
+    with pytest.raises(GuestError, match="null_blk/irqmode: wanted 0, the guest has 2"):
+        require_match("raid64", made, "bfq", {**got, "null_blk/irqmode": "2"})
+
+
 def test_a_null_blk_disk_is_made_before_it_is_looked_for() -> None:
     make, find = topology.get("nullb_mq").setup_steps(2048)
     assert make.startswith("null_blk nb ")

@@ -76,6 +76,36 @@ def test_streams_do_not_overlap() -> None:
     assert shared["offset_increment"] == shared["size"] == "12%"
 
 
+def test_readers_of_one_priority_start_one_after_the_other() -> None:
+    parsed = job("randread_burst", numjobs=4, priorities=2)
+    readers = [parsed[f"reader{number}"] for number in range(4)]
+    assert [reader["prio"] for reader in readers] == ["0", "0", "1", "1"]
+    assert {(reader["numjobs"], reader["prioclass"]) for reader in readers} == {("1", "2")}
+
+
+def test_readers_start_apart_at_their_rate() -> None:
+    parsed = job("randread_burst", numjobs=3, apart_ms=400, rate=1000)
+    starts = [parsed[f"reader{number}"]["startdelay"] for number in range(3)]
+    assert (starts, parsed["global"]["rate_iops"]) == (["0ms", "400ms", "800ms"], "1000")
+    assert "prio" not in parsed["reader0"]  # the usual one, for all
+
+
+def test_an_outsider_is_the_first_group_and_one_of_the_jobs() -> None:
+    parsed = job("randread_burst", numjobs=11, outsider=1)
+    assert parsed.sections() == ["global", "outsider", "readers"]
+    assert [parsed[name]["numjobs"] for name in ("outsider", "readers")] == ["1", "10"]
+    assert parsed["readers"]["new_group"] == "1"
+    assert "prio" in parsed["outsider"]
+    assert "prio" not in parsed["readers"]
+
+
+def test_parts_of_a_disk_do_not_touch() -> None:
+    shared = job("disk_reads", numjobs=3, parts=1, prio=3)["global"]
+    assert (shared["offset_increment"], shared["size"]) == ("33%", "16%")
+    assert (shared["prioclass"], shared["prio"]) == ("2", "3")
+    assert job("disk_reads")["global"].keys().isdisjoint({"size", "prio"})
+
+
 @pytest.mark.parametrize("value", [0, "many"])
 def test_a_value_that_a_job_cannot_take_is_the_users_error(value: Value) -> None:
     parameters = {**defaults("seqread_streams"), "numjobs": value}

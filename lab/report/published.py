@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What was published beside what was measured: one line for each figure of a run's series."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from lab.inputs.terms import Verdict
+from lab.report import finding, tables
+from lab.report.run_record import Claim, Finding, Run, Series, Table
+
+_DECIDED = (Verdict.HOLDS, Verdict.REFUTED)
+_COLUMNS = ("series", "claim", "published", "measured", "evidence", "verdict")
+
+
+def published(run: Run) -> str:
+    """A Markdown table of the published figures, with a line that counts the verdicts.
+
+    A figure that is left out on this host but judged by another engine is not shown twice. The
+    arms are before -> after where nothing else is said.
+    """
+    rows = [row for series in run.series for row in _rows(series)]
+    if not rows:
+        return "no expectation of this run carries a published figure\n"
+    table = Table(title="", columns=tables.texts(*_COLUMNS), rows=tuple(rows), notes=(_count(run),))
+    return "\n".join(tables.markdown(table)) + "\n"
+
+
+def _rows(series: Series) -> Iterator[tuple[str, ...]]:
+    for claim in series.claims:
+        for found in _figures(claim):
+            told = finding.parts(found)
+            compared = "" if found.arms == ("before", "after") else finding.ARROW.join(found.arms)
+            name = ", ".join(filter(None, (claim.name, told.subject, compared)))
+            measured = ", ".join(filter(None, (told.values, told.change))) or told.reason
+            yield series.name, name, found.published, measured, told.evidence, str(told.verdict)
+
+
+def _figures(claim: Claim) -> list[Finding]:
+    figures = [found for found in claim.findings if found.published]
+    judged = {
+        (found.metric, found.arms, found.published)
+        for found in figures
+        if found.verdict is not Verdict.LEFT_OUT
+    }
+    return [
+        found
+        for found in figures
+        if found.verdict is not Verdict.LEFT_OUT
+        or (found.metric, found.arms, found.published) not in judged
+    ]
+
+
+def _count(run: Run) -> str:
+    verdicts = Counter(
+        found.verdict
+        for series in run.series
+        for claim in series.claims
+        for found in _figures(claim)
+    )
+    decided = sum(verdicts[verdict] for verdict in _DECIDED)
+    parts = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
+    return f"{decided} of {verdicts.total()} published figures are decided: {parts}."
