@@ -41,12 +41,24 @@ def test_checkpatchs_total_is_read(tmp_path: Path, said: str, style: str, clean:
 
 
 @pytest.mark.parametrize("name", series.known())
-def test_every_disk_and_scheduler_of_the_claims_is_booted(name: str) -> None:
+def test_what_the_claims_prove_is_booted(name: str) -> None:
     found = check_series._cells(series.get(name), QUICK)
-    claims = series.get(name).claims.values()
+    proofs = [own for own in series.get(name).claims.values() if own.workload == "verify_switching"]
+    assert found
     assert {(cell.topology, cell.scheduler) for cell in found} == {
-        (claim.topology, claim.scheduler) for claim in claims
+        (claim.topology, claim.scheduler) for claim in proofs
     }
+    assert all(cell.engine.sealed and cell.counters for cell in found)
+
+
+def test_without_a_proof_every_disk_and_scheduler_of_the_claims_is_booted(
+    own: series.Series,
+) -> None:
+    found = check_series._cells(own, QUICK)
+    assert [(cell.topology, cell.scheduler) for cell in found] == [
+        ("nullb", "bfq"),
+        ("nullb_mq", "bfq"),
+    ]
     assert all(not isinstance(value, tuple) for cell in found for _, value in cell.parameters)
 
 
