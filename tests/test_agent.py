@@ -82,6 +82,7 @@ def in_shell(tmp_path: Path, commands: str) -> list[Record]:
     for place in ("/dev/port", "/dev/kmsg", "/proc/sysrq-trigger"):
         functions = functions.replace(place, "/dev/null")
     functions = functions.replace("poweroff", "true").replace("/sys/block", f"{tmp_path}/block")
+    functions = functions.replace("/sys/kernel/debug/block", f"{tmp_path}/debug")
     functions = functions.replace("RUN=/run/lab", f"RUN={tmp_path}")
     assert f"RUN={tmp_path}\n" in functions
     results = tmp_path / "results"
@@ -111,6 +112,25 @@ def test_a_step_that_fails_ends_the_cell_with_its_output(tmp_path: Path) -> None
         ("file", "mkfs.log", "no room"),
         ("fail", "mkfs", "sh ended with status 3"),
     ]
+
+
+@needs_busybox
+@pytest.mark.parametrize(
+    ("requests", "where"),
+    [("ffff8881 {.op=WRITE, .state=idle}\n", "hctx1/dispatch:1 "), ("", "no queue")],
+)
+def test_io_that_does_not_end_is_told_with_where_requests_wait(
+    tmp_path: Path, requests: str, where: str
+) -> None:
+    for name, text in (("hctx0", ""), ("hctx1", requests), ("sched", "")):
+        file = (
+            tmp_path / "debug/sda" / name / ("write0_fifo_list" if name == "sched" else "dispatch")
+        )
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    (found,) = in_shell(tmp_path, "DISK=sda; step_watch 0; wait")
+    assert (found.kind, found.name) == ("fail", "watch")
+    assert found.text == f"after 0 s I/O has not ended; requests wait in: {where}"
 
 
 @needs_busybox

@@ -90,6 +90,18 @@ def test_schedulers_are_switched_while_the_work_goes_on() -> None:
     assert found == sorted(found)
 
 
+def test_a_sealed_guest_watches_a_fixed_amount_of_work_for_longer_than_it_takes() -> None:
+    (watched,) = (
+        step
+        for step in orders(raid("verify_crc", Engine.ICOUNT, seconds=20)).steps
+        if step.startswith("watch ")
+    )
+    assert float(watched.split()[1]) > 20
+    # Elsewhere the guest's time is the host's, and a slow host is no fault of the kernel.
+    for other in (raid("verify_crc"), raid("randread_burst", Engine.ICOUNT)):
+        assert not any(step.startswith("watch") for step in orders(other).steps)
+
+
 def test_fewer_queues_leave_the_possible_cpus_alone() -> None:
     usual, single = (replace(raid(), hw_queues=queues) for queues in (64, 1))
     assert hardware(usual).possible_cpus == hardware(single).possible_cpus == 64

@@ -15,7 +15,7 @@ from lab.measure import cost, dbench, fio, metrics
 
 HIGHER = {
     *("iops", "bw_mib", "ios", "throughput_mb", "passes"),
-    *("mean_batch", "sequential", "stable_merges"),
+    *("mean_batch", "bios_per_request", "sequential", "stable_merges"),
 }
 
 

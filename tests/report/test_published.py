@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import examples
 
 from lab.inputs.terms import Level
 from lab.report.published import published
 
-_LEFT_OUT = {"verdict": "left out", "values": (), "measured": (), "change": None}
+_LEFT_OUT: dict[str, Any] = {"verdict": "left out", "values": (), "measured": (), "change": None}
 
 
 def _of(*findings: object) -> str:
