@@ -17,6 +17,7 @@ CHECKOUT = PROJECT if (PROJECT / "pyproject.toml").is_file() else None
 # The oldest QEMU that is asked to prove itself (lab/measure/host.py). Seen to work is 10.0.2.
 MIN_QEMU = (8, 1)
 QEMU = "qemu-system-x86_64"
+KVM = Path("/dev/kvm")
 
 
 def data(name: str) -> Path:

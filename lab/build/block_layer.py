@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lab.base import sandbox
 from lab.base.process import run
+from lab.base.sandbox import View
 
 # fs/io_uring.c moved to io_uring/ with commit ed29b0b4fd83 ("io_uring: move to separate directory")
 # (in v6.0).
@@ -17,6 +19,7 @@ _FOLDERS = (
     *("block", "io_uring", "fs/iomap"),
     *("drivers/block", "drivers/md", "drivers/nvme", "drivers/scsi"),
 )
+_PATIENCE_S = 600.0  # chosen: it takes a second
 _FILES = ("fs/aio.o", "fs/direct-io.o", "fs/io_uring.o", "lib/sbitmap.o")
 
 
@@ -24,7 +27,10 @@ def functions(objects: Path) -> list[str]:
     """The names of all functions of the block layer in a folder of objects, sorted."""
     own = [objects / folder / "built-in.a" for folder in _FOLDERS]
     found = [str(path) for path in (*own, *(objects / name for name in _FILES)) if path.exists()]
-    listed = run(["nm", "--defined-only", *found]).output if found else ""
+    # Confined: what nm reads here was made by somebody else's makefiles.
+    nm = ["nm", "--defined-only", *found]
+    view = View(read=(objects, *sandbox.installation("nm")))
+    listed = run(sandbox.confined(nm, view), timeout_s=_PATIENCE_S).output if found else ""
     # Among the symbols stand the names of archives and their objects.
     words = (line.split() for line in listed.splitlines())
     return sorted({own[2] for own in words if len(own) == 3 and own[1] in "tTwW"})

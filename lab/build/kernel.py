@@ -1,50 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernels: built in a workbench that is kept, so that a variant costs only what differs.
 
-A workbench is one checked-out source with one object folder a configuration. Changing to another
-tree rewrites the files that differ, and make compiles just what depends on them. What was built
-is copied to the cache under the kernel's id; the workbench itself is never used to boot.
+What was built is copied to the cache under the kernel's id; the workbench (lab/build/workbench.py)
+itself is never used to boot.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
 from lab.base import cache
 from lab.base.errors import BuildError
-from lab.base.process import CommandError, run, run_logged, tail
+from lab.base.process import CommandError, run
 from lab.base.progress import Progress
-from lab.build import block_layer
+from lab.build import block_layer, make, products, workbench
+from lab.build.make import Make
 from lab.build.patching import Tree
-from lab.build.source import git, store
+from lab.build.source import git
+from lab.build.workbench import Workbench
 from lab.inputs import kconfig
 
-# Fixed, so that two builds of one tree are the same file byte for byte.
-_REPRODUCIBLE = {
-    "KBUILD_BUILD_USER": "lab",
-    "KBUILD_BUILD_HOST": "lab",
-    "KBUILD_BUILD_TIMESTAMP": "2024-01-01 00:00:00 UTC",
-    "KBUILD_BUILD_VERSION": "1",
-    "LC_ALL": "C",
-}
-_WORKBENCH_GIB = 3.0
-_IMAGE = "arch/x86/boot/bzImage"
-_PRODUCTS = (_IMAGE, "vmlinux", "System.map", ".config")
+_PRODUCTS = ("arch/x86/boot/bzImage", "vmlinux", ".config")
 _BLOCK_LAYER = "block-layer"
-# A killed compiler leaves half an object file that make would take for whole.
-_IN_FLIGHT_S = 10.0
-_ERROR = re.compile(
-    r"^.*?(error:|undefined reference|No space left on device|\*\*\* \[).*$", re.MULTILINE
-)
+_FRAGMENT = "lab.config"
 
 
 @dataclass(frozen=True)
@@ -99,32 +83,28 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
     identity = cache.key("kernel", 2, tree.hash, kconfig.text(options), toolchain)
     if known := find(identity):
         return known
-    with _workbench(tree, progress) as workbench:
+    with workbench.opened(tree, progress) as bench, bench.objects(fragments, progress) as how:
         if known := find(identity):
             return known
-        objects, log = _objects(workbench, fragments), _log(f"build-{identity}")
+        log = _log(f"build-{identity}")
 
-        if _newest(objects) > time.time():
-            progress.say("    the clock was set back: make could take old objects for new ones")
-            cache.remove(objects)
+        def build_all() -> None:
+            _configure(how, bench, options, log, progress)
+            _compile(how, bench, log, progress)
 
-        def make() -> None:
-            _configure(workbench, objects, options, tree, log, progress)
-            _compile(workbench, objects, log, progress)
-
-        used = objects.exists()
+        used = how.objects.exists() and any(how.objects.iterdir())
         try:
-            make()
-        except BuildError:
-            if not used:
+            build_all()
+        except BuildError as exc:
+            if not used or isinstance(exc, make.Overrun):
                 raise
             # Objects of another tree that do not fit must not look like a mistake of this one.
             progress.say("    the build failed; once more without the objects of earlier ones")
-            cache.remove(objects)
-            make()
-        release = (objects / "include/config/kernel.release").read_text().strip()
+            make.delete(how.objects)
+            build_all()
+        release = products.release(how.objects)
         kernel = Kernel(identity, release, tree.hash, tuple(fragments), toolchain)
-        _keep(kernel, objects)
+        _keep(kernel, how.objects)
     return kernel
 
 
@@ -134,10 +114,9 @@ def configure(tree: Tree, fragments: Sequence[str], progress: Progress) -> str:
     Raises BuildError like build.
     """
     options = kconfig.merge(fragments, _version(tree))
-    with _workbench(tree, progress) as workbench:
-        objects = _objects(workbench, fragments)
-        _configure(workbench, objects, options, tree, _log(f"configure-{tree.hash}"), progress)
-        return (objects / ".config").read_text()
+    with workbench.opened(tree, progress) as bench, bench.objects(fragments, progress) as how:
+        _configure(how, bench, options, _log(f"configure-{tree.hash}"), progress)
+        return products.text(how.objects, ".config")
 
 
 def find(identity: str) -> Kernel | None:
@@ -157,25 +136,6 @@ def _version(tree: Tree) -> kconfig.Version:
         raise BuildError(f"{tree.source.spec} has no Makefile", where=f"tree {tree.hash}") from exc
 
 
-@contextmanager
-def _workbench(tree: Tree, progress: Progress) -> Iterator[Path]:
-    """The workbench of a tree's origin, locked, its source files made those of the tree."""
-    workbench = cache.make_folder(cache.root() / "workbench" / cache.key(tree.source.origin))
-    with cache.lock(workbench / "lock", progress, "building a kernel here"):
-        source = workbench / "src"
-        if not source.exists():
-            cache.require_space(workbench, _WORKBENCH_GIB, "a kernel source with its objects")
-        cache.make_folder(source)
-        with progress.step("checking out the source"), cache.disk_space_matters(workbench):
-            _check_out(tree, workbench, source)
-        yield workbench
-
-
-def _objects(workbench: Path, fragments: Sequence[str]) -> Path:
-    """The object folder of a configuration."""
-    return workbench / "src" / f"obj-{cache.key(sorted(fragments))}"
-
-
 def _log(name: str) -> Path:
     """An empty log."""
     log = cache.make_folder(cache.root() / "logs") / f"{name}.log"
@@ -183,61 +143,20 @@ def _log(name: str) -> Path:
     return log
 
 
-def _check_out(tree: Tree, workbench: Path, source: Path) -> None:
-    """Make the source files those of a tree; git's index tells which of them already are."""
-    index, log = workbench / "index", workbench / "checkout.log"
-    argv = ["git", f"--git-dir={store()}", f"--work-tree={source}"]
-    argv += ["read-tree", "-u", "--reset", tree.hash]
-
-    def read_tree() -> None:
-        (workbench / "index.lock").unlink(missing_ok=True)  # of a killed git; the lock is ours
-        log.unlink(missing_ok=True)
-        # Supervised: a git that outlived its lab would take the next one's lock for its own.
-        run_logged(argv, log=log, env={"GIT_INDEX_FILE": str(index)})
-
-    try:
-        read_tree()
-    except CommandError:
-        index.unlink(missing_ok=True)  # when that was what is broken, all files are written anew
-        read_tree()
-
-
-def _make(objects: Path) -> list[str]:
-    """A make that knows nothing of the user's environment: no flag of it may change a kernel."""
-    compiler = "ccache gcc" if shutil.which("ccache") else "gcc"
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-    # Equal trees give equal objects in every folder, so ccache may take those of another one.
-    ccache = {
-        "CCACHE_DIR": str(cache.root() / "ccache"),
-        "CCACHE_MAXSIZE": "4G",
-        "CCACHE_BASEDIR": str(objects.parent),
-        "CCACHE_NOHASHDIR": "1",
-    }
-    environment = {**kept, **_REPRODUCIBLE, **ccache}
-    settings = [f"{name}={value}" for name, value in environment.items()]
-    # LOCALVERSION= keeps scripts/setlocalversion from adding a plus sign.
-    make = ["make", "-C", str(objects.parent), f"O={objects}", f"CC={compiler}", "LOCALVERSION="]
-    return ["env", "-i", *settings, *make]
-
-
 def _configure(
-    workbench: Path,
-    objects: Path,
+    how: Make,
+    bench: Workbench,
     options: dict[str, kconfig.Option],
-    tree: Tree,
     log: Path,
     progress: Progress,
 ) -> None:
     """Write .config: the fragments over allnoconfig, every option checked."""
-    _drop_half_written(workbench, objects)
-    cache.make_folder(objects)
-    fragment = objects / "lab.config"
-    fragment.write_text(kconfig.text(options))
+    bench.drop_half_written()
+    goal = [f"KCONFIG_ALLCONFIG={how.scratch / _FRAGMENT}", "allnoconfig"]
     with progress.step("configuring the kernel"):
-        _run_make(
-            [*_make(objects), f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig"], log, "configuration"
-        )
-    kconfig.check_survivors(options, (objects / ".config").read_text(), lambda: _declared(tree))
+        how.run(goal, log, "configuration", {_FRAGMENT: kconfig.text(options)})
+    found = products.text(how.objects, ".config")
+    kconfig.check_survivors(options, found, lambda: _declared(bench.tree))
 
 
 def _declared(tree: Tree) -> set[str]:
@@ -246,65 +165,21 @@ def _declared(tree: Tree) -> set[str]:
     return {f"CONFIG_{line.split()[1]}" for line in found.splitlines()}
 
 
-def _compile(workbench: Path, objects: Path, log: Path, progress: Progress) -> None:
+def _compile(how: Make, bench: Workbench, log: Path, progress: Progress) -> None:
     jobs = os.cpu_count() or 1
-    building = workbench / "building"
-    building.write_text(str(objects))
-    argv = [*_make(objects), f"-j{jobs}", "bzImage"]
-    with progress.step(f"building the kernel ({jobs} jobs)", lambda: _steps_done(log)):
-        try:
-            _run_make(argv, log, "build")
-        except BuildError:
-            building.unlink()  # make ended by itself and so left nothing half-written
-            raise
-    building.unlink()
-
-
-def _run_make(argv: list[str], log: Path, what: str) -> None:
-    with cache.disk_space_matters(log):
-        try:
-            run_logged(argv, log=log)
-        except CommandError as exc:
-            errors = "\n".join(found[0] for found in _ERROR.finditer(exc.output))
-            raise BuildError(
-                f"the kernel's {what} failed:\n{tail(errors or exc.output)}",
-                where=str(log),
-                hint="the log holds the whole output",
-            ) from exc
-
-
-def _steps_done(log: Path) -> str:
-    """How many files make has made so far, for the progress line."""
-    done = sum(line.startswith("  ") for line in log.read_text(errors="replace").splitlines())
-    return f"{done} files"
-
-
-def _drop_half_written(workbench: Path, objects: Path) -> None:
-    """After a build that was killed, delete the object files that it may have left half-written."""
-    marker = workbench / "building"
-    if not marker.exists():
-        return
-    interrupted = Path(marker.read_text())
-    newest = _newest(interrupted)
-    for path in _files(interrupted):
-        if path.stat().st_mtime > newest - _IN_FLIGHT_S and path.name != "lab.config":
-            path.unlink()
-    marker.unlink()
-
-
-def _newest(folder: Path) -> float:
-    """When the newest file of a folder was written, in seconds since 1970; 0 without any."""
-    return max((path.stat().st_mtime for path in _files(folder)), default=0.0)
-
-
-def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    with (
+        progress.step(f"building the kernel ({jobs} jobs)", lambda: make.steps_done(log)),
+        bench.writing(how.objects),
+    ):
+        how.run([f"-j{jobs}", "bzImage"], log, "build")
 
 
 def _keep(kernel: Kernel, objects: Path) -> None:
+    made = [products.product(objects, name) for name in _PRODUCTS]
+    made.append(products.symbols(objects))
     with cache.building(kernel.folder) as folder:
-        for product in _PRODUCTS:
-            shutil.copy2(objects / product, folder / Path(product).name.lstrip("."))
+        for product in made:
+            shutil.copy2(product, folder / product.name.lstrip("."), follow_symlinks=False)
         names = block_layer.functions(objects)
         (folder / _BLOCK_LAYER).write_text("".join(f"{name}\n" for name in names))
         (folder / "kernel.json").write_text(json.dumps(asdict(kernel), indent=1))

@@ -11,19 +11,26 @@ from pathlib import Path
 
 from lab.base.errors import BuildError
 from lab.base.process import CommandError
+from lab.base.system import data
 from lab.build.source import Source, git
 
 _FAILED_AT = re.compile(r"patch failed: (?P<file>\S+):(?P<line>\d+)")
 _MISSING = re.compile(r"error: (?P<file>\S+): (?P<why>No such file|does not exist|already exists)")
+# The folders with patches that the lab ships (lab/base/system.py).
+_OWN = ("kernel-patches", "configs", "controls")
 _HUNK = re.compile(r"^@@ -(?P<start>\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A source with patches: its git tree hash is its identity."""
+    """A source with patches: its git tree hash is its identity.
+
+    It is foreign when one of the patches came from elsewhere than the lab's own folders.
+    """
 
     source: Source
     hash: str
+    foreign: bool = False
 
 
 def patched(source: Source, patches: Sequence[Path]) -> Tree:
@@ -47,7 +54,13 @@ def patched(source: Source, patches: Sequence[Path]) -> Tree:
                     hint=f"rebase the patch onto {source.spec} ({source.version})",
                 ) from exc
         tree = git("write-tree", env=index)
-    return Tree(source, tree)
+    return Tree(source, tree, foreign=tree != source.tree and are_foreign(patches))
+
+
+def are_foreign(patches: Sequence[Path]) -> bool:
+    """Whether a patch lies elsewhere than in the folders that the lab ships."""
+    own = [data(name).resolve() for name in _OWN]
+    return not all(any(p.resolve().is_relative_to(f) for f in own) for p in patches)
 
 
 def _reason(patch: Path, output: str) -> str:

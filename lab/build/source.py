@@ -8,6 +8,7 @@ are applied in the object store without ever checking a tree out.
 from __future__ import annotations
 
 import json
+import os
 import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -28,6 +29,16 @@ _HOME_SUITES = {
 }
 _PASSING_THROUGH = ("trixie-backports",)
 _IMPORT_GIB = 3.0
+# No option of the user's may change what a tree is, or start a program of his.
+ISOLATED = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_COUNT": "0",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "LC_ALL": "C",
+}
+# A tree's own .gitattributes could name a filter to run, or have its files written differently.
+_ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding -export-ignore -export-subst\n"
 
 
 @dataclass(frozen=True)
@@ -42,22 +53,40 @@ class Source:
     tree: str
     origin: str
 
+    @property
+    def packaged(self) -> bool:
+        """Whether it is a distribution's own package; anybody may have written another one."""
+        return is_packaged(self.spec)
+
+
+def is_packaged(spec: str) -> bool:
+    """Whether a source is named that a distribution packages and signs."""
+    return spec.startswith("debian:")
+
 
 def store() -> Path:
     """The lab's bare git repository, created at first use."""
     path = cache.root() / "objects.git"
     if not (path / "HEAD").exists():
         with cache.building(path) as aside:
-            run(["git", "init", "--quiet", "--bare", str(aside)])
-            run(["git", "-C", str(aside), "config", "gc.auto", "0"])
-            run(["git", "-C", str(aside), "config", "core.autocrlf", "false"])
+            init = ["git", "init", "--quiet", "--bare", "--template=", str(aside)]
+            run(init, env=ISOLATED)
+            run(["git", "-C", str(aside), "config", "gc.auto", "0"], env=ISOLATED)
+            run(["git", "-C", str(aside), "config", "core.autocrlf", "false"], env=ISOLATED)
+    attributes = path / "info/attributes"
+    if not attributes.exists() or attributes.read_text() != _ATTRIBUTES:
+        cache.write_atomically(attributes, _ATTRIBUTES)
     return path
+
+
+def arguments() -> list[str]:
+    """The beginning of a git command on the store, to be run with ISOLATED added."""
+    return ["git", f"--git-dir={store()}", "-c", f"core.hooksPath={os.devnull}"]
 
 
 def git(*args: str, env: Mapping[str, str] | None = None) -> str:
     """Run git in the lab's object store and return its output without the last newline."""
-    argv = ["git", f"--git-dir={store()}", *args]
-    return run(argv, env=env).output.rstrip("\n")
+    return run([*arguments(), *args], env={**ISOLATED, **(env or {})}).output.rstrip("\n")
 
 
 def resolve(spec: str, progress: Progress) -> Source:
@@ -177,10 +206,10 @@ def import_tar(tarball: Path) -> str:
     is not a tar archive of a kernel.
     """
     reference = f"refs/sources/{cache.key(str(tarball), tarball.stat().st_mtime_ns)}"
-    argv = ["git", f"--git-dir={store()}", "-c", "core.compression=1", "fast-import", "--quiet"]
+    argv = [*arguments(), "-c", "core.compression=1", "fast-import", "--quiet"]
     try:
         with (
-            piped([*argv, "--force", "--depth=0"]) as stream,
+            piped([*argv, "--force", "--depth=0"], env=ISOLATED) as stream,
             tarfile.open(tarball, "r|*", tarinfo=_Member) as tar,
         ):
             stream.write(f"commit {reference}\ncommitter lab <lab@lab> 0 +0000\n".encode())

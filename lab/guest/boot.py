@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from lab.base import cache
+from lab.base import cache, sandbox
 from lab.base.errors import GuestError
 from lab.base.process import Process, paste, supervised, tail_of_file
+from lab.base.sandbox import Limits, View
+from lab.base.system import KVM, QEMU
 from lab.guest import console, host_noise, lost_interrupt, madt, qemu_command
 from lab.guest.channel import Reader, Record
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
+from lab.inputs.terms import Engine
 
 # Under multi-threaded TCG QEMU itself can fail: it ends on an assertion or loses an interrupt
 # (docs/measuring.md). That says nothing of the kernel, so such a guest is booted again. It was seen
@@ -37,6 +40,8 @@ _EXIT_S = 30.0
 # A sealed guest's deadline is CPU time that QEMU had: how long a busy host takes to give it that is
 # not the guest's matter. But a QEMU that does nothing at all must end as well; 10 is chosen.
 _PATIENCE = 10.0
+# What QEMU may write to a file beside a disk: chosen, far more than any boot took.
+_MOST_FILE_BYTES = 4 * 2**30
 
 T = TypeVar("T")
 
@@ -148,7 +153,8 @@ def run(
     with cache.disk_space_matters(folder):
         _write_inputs(machine, orders, argv)
     try:
-        with supervised(argv, log=log, cwd=folder, env=_environment(folder)) as guest:
+        command = sandbox.confined(argv, _view(machine))
+        with supervised(command, log=log, cwd=folder) as guest:
             watch = _Watch(lambda: _noise(guest, slot))
             _follow(guest, machine, orders, watch, observe, slot)
             if watch.done:
@@ -203,10 +209,26 @@ def _noise(guest: Process, slot: Slot | None) -> host_noise.Reading | None:
     return found if slot.company() == company else None
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    """Vng starts its helper from PATH and leaves a file in TMPDIR when it is killed."""
-    places = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-    return {"PATH": os.pathsep.join(places), "TMPDIR": str(folder)}
+def _view(machine: Machine) -> View:
+    """What a guest's QEMU has: what it boots, and its own folder to write to.
+
+    Vng starts its helper from PATH, leaves a file in TMPDIR when it is killed, and asks HOME for
+    options of the user's.
+    """
+    folder = str(machine.folder)
+    read = [machine.kernel.folder, machine.guest.folder, *sandbox.installation(QEMU)]
+    read += [machine.plugin.parent] if machine.plugin else []
+    path = os.environ.get("PATH", os.defpath)
+    if not machine.engine.sealed:
+        read += map(Path, (sys.prefix, sys.base_prefix))
+        path = f"{Path(sys.executable).parent}{os.pathsep}{path}"
+    return View(
+        read=tuple(read),
+        write=(machine.folder,),
+        env={"PATH": path, "TMPDIR": folder, "HOME": folder, "USER": "lab"},
+        devices=(KVM,) if machine.engine is Engine.KVM else (),
+        limits=Limits(file_bytes=_MOST_FILE_BYTES + (machine.size_mib << 20)),
+    )
 
 
 def _log_name(machine: Machine) -> str:

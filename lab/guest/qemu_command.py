@@ -51,6 +51,10 @@ _CPU = "qemu64,+x2apic"
 _SEALED_CPU = f"{_CPU},+rdrand,-hypervisor"
 
 
+# QEMU itself gives up what no guest needs (qemu(1), -sandbox). A guest executes the same.
+_SECCOMP = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+
+
 @dataclass(frozen=True)
 class Machine:
     """One guest to be: everything its command line depends on.
@@ -175,6 +179,7 @@ def _sealed(machine: Machine) -> list[str]:
         *("-M", "q35", *clock(machine)),
         *("-smp", str(topology.cpus), "-m", f"{machine.memory_mib}M"),
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *("-sandbox", _SECCOMP),
         *("-serial", f"file:{machine.console}"),
         *devices(machine),
         *_plugin(machine),
@@ -208,6 +213,7 @@ def _plugin(machine: Machine) -> list[str]:
 def _virtme(machine: Machine) -> list[str]:
     kvm = machine.engine is Engine.KVM
     options = devices(machine) + ([] if kvm else ["-cpu", _CPU])
+    options += ["-sandbox", _SECCOMP]
     options += ["-name", "lab,debug-threads=on"]  # vCPU threads that can be told from others
     # By its name alone: QEMU runs in the folder, and a socket's address holds 108 bytes.
     options += ["-qmp", f"unix:{machine.monitor.name},server=on,wait=off"]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from lab.base import cache, system
+from lab.base import cache, sandbox, system
 from lab.base.errors import GuestError, LabError
 from lab.base.process import run
 from lab.base.progress import Progress
@@ -44,6 +44,7 @@ class Facts:
 
     qemu is the first line that QEMU prints of its version: number and distribution's revision.
     emulator names everything of QEMU that a count depends on: version, build and firmware.
+    sandbox is what confines builds and guests, and why nothing better does.
     """
 
     cpus: int
@@ -56,6 +57,7 @@ class Facts:
     qemu: str
     plugins: bool
     emulator: str
+    sandbox: str = ""
 
     @property
     def qemu_version(self) -> tuple[int, ...]:
@@ -113,6 +115,7 @@ def facts() -> Facts:
         qemu=qemu,
         plugins="-plugin" in run([system.QEMU, "--help"]).output,
         emulator=f"{qemu}; firmware {_firmware()}",
+        sandbox=sandbox.description(),
     )
 
 
@@ -133,7 +136,7 @@ def examine(
     fresh: bool = False,
 ) -> Report:
     """Prove each engine by booting kernel, unless that was done since this host was booted."""
-    identity = cache.key(found.qemu, kernel.id, guest.id, str(plugin))
+    identity = cache.key(found.qemu, kernel.id, guest.id, str(plugin), found.sandbox)
     record = cache.root() / "host" / f"{_boot_id()}-{identity}.json"
     if record.exists() and not fresh:
         reports = [
@@ -201,10 +204,9 @@ def _obstacle(engine: Engine, found: Facts, plugin: Path | None) -> str | None:
     if engine.sealed and not plugin:
         return f"no compiler, or a QEMU before {_least()} or without plugins"
     if engine is Engine.KVM:
-        kvm = Path("/dev/kvm")
-        if not kvm.exists():
+        if not system.KVM.exists():
             return "there is no /dev/kvm"
-        if not os.access(kvm, os.R_OK | os.W_OK):
+        if not os.access(system.KVM, os.R_OK | os.W_OK):
             return "no permission to open /dev/kvm"
     return None
 
@@ -261,6 +263,7 @@ def lines(report: Report) -> Sequence[str]:
         f"compiler  {own.compiler}",
         f"QEMU      {'.'.join(map(str, own.qemu_version))} ({enough})",
         f"plugins   {'QEMU loads TCG plugins' if own.plugins else 'this QEMU has no TCG plugins'}",
+        f"sandbox   {own.sandbox}",
     ]
     for row in report.engines:
         rows.append(f"{row.engine:<9} {'works' if row.works else 'REFUSED'}: {row.reason}")

@@ -288,6 +288,7 @@ def _host(report: Report | None) -> run_record.Host:
         kernel=own.host_kernel,
         qemu=own.qemu,
         compiler=own.compiler,
+        sandbox=own.sandbox,
         engines=tuple(
             run_record.ProvedEngine(name=one.engine, works=one.works, reason=one.reason)
             for one in report.engines

@@ -258,6 +258,7 @@ class Host(Model):
     kernel: str
     qemu: str
     compiler: str
+    sandbox: str = Field(default="", description="what confined builds and guests")
     engines: tuple[ProvedEngine, ...]
 
 

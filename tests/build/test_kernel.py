@@ -188,7 +188,10 @@ def test_an_option_declared_by_menuconfig_is_not_called_unknown(
     assert caught.value.where.endswith("a dependency is not met")
 
 
-def test_a_killed_builds_newest_files_are_not_trusted(build: Build, make_patch: MakePatch) -> None:
+def test_a_killed_builds_newest_files_are_not_trusted(
+    build: Build, make_patch: MakePatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patching, "are_foreign", lambda _: False)
     build()
     objects = object_folder()
     old = objects / "block/old.o"

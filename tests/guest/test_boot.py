@@ -38,7 +38,8 @@ def send(kind: str, name: str, payload: str = "") -> str:
 
 def console(name: str) -> str:
     """A shell command that writes a recorded console."""
-    return f"cat {shlex.quote(str(DATA / f'console-{name}.log'))} >>console.log"
+    recorded = (DATA / f"console-{name}.log").read_text()
+    return f"printf %s {shlex.quote(recorded)} >>console.log"
 
 
 END = send("end", "ok")

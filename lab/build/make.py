@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One make of a kernel tree, confined: it reads its source, and writes objects and nothing else.
+
+A tree's Makefiles run whatever their author wrote. So a make has no network, no home and none of
+the lab's environment; it ends with all that it started, and at the latest at a deadline.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.base import cache, sandbox
+from lab.base.errors import BuildError, UsageError
+from lab.base.process import Process, supervised, tail
+from lab.base.sandbox import Limits, View
+
+# Fixed, so that two builds of one tree are the same file byte for byte.
+_REPRODUCIBLE = {
+    "KBUILD_BUILD_USER": "lab",
+    "KBUILD_BUILD_HOST": "lab",
+    "KBUILD_BUILD_TIMESTAMP": "2024-01-01 00:00:00 UTC",
+    "KBUILD_BUILD_VERSION": "1",
+    "LC_ALL": "C",
+}
+# All chosen. A kernel takes 10 minutes on two CPUs, its log 1 MiB, and a compiler's process a
+# minute; what passes these by far is no build.
+DEADLINE_S = 3 * 3600.0
+MOST_LOG_BYTES = 64 * 2**20
+LEAST_FREE_GIB = 1.0
+_LIMITS = Limits(cpu_s=3600)
+_POLL_S = 0.5
+_ERROR = re.compile(
+    r"^.*?(error:|undefined reference|No space left on device|\*\*\* \[).*$", re.MULTILINE
+)
+
+
+class Overrun(BuildError):
+    """A make that was ended because it took too much of something."""
+
+
+@dataclass(frozen=True)
+class Make:
+    """How a tree is made: its source, its objects, a folder for temporary files, and ccache's.
+
+    Where ccache's folder is only read, what is compiled is not kept in it.
+    """
+
+    source: Path
+    objects: Path
+    scratch: Path
+    ccache: Path
+    keeps: bool
+
+    def run(
+        self, goal: Sequence[str], log: Path, what: str, files: Mapping[str, str] | None = None
+    ) -> None:
+        """Make a goal, with all output appended to a log; what is it called in an error.
+
+        The make finds files, by their names, in scratch. Raises BuildError with the compiler's
+        errors, Overrun when it had to be ended, LabError when the disk is full.
+        """
+        for folder in (self.objects, self.ccache):
+            cache.make_folder(folder)
+        _fill_anew(self.scratch, files or {})
+        cache.require_space(self.objects, LEAST_FREE_GIB, "a kernel build")
+        with cache.disk_space_matters(log):
+            command = sandbox.confined([*self._command(), *goal], self._view())
+            with supervised(command, log=log, cwd=self.objects) as process:
+                breach = _watched(process, log, self.objects)
+                status = process.poll()
+            if breach:
+                raise Overrun(f"the kernel's {what} {breach}", where=str(log))
+            if status:
+                raise _failed(what, log)
+
+    def _command(self) -> list[str]:
+        compiler = "ccache gcc" if shutil.which("ccache") else "gcc"
+        own = [f"O={self.objects}", f"CC={compiler}"]
+        # LOCALVERSION= keeps scripts/setlocalversion from adding a plus sign.
+        return ["make", "-C", str(self.source), *own, "LOCALVERSION="]
+
+    def _view(self) -> View:
+        """A make that knows nothing of the user's environment: no flag may change a kernel."""
+        environment = {
+            **_REPRODUCIBLE,
+            "TMPDIR": str(self.scratch),
+            "CCACHE_DIR": str(self.ccache),
+            # No file of options: one of them starts a program before each compiler.
+            "CCACHE_CONFIGPATH": "/dev/null",
+            "CCACHE_TEMPDIR": str(self.scratch),
+            "CCACHE_MAXSIZE": "4G",
+            # Equal trees give equal objects in every folder, so they may be those of another one.
+            "CCACHE_BASEDIR": str(self.source),
+            "CCACHE_NOHASHDIR": "1",
+            **({} if self.keeps else {"CCACHE_READONLY": "1", "CCACHE_NOSTATS": "1"}),
+        }
+        tools = [path for tool in ("gcc", "ccache") for path in sandbox.installation(tool)]
+        return View(
+            read=(self.source, *tools, *(() if self.keeps else (self.ccache,))),
+            write=(self.objects, self.scratch, *((self.ccache,) if self.keeps else ())),
+            env=environment,
+            limits=_LIMITS,
+        )
+
+
+def steps_done(log: Path) -> str:
+    """How many files a make has made so far, for the progress line."""
+    done = log.read_bytes().count(b"\n  ")
+    return f"{done} files"
+
+
+def delete(folder: Path) -> None:
+    """Delete a folder that a make wrote, whatever it forbade; no link is followed.
+
+    Raises UsageError when something stays.
+    """
+    cache.remove(folder)
+    if folder.exists():
+        for path in (folder, *folder.rglob("*")):
+            if path.is_dir() and not path.is_symlink():
+                path.chmod(0o700)
+        cache.remove(folder)
+    if folder.exists():
+        raise UsageError(f"cannot delete {folder}", hint="delete it by hand")
+
+
+def _fill_anew(folder: Path, files: Mapping[str, str]) -> None:
+    delete(folder)
+    cache.make_folder(folder)
+    for name, content in files.items():
+        (folder / name).write_text(content)
+
+
+def _watched(process: Process, log: Path, objects: Path) -> str:
+    """Wait for the end of a make; what it did too much of when it must not go on."""
+    end = time.monotonic() + DEADLINE_S
+    while process.wait(_POLL_S) is None:
+        if time.monotonic() > end:
+            return f"did not end within {DEADLINE_S:.0f} s"
+        if log.stat().st_size > MOST_LOG_BYTES:
+            return f"printed more than {MOST_LOG_BYTES / 2**20:.0f} MiB"
+        if shutil.disk_usage(objects).free < LEAST_FREE_GIB * 2**30:
+            return f"fills the disk: it left less than {LEAST_FREE_GIB:g} GiB free"
+    return ""
+
+
+def _failed(what: str, log: Path) -> BuildError:
+    output = log.read_text(errors="replace")
+    errors = "\n".join(found[0] for found in _ERROR.finditer(output))
+    return BuildError(
+        f"the kernel's {what} failed:\n{tail(errors or output)}",
+        where=str(log),
+        hint="the log holds the whole output",
+    )

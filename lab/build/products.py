@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a build made, taken with care: whoever wrote the makefiles decides what lies there."""
+
+from __future__ import annotations
+
+import re
+import stat
+from pathlib import Path
+
+from lab.base.errors import BuildError
+
+_MIB = 2**20
+# Chosen: several times what the instrumented kernel's are.
+_MOST_BYTES = {"vmlinux": 2048 * _MIB, "System.map": 64 * _MIB, ".config": 4 * _MIB}
+_USUAL_MOST = 256 * _MIB
+_SYMBOL = re.compile(rb"[0-9a-f]{1,16} [!-~] [!-~]+")
+_RELEASE = re.compile(r"[\w.+~-]{1,64}", re.ASCII)
+
+
+def product(objects: Path, name: str) -> Path:
+    """The path of a product, which is a regular file of the objects' own and not too large.
+
+    Raises BuildError for a link, another thing than a file, a file that is missing or too large.
+    """
+    path = objects / name
+    try:
+        found = path.lstat()
+    except OSError as exc:
+        raise BuildError(f"the build made no {name}: {exc.strerror}", where=str(path)) from exc
+    if not stat.S_ISREG(found.st_mode) or path.resolve() != objects.resolve() / name:
+        raise BuildError(f"the build's {name} is not a file of its own", where=str(path))
+    most = _MOST_BYTES.get(path.name, _USUAL_MOST)
+    if found.st_size > most:
+        size = f"{found.st_size / _MIB:.0f} MiB, more than {most / _MIB:.0f}"
+        raise BuildError(f"the build's {name} is too large: {size}", where=str(path))
+    return path
+
+
+def text(objects: Path, name: str) -> str:
+    """The content of a product that is text. Raises BuildError like product."""
+    return product(objects, name).read_text(errors="replace")
+
+
+def release(objects: Path) -> str:
+    """The kernel's release, as uname will print it. Raises BuildError for what cannot be one."""
+    name = "include/config/kernel.release"
+    found = product(objects, name).open("rb").read(4096).decode(errors="replace").strip()
+    if not _RELEASE.fullmatch(found):
+        raise BuildError(f"not a kernel release: {found!r:.80}", where=str(objects / name))
+    return found
+
+
+def symbols(objects: Path) -> Path:
+    """The System.map, of which each line has an address, a type and a name.
+
+    Raises BuildError for any other line.
+    """
+    path = product(objects, "System.map")
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        if not _SYMBOL.fullmatch(line):
+            raise BuildError(f"not a symbol: {line[:80]!r}", where=f"{path}:{number}")
+    return path

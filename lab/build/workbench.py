@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The workbench: one checked-out source with one object folder a configuration, which are kept.
+
+Changing to another tree rewrites the files that differ, and make compiles just what depends on
+them. A tree with somebody else's patches gets a copy of the objects, in their place, which is
+thrown away: nothing that its makefiles left is there when the next tree is built.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.base import cache
+from lab.base.errors import BuildError
+from lab.base.process import CommandError, run, run_logged
+from lab.base.progress import Progress
+from lab.build import make
+from lab.build.make import Make
+from lab.build.patching import Tree
+from lab.build.source import ISOLATED, arguments
+
+_WORKBENCH_GIB = 3.0
+# A killed compiler leaves half an object file that make would take for whole.
+_IN_FLIGHT_S = 10.0
+_OBJECTS = "obj-*"
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """The workbench of a tree's origin; its source files are those of the tree."""
+
+    folder: Path
+    tree: Tree
+
+    @property
+    def source(self) -> Path:
+        """The source files; objects lie below, for then kbuild names their sources alike."""
+        return self.folder / "src"
+
+    @property
+    def _clean(self) -> Path:
+        """Objects that foreign ones stand in the place of at the moment, by their names."""
+        return self.folder / "clean"
+
+    @property
+    def _building(self) -> Path:
+        """Names the objects that are being written."""
+        return self.folder / "building"
+
+    @contextmanager
+    def objects(self, fragments: Sequence[str], progress: Progress) -> Iterator[Make]:
+        """How to make the tree with a configuration, in its objects; of foreign trees in a copy."""
+        path = self.source / f"obj-{cache.key(sorted(fragments))}"
+        if _newest(path) > time.time():
+            progress.say("    the clock was set back: make could take old objects for new ones")
+            make.delete(path)
+        # What others' sources gave is not for the compilers of a distribution's.
+        ccache = (cache.root() if self.tree.source.packaged else self.folder) / "ccache"
+        foreign = self.tree.foreign
+        how = Make(self.source, path, self.folder / "scratch", ccache, keeps=not foreign)
+        if not foreign:
+            yield how
+            return
+        cache.make_folder(path)
+        cache.make_folder(self._clean)
+        path.rename(self._clean / path.name)
+        try:
+            with cache.disk_space_matters(path):
+                run(["cp", "-a", "--reflink=auto", str(self._clean / path.name), str(path)])
+            yield how
+        finally:
+            self.put_back()
+
+    @contextmanager
+    def writing(self, objects: Path) -> Iterator[None]:
+        """Remember while the block runs that files of these objects may be half-written.
+
+        It is forgotten when make ended by itself, and so left nothing half-written.
+        """
+        self._building.write_text(str(objects))
+        try:
+            yield
+        except BuildError as exc:
+            if not isinstance(exc, make.Overrun):
+                self._building.unlink()
+            raise
+        self._building.unlink()
+
+    def put_back(self) -> None:
+        """Throw foreign objects away, also those of a lab that was killed."""
+        if not self._clean.exists():
+            return
+        for kept in self._clean.iterdir():
+            make.delete(self.source / kept.name)
+            kept.rename(self.source / kept.name)
+            self._building.unlink(missing_ok=True)
+
+    def drop_half_written(self) -> None:
+        """After a build that was killed, delete the files that it may have left half-written."""
+        if not self._building.exists():
+            return
+        interrupted = Path(self._building.read_text())
+        newest = _newest(interrupted)
+        for path in _files(interrupted):
+            if path.lstat().st_mtime > newest - _IN_FLIGHT_S:
+                path.unlink()
+        self._building.unlink()
+
+    def check_out(self) -> None:
+        """Make the source files those of the tree; git's index tells which of them already are."""
+        index, log = self.folder / "index", self.folder / "checkout.log"
+        git = [*arguments(), f"--work-tree={self.source}"]
+        environment = {**ISOLATED, "GIT_INDEX_FILE": str(index)}
+
+        def read_tree() -> None:
+            (self.folder / "index.lock").unlink(
+                missing_ok=True
+            )  # of a killed git; the lock is ours
+            log.unlink(missing_ok=True)
+            # Supervised: a git that outlived its lab would take the next one's lock for its own.
+            run_logged(
+                [*git, "read-tree", "-u", "--reset", self.tree.hash], log=log, env=environment
+            )
+
+        try:
+            read_tree()
+        except CommandError:
+            index.unlink(missing_ok=True)  # when that is what is broken, all files are written anew
+            read_tree()
+        # Builds that were not confined could leave files of their own, such as a GNUmakefile.
+        run_logged([*git, "clean", "-ffdxq", "-e", _OBJECTS], log=log, env=environment)
+
+
+@contextmanager
+def opened(tree: Tree, progress: Progress) -> Iterator[Workbench]:
+    """The workbench of a tree's origin, locked, its source files made those of the tree."""
+    folder = cache.make_folder(cache.root() / "workbench" / cache.key(tree.source.origin))
+    bench = Workbench(folder, tree)
+    with cache.lock(folder / "lock", progress, "building a kernel here"):
+        if not bench.source.exists():
+            cache.require_space(folder, _WORKBENCH_GIB, "a kernel source with its objects")
+        cache.make_folder(bench.source)
+        bench.put_back()
+        with progress.step("checking out the source"), cache.disk_space_matters(folder):
+            bench.check_out()
+        yield bench
+
+
+def _newest(folder: Path) -> float:
+    """When the newest file of a folder was written, in seconds since 1970; 0 without any."""
+    return max((path.lstat().st_mtime for path in _files(folder)), default=0.0)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
