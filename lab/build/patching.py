@@ -58,9 +58,13 @@ def patched(source: Source, patches: Sequence[Path]) -> Tree:
 
 
 def are_foreign(patches: Sequence[Path]) -> bool:
+    """Whether one of the patches is foreign."""
+    return any(map(is_foreign, patches))
+
+
+def is_foreign(patch: Path) -> bool:
     """Whether a patch lies elsewhere than in the folders that the lab ships."""
-    own = [data(name).resolve() for name in _OWN]
-    return not all(any(p.resolve().is_relative_to(f) for f in own) for p in patches)
+    return not any(patch.resolve().is_relative_to(data(name).resolve()) for name in _OWN)
 
 
 def _reason(patch: Path, output: str) -> str:

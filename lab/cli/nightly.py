@@ -11,6 +11,8 @@ import click
 from lab.base import cache
 from lab.base.errors import ExitCode, UsageError
 from lab.base.progress import Progress
+from lab.build import trust
+from lab.cli import options
 from lab.commands import gate, gate_config, gc
 from lab.commands.gate import BranchResult, Gating
 from lab.commands.gate_history import GateHistory
@@ -34,6 +36,7 @@ _COLOURS = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR", Verdict.INCONCLUSIVE
 @click.option("--run", "judged", default="", metavar="RUN", help="The run to accept; the last one.")
 @click.option("--cell", "cells", multiple=True, help="What is accepted: all that was not good.")
 @click.option("--reason", default="", help="Why, for --accept.")
+@options.trusting
 def gate_command(
     config: Path, accept: str | None, judged: str, cells: tuple[str, ...], reason: str
 ) -> int:
@@ -49,6 +52,8 @@ def gate_command(
     --reason "the new accounting is worth it"
     """
     own = gate_config.read(config)
+    for branch in () if accept else own.branches.values():
+        trust.require(branch.source)
     session = Session(profile.get(own.profile))
     history = GateHistory(session.store)
     if accept:

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from lab.base import sandbox
 from lab.base.errors import UsageError
+from lab.build import trust
 from lab.inputs import profile
 from lab.inputs.workload import Value
 from lab.measure.matrix import Selection
@@ -18,11 +21,40 @@ from lab.measure.session import Session
 
 Command = Callable[..., Any]
 
+
+def _believe(_context: click.Context, _option: click.Parameter, *, trusted: bool) -> None:
+    if trusted:
+        os.environ[sandbox.TRUST] = "1"
+
+
+def of_source(_context: click.Context, _option: click.Parameter, spec: str) -> str:
+    """A source, unless it is foreign and would run unconfined."""
+    trust.require(spec)
+    return spec
+
+
+def of_patches(
+    _context: click.Context, _option: click.Parameter, paths: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    """Patches, unless they are foreign and would run unconfined."""
+    trust.require("", paths)
+    return paths
+
+
+trusting = click.option(
+    "--trust",
+    is_flag=True,
+    is_eager=True,  # before the options that ask for it
+    expose_value=False,
+    callback=lambda context, option, given: _believe(context, option, trusted=given),
+    help="Run foreign code even where nothing confines it; also LAB_TRUST=1.",
+)
 tree = click.option(
     "--tree",
     "spec",
     default="",
     metavar="SOURCE",
+    callback=of_source,
     help="debian:VERSION, git:PATH@REV or tar:PATH; default: the profile's.",
 )
 patches = click.option(
@@ -30,6 +62,7 @@ patches = click.option(
     "patches",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    callback=of_patches,
     help="A patch to apply first; may be given several times, in order.",
 )
 fragments = click.option(
@@ -62,6 +95,7 @@ def measuring(command: Command) -> Command:
         show_default=True,
         help="A file of configs/profile.",
     )
+    @trusting
     @functools.wraps(command)
     def with_session(*args: Any, profile_name: str, **kwargs: Any) -> Any:
         return command(*args, session=Session(profile.get(profile_name)), **kwargs)

@@ -10,7 +10,7 @@ import click
 
 from lab.base import cache
 from lab.base.errors import ExitCode, UsageError
-from lab.build import patch_mail
+from lab.build import patch_mail, trust
 from lab.cli import options
 from lab.cli.run import judged
 from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables, try_patches
@@ -60,6 +60,7 @@ def try_(
     Examples: b4 am -o - MESSAGE-ID | lab try -; lab try git:~/linux@master..mine --each
     """
     patches = patch_mail.collect(source)
+    trust.require(spec, patches)
     for number, patch in enumerate(patches, start=1):
         session.progress.say(f"{number:>3}  {patch.name}")
     if claims:
@@ -137,6 +138,7 @@ def bisect_command(
     """
     if bool(cell) == bool(claim):
         raise UsageError("what is to be measured?", hint="give either --cell or --claim")
+    trust.require(f"git:{repo}")
     line = bisect_search.commits(repo, good, bad)
     tree = Tree(repo, fragments or session.profile.kernel, session)
     limit = None if threshold is None else threshold / 100

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
+from lab.build import trust
 from lab.cli import options
 from lab.commands import aa_control, check_series, controls, error_rates, result_tables
 from lab.commands import dry_run as plan
@@ -37,6 +38,7 @@ from lab.report.run_record import Run
     "spec",
     default="",
     metavar="SOURCE",
+    callback=options.of_source,
     help="Judge on this kernel source, not on the series' own: debian:7.3, git:PATH@REV, tar:PATH.",
 )
 @options.host_time
@@ -83,6 +85,8 @@ def judged(
     control: str = "",
 ) -> ExitCode:
     """Judge series, print and record what was found, and return the exit code."""
+    for own in wanted:
+        trust.require(own.tree, [patch for level in own.levels for patch in own.patches(level)])
     found = judge.judge(wanted, session, claims=claims)
     run = RunBuilder(session, title).judged(found, control)
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))

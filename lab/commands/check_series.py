@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.base import sandbox
 from lab.base.errors import LabError
 from lab.base.process import run
 from lab.base.progress import Progress
+from lab.base.sandbox import View
 from lab.build import source
 from lab.build.kernel import Kernel
 from lab.build.source import git
@@ -29,6 +31,7 @@ from lab.measure.session import Session
 _SCRIPTS = ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")
 # The twin that is booted: it says of itself what is wrong with it.
 _PROVING = ("prove", experiment.INSTRUMENT)
+_PATIENCE_S = 600.0  # chosen: a patch takes seconds
 _TOTAL = re.compile(r"^total: (\d+) errors, (\d+) warnings(?:, (\d+) checks)?", re.MULTILINE)
 
 
@@ -150,7 +153,10 @@ def _style(script: Path, patch: Path) -> tuple[str, bool]:
     """Checkpatch's total for a patch, and whether there is nothing to complain about."""
     # The source has no history in which a commit that is named could be looked up.
     options = ["--strict", "--no-tree", "--no-color", "--ignore=UNKNOWN_COMMIT_ID"]
-    done = run(["perl", str(script), *options, str(patch)], check=False, merge=True)
+    checkpatch = ["perl", str(script), *options, str(patch)]
+    # The script is the tree's own, and so somebody else's.
+    view = View(read=(script.parent, patch), env={"LC_ALL": "C", "HOME": "/nowhere"})
+    done = run(sandbox.confined(checkpatch, view), check=False, merge=True, timeout_s=_PATIENCE_S)
     total = _TOTAL.search(done.output)
     if not total:
         return "checkpatch said nothing", False

@@ -15,7 +15,7 @@ from pathlib import Path
 from lab.base import cache
 from lab.base.errors import UsageError
 from lab.base.progress import Progress
-from lab.build import guest_root, kernel, patching, source, tcg_plugin
+from lab.build import guest_root, kernel, patching, source, tcg_plugin, trust
 from lab.build.kernel import Kernel
 from lab.inputs import kconfig
 from lab.inputs.profile import Profile
@@ -32,7 +32,8 @@ class Session:
     """What one command measures with: a profile, the store, the terminal, and a testbed.
 
     host_time tells that the host's clock is believed even where it is the emulator's time. started
-    is when the command began, in seconds since 1970.
+    is when the command began, in seconds since 1970. warned tells that it was said that nothing
+    confines what runs.
     """
 
     profile: Profile
@@ -41,6 +42,7 @@ class Session:
     started: float = field(default_factory=time.time)
     proved: Testbed | None = None
     host_time: bool = False
+    warned: bool = False
 
     @property
     def testbed(self) -> Testbed:
@@ -52,9 +54,11 @@ class Session:
     ) -> Kernel:
         """The kernel of a source with patches and fragments, built; the profile's where not given.
 
-        Raises BuildError for patches that do not apply and kernels that do not build.
+        Raises BuildError for patches that do not apply and kernels that do not build, UsageError
+        for foreign ones that would run unconfined.
         """
         fragments = fragments or self.profile.kernel
+        self._require_trust(spec or self.profile.tree, patches)
         with self.progress.phase("source"):
             found = source.resolve(spec or self.profile.tree, self.progress)
             patched = patching.patched(found, (*kconfig.patches(fragments), *patches))
@@ -118,6 +122,12 @@ class Session:
         Raises LabError when the guest fails, UsageError for a cell that has no cost for an I/O.
         """
         return [(outcome, self._cost(outcome)) for outcome in self.outcomes(tasks)]
+
+    def _require_trust(self, spec: str, patches: Sequence[Path]) -> None:
+        trust.require(spec, patches)
+        if trust.unconfined() and not self.warned:
+            self.warned = True
+            self.progress.say(trust.UNCONFINED)
 
     def _cost(self, outcome: Outcome) -> Cost:
         task = outcome.task
