@@ -59,6 +59,8 @@ def summary(run: Run) -> str:
 def series(one: Series) -> str:
     """The claims of one series."""
     lines = [f"{one.name}: {one.verdict}", *_wrapped(one.title, "  "), *_wrapped(one.origin, "  ")]
+    if differs := finding.configuration(one):
+        lines += _wrapped(differs, "  ")
     if one.error:
         lines += ["", *(part for own in one.error.splitlines() for part in _wrapped(own, "  "))]
     for own in one.claims:
