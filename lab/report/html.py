@@ -166,7 +166,8 @@ def _grid_plots(run: Run, own: Series) -> Markup:
 
 def _figure(caption: str, drawing: Markup) -> Markup:
     """A drawing with what it shows, which may be anybody's words."""
-    return Markup("<figure><figcaption>{}</figcaption>{}</figure>").format(caption, drawing)
+    figure = Markup("<figure><figcaption>{}</figcaption>{}</figure>")
+    return figure.format(visible(caption), drawing)
 
 
 def _improvement(found: ArmTable, labels: Sequence[str]) -> Markup:
