@@ -14,6 +14,7 @@ from email import message_from_bytes
 from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
+from email.utils import parseaddr
 
 from lab.base.errors import UsageError
 
@@ -58,12 +59,20 @@ def mails(content: bytes, where: str) -> Iterator[Message]:
 
 def header(mail: Message, name: str) -> str:
     """A header, decoded, on one line; as it is when it names an encoding that there is not."""
-    written = str(mail.get(name) or "")[:_LONGEST_HEADER]
+    written = _written(mail, name)
     try:
         decoded = str(make_header(decode_header(written)))
     except MALFORMED:
         decoded = written
     return " ".join(_printable(decoded).split())
+
+
+def sender(mail: Message) -> str:
+    """The address that a mail is from, in small letters; empty when it names none.
+
+    It is looked for before anything is decoded: a name may be encoded, and look like an address.
+    """
+    return _printable(parseaddr(_written(mail, "From"))[1].lower())
 
 
 def text(mail: Message) -> str:
@@ -88,6 +97,10 @@ def diff(text: str) -> str:
     found = _DIFF.search(text)
     below = text[found.start() :] if found else ""
     return below.partition("\n-- \n")[0].rstrip()
+
+
+def _written(mail: Message, name: str) -> str:
+    return str(mail.get(name) or "")[:_LONGEST_HEADER]
 
 
 def _parts(mail: Message) -> Iterator[Message]:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from email.message import Message
-from email.utils import parseaddr
 from pathlib import Path
 from typing import IO
 
@@ -130,7 +129,7 @@ def series(found: Sequence[Patch], where: str, senders: Collection[str] = ()) ->
 
 def _patch(mail: Message) -> Patch | None:
     """The patch that a mail is; None for cover letters, replies and everything else."""
-    subject, sender = mail_text.header(mail, "Subject"), mail_text.header(mail, "From")
+    subject = mail_text.header(mail, "Subject")
     tags = _TAGS.match(subject)
     words, title = (tags[0], subject[tags.end() :]) if tags else ("", subject)
     if not _PATCH.search(words):
@@ -142,9 +141,9 @@ def _patch(mail: Message) -> Patch | None:
     number, total = map(_bounded, place.groups()) if place else (0, 0)
     if place and number == 0:
         return None
-    text = f"From: {sender}\nSubject: {subject}\n\n{body}"
-    own = parseaddr(sender)[1].lower() or sender or _UNKNOWN
-    return Patch(number, total, int(version[1]) if version else 1, title, own, text)
+    text = f"From: {mail_text.header(mail, 'From')}\nSubject: {subject}\n\n{body}"
+    sender = mail_text.sender(mail) or _UNKNOWN
+    return Patch(number, total, int(version[1]) if version else 1, title, sender, text)
 
 
 def _bounded(digits: str) -> int:

@@ -210,6 +210,14 @@ def test_a_strangers_patch_never_takes_the_place_of_the_series(
         in_order(content, "c@d")
 
 
+def test_a_name_that_looks_like_an_address_is_none(tmp_path: Path) -> None:
+    content = box(tmp_path, *series(1), mail("[PATCH v9 1/1] block: evil", name="evil"))
+    forged = b"=?utf-8?q?A_=3Ca=40example.org=3E=2C_?= <m@example.com>"
+    before, _, after = content.rpartition(b"A Hacker <a@example.org>")
+    with pytest.raises(UsageError, match=r"several people: a@example.org, m@example.com"):
+        in_order(before + forged + after)
+
+
 def test_a_series_may_have_several_senders_who_are_named(tmp_path: Path) -> None:
     content = box(tmp_path, series(2)[0], by("B <b@example.org>", "[PATCH 2/2] block: step 2"))
     found = in_order(content, "a@example.org", "b@example.org")
