@@ -137,13 +137,14 @@ def _patch(mail: Message) -> Patch | None:
     body = mail_text.text(mail)
     if _REPLY.match(title) or not mail_text.has_diff(body):
         return None
-    place, version = _PLACE.search(words), _VERSION.search(words)
+    place = _PLACE.search(words)
+    version = max(map(int, _VERSION.findall(words)), default=1)  # b4 writes "v2->v3"
     number, total = map(_bounded, place.groups()) if place else (0, 0)
     if place and number == 0:
         return None
     text = f"From: {mail_text.header(mail, 'From')}\nSubject: {subject}\n\n{body}"
     sender = mail_text.sender(mail) or _UNKNOWN
-    return Patch(number, total, int(version[1]) if version else 1, title, sender, text)
+    return Patch(number, total, version, title, sender, text)
 
 
 def _bounded(digits: str) -> int:

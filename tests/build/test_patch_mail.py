@@ -95,6 +95,24 @@ def test_the_newest_version_counts(tmp_path: Path) -> None:
     assert [(patch.version, patch.number) for patch in found] == [(3, 1), (3, 2), (3, 3)]
 
 
+@pytest.mark.parametrize(
+    ("tags", "place"),
+    [
+        ("[PATCH RFC v2 1/1]", (2, 1)),
+        ("[RFC][PATCH v3 1/1]", (3, 1)),
+        ("[linux-block] [PATCHv4 1/1]", (4, 1)),
+        ("[PATCH v2->v3 1/1]", (3, 1)),
+        ("[PATCH]", (1, 0)),
+        ("[1/2]", (1, 0)),
+    ],
+)
+def test_tags_are_read_as_people_write_them(
+    tmp_path: Path, tags: str, place: tuple[int, int]
+) -> None:
+    (found,) = in_order(box(tmp_path, mail(f"{tags} block: x 3/4 v9")))
+    assert ((found.version, found.number), found.title) == (place, "block: x 3/4 v9")
+
+
 def test_a_mail_from_two_lists_counts_once(tmp_path: Path) -> None:
     assert len(in_order(box(tmp_path, *series(2), *series(2)))) == 2
 
