@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from lab.base.errors import LabError
+from lab.base.text import visible
 
 # A shell that leads a process group of its own and takes the whole group with it when the lab
 # dies, even by SIGKILL: setpriv has the kernel send it SIGTERM then.
@@ -62,7 +63,7 @@ def _tell(argv: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None) 
     """Print a command that is about to start, for who wants to see them all (LAB_VERBOSE)."""
     if os.environ.get(VERBOSE, "0") not in ("", "0"):
         clear = "\r\033[K" if sys.stderr.isatty() else ""  # of the live line of a step
-        print(f"{clear}+ {paste(argv, cwd, env)}", file=sys.stderr, flush=True)
+        print(f"{clear}+ {visible(paste(argv, cwd, env))}", file=sys.stderr, flush=True)
 
 
 def tail(text: str, lines: int = _TAIL_LINES) -> str:

@@ -22,6 +22,7 @@ from lab import __version__
 from lab.base import cache
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
 from lab.base.process import VERBOSE
+from lab.base.text import visible
 
 # Each command: where it is, and the beginning of its help.
 COMMANDS = {
@@ -137,7 +138,7 @@ def _status() -> int:
         exc.show()
         return ExitCode.USAGE
     except LabError as exc:
-        click.echo(f"lab: {exc}", err=True)
+        click.echo(visible(f"lab: {exc}"), err=True)
         return exc.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("\nlab: interrupted; finished results are kept, run it again to go on", err=True)
@@ -146,11 +147,11 @@ def _status() -> int:
         raise
     except OSError as exc:
         where = f": {exc.filename}" if exc.filename else ""
-        click.echo(f"lab: {exc.strerror or exc}{where}", err=True)
+        click.echo(visible(f"lab: {exc.strerror or exc}{where}"), err=True)
         return ExitCode.FAILED
     except Exception as exc:
         what = f"{type(exc).__name__}: {exc}"
-        click.echo(f"lab: a mistake of the lab's own: {what}\n{_crash(exc)}", err=True)
+        click.echo(visible(f"lab: a mistake of the lab's own: {what}\n{_crash(exc)}"), err=True)
         return ExitCode.FAILED
 
 

@@ -122,6 +122,7 @@ class RunBuilder:
             verdict=one.verdict(),
             error=one.error,
             claims=tuple(claims),
+            configuration=dict(one.configuration),
         )
 
     def finding(self, found: Finding) -> run_record.Finding:

@@ -165,6 +165,11 @@ class Series(Model):
     verdict: AVerdict
     error: str
     claims: tuple[Claim, ...]
+    configuration: dict[str, tuple[str, ...]] = Field(
+        default={},
+        description="options that differ from the kernel without the patches, such as "
+        "'CONFIG_X: n -> y', by the folder of the patches",
+    )
 
 
 class Workload(Model):
