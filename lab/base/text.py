@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Numbers and tables as plain text within 80 columns."""
+"""Text for terminals and messages: numbers, tables within 80 columns, and what others wrote."""
 
 from __future__ import annotations
 
+import re
 from io import StringIO
-
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 _WIDTH = 80
 _NOTHING = "-"
+# All that a terminal obeys in place of showing it: control characters but for the newline and the
+# tab, other ends of lines, what turns the direction of writing, and halves of characters.
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    """Text that a guest, a patch or a compiler wrote, with what a terminal would obey shown as an
+    escape such as ``\\x1b``. Visible text comes out as it went in.
+    """
+    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def number(value: float | None) -> str:
@@ -43,22 +51,35 @@ class PlainTable:
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._table = Table(box=box.SIMPLE_HEAD)
+        self._columns: list[tuple[str, bool]] = []
+        self._rows: list[tuple[str, ...]] = []
+        self._lines: set[int] = set()
 
     def column(self, name: str, *, right: bool = False) -> None:
         """Add a column; right for numbers."""
-        self._table.add_column(Text(name), justify="right" if right else "left")
+        self._columns.append((name, right))
 
     def row(self, *cells: str) -> None:
         """Add a row with a cell for each column."""
-        self._table.add_row(*map(Text, cells))
+        self._rows.append(cells)
 
     def line(self) -> None:
         """Draw a line below the rows so far."""
-        self._table.add_section()
+        self._lines.add(len(self._rows))
 
     def text(self) -> str:
         """The table as lines without trailing blanks."""
+        # Not above: the set-up shows errors, and so imports this, before any dependency is there.
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD)
+        for name, right in self._columns:
+            table.add_column(Text(name), justify="right" if right else "left")
+        for number, cells in enumerate(self._rows, start=1):
+            table.add_row(*map(Text, cells), end_section=number in self._lines)
         out = StringIO()
-        Console(file=out, width=_WIDTH, color_system=None).print(Text(self._title), self._table)
+        Console(file=out, width=_WIDTH, color_system=None).print(Text(self._title), table)
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lab.base.errors import UsageError
+from lab.base.errors import KERNEL_FAILURES, UsageError
 from lab.base.stats import LOOKS, half_width
 from lab.base.text import percent
 from lab.build.kernel import Kernel
@@ -18,7 +18,7 @@ from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment, Side
 from lab.judge.judge import drawn_evidence
-from lab.judge.verdict import KERNEL_FAILURES, Finding
+from lab.judge.verdict import Finding
 from lab.measure import cost, matrix
 from lab.measure.cell import Cell, PlannedCell, Task
 from lab.measure.cost import Change

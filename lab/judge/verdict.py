@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from lab.base.errors import KERNEL_FAILURES
 from lab.base.stats import LOOKS, Drawn, Interval, Paired, paired
 from lab.inputs import counters, workload
 from lab.inputs.series import Series
@@ -99,9 +100,6 @@ SEEDS = LOOKS[0]
 
 # What finds nothing may look for the wrong thing.
 _NOTHING = "it may have another name there; may_be_zero = true when it may be none"
-
-# What a guest does when its kernel is broken; every other failure is the lab's.
-KERNEL_FAILURES = ("panic", "hang", "failed")
 
 
 def judge(asked: Sequence[tuple[Experiment, Evidence]], alpha: float) -> list[Finding]:
