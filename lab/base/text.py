@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Text for terminals and messages: numbers, tables within 80 columns, and what others wrote."""
+"""Text for terminals and messages: numbers, and what others wrote."""
 
 from __future__ import annotations
 
 import re
-from io import StringIO
 
-_WIDTH = 80
 _NOTHING = "-"
 # All that a terminal obeys in place of showing it: control characters but for the newline and the
 # tab, other ends of lines, what turns the direction of writing, and halves of characters.
@@ -16,8 +14,8 @@ _UNSEEN = re.compile(
 
 
 def visible(text: str) -> str:
-    """Text that a guest, a patch or a compiler wrote, with what a terminal would obey shown as an
-    escape such as ``\\x1b``. Visible text comes out as it went in.
+    r"""Text that a guest, a patch or a compiler wrote, with what a terminal would obey shown as an
+    escape such as ``\x1b``. Visible text comes out as it went in.
     """
     return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
@@ -44,42 +42,3 @@ def percent(change: float, *, exact: bool) -> str:
         return f"{100 * change:+z,.1f} %"
     digits = next((n for n in (2, 3, 4) if round(100 * abs(change), n)), 2)
     return f"{100 * change:+z.{digits}f} %"
-
-
-class PlainTable:
-    """A rich table of plain cells, printed below a title that is as wide as it likes."""
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._columns: list[tuple[str, bool]] = []
-        self._rows: list[tuple[str, ...]] = []
-        self._lines: set[int] = set()
-
-    def column(self, name: str, *, right: bool = False) -> None:
-        """Add a column; right for numbers."""
-        self._columns.append((name, right))
-
-    def row(self, *cells: str) -> None:
-        """Add a row with a cell for each column."""
-        self._rows.append(cells)
-
-    def line(self) -> None:
-        """Draw a line below the rows so far."""
-        self._lines.add(len(self._rows))
-
-    def text(self) -> str:
-        """The table as lines without trailing blanks."""
-        # Not above: the set-up shows errors, and so imports this, before any dependency is there.
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=box.SIMPLE_HEAD)
-        for name, right in self._columns:
-            table.add_column(Text(name), justify="right" if right else "left")
-        for number, cells in enumerate(self._rows, start=1):
-            table.add_row(*map(Text, cells), end_section=number in self._lines)
-        out = StringIO()
-        Console(file=out, width=_WIDTH, color_system=None).print(Text(self._title), table)
-        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -229,6 +229,8 @@ def _with_functions(found: Finding, functions: Sequence[Change], threshold: Thre
     """A finding that functions refute which surely differ, in the block layer or out of it, when
     they add up to more than the threshold: no noise of others hides them.
     """
+    if found.evidence.doubt:
+        return found
     surely = [one.difference for one in functions if one.sure]
     if not surely or not found.measured:
         return found

@@ -42,7 +42,8 @@ class Evidence:
     both arms run the same kernel on the same machine. boots are the ids that the values come from.
     variants are the values with moves of cache lines so many times as dear, if simulated. ends are
     how all boots on record of the patched kernels ended, and of the others. noise is how far the
-    ratio of two seeds may be off, a fraction, where boots on record of these cells tell.
+    ratio of two seeds may be off, a fraction, where boots on record of these cells tell. doubt is
+    why the arms cannot be compared, where that is so.
     """
 
     values: tuple[tuple[float, ...], ...] = ()
@@ -53,6 +54,7 @@ class Evidence:
     variants: Mapping[float, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
     ends: tuple[Ends, Ends] = (Ends(), Ends())
     noise: float | None = None
+    doubt: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +164,10 @@ def _found(experiment: Experiment, evidence: Evidence, alpha: float) -> Finding:
             else f"the guests gave no {expectation.metric}; `lab doctor` says why"
         )
         return replace(found, reason=reason)
-    return _sensitive(_measured(found, alpha), alpha)
+    known = _sensitive(_measured(found, alpha), alpha)
+    if evidence.doubt and known.verdict.decided:
+        return replace(known, verdict=Verdict.INCONCLUSIVE, reason=evidence.doubt)
+    return known
 
 
 def _sensitive(found: Finding, alpha: float) -> Finding:

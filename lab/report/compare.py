@@ -6,7 +6,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from lab.base.text import PlainTable, number, percent
+from lab.base.plain_table import PlainTable
+from lab.base.text import number, percent
 from lab.report import finding
 from lab.report.run_record import Finding, Run
 

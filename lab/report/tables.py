@@ -7,7 +7,7 @@ import csv
 import io
 import textwrap
 
-from lab.base.text import PlainTable
+from lab.base.plain_table import PlainTable
 from lab.report.run_record import Column, Table
 
 _WIDTH = 80

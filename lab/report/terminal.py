@@ -6,7 +6,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from lab.base.text import PlainTable
+from lab.base.plain_table import PlainTable
 from lab.inputs.terms import Verdict
 from lab.report import finding, matrix_text, tables
 from lab.report.run_record import Claim, Finding, Run, Series
