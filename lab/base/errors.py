@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
 
+from lab.base.text import visible
+
 
 class ExitCode(IntEnum):
     """How the lab ends, for scripts and CI; ``lab --help`` promises it."""
@@ -28,15 +30,17 @@ class LabError(Exception):
     what:  one sentence saying what happened.
     where: the file, key, line or command concerned.
     hint:  what the user can do about it.
+
+    All three may quote what a guest, a patch or a compiler wrote: a terminal only shows it.
     """
 
     exit_code = ExitCode.FAILED
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(what)
-        self.what = what
-        self.where = where
-        self.hint = hint
+        self.what = visible(what)
+        self.where = visible(where)
+        self.hint = visible(hint)
 
     @property
     def brief(self) -> str:
@@ -65,14 +69,17 @@ class BuildError(LabError):
 # Ends of a guest that say nothing of its kernel: it is not what was asked for, or what it sent says
 # nothing.
 LABS_FAILURES = ("mismatch", "garbled")
+# What a guest does when its kernel is broken, or lies.
+KERNEL_FAILURES = ("panic", "hang", "failed", "corrupt", "flooded", "endless")
 
 
 class GuestError(LabError):
     """A guest that did not do its work.
 
-    outcome is one word for reports: of the kernel's ``panic``, ``hang`` and ``failed`` (a step);
-    of nobody's yet ``died`` (QEMU ended) and ``lost`` (an interrupt); of the lab's ``mismatch``
-    and ``garbled``.
+    outcome is one word for reports: of the kernel's ``panic``, ``hang``, ``failed`` (a step),
+    ``corrupt`` (what came is not what the lab's programs write), ``flooded`` (too much came) and
+    ``endless`` (it begins again and again); of nobody's yet ``died`` (QEMU ended) and ``lost`` (an
+    interrupt); of the lab's ``mismatch`` and ``garbled`` (what was counted says nothing).
     """
 
     def __init__(self, outcome: str, what: str, *, where: str = "", hint: str = "") -> None:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 
 _NOTHING = "-"
-# Control characters but for newline and tab, what turns the direction of writing around, other
-# ends of lines, and halves of characters, which nobody can print.
+# Control characters but for newline and tab, what turns the direction of writing around or takes no
+# room, other ends of lines, and halves of characters, which nobody can print.
 _CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]",
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
 # What CI services take out of a log as commands to them: GitHub what is behind "::" where a line
 # begins, others what is behind "##[" or "##vso[" anywhere.
@@ -20,15 +20,11 @@ def visible(text: str) -> str:
     r"""Text for a terminal or a log, whoever wrote it: all of it is seen, and it does nothing.
 
     Control characters but for newline and tab are written as escapes such as ``\x1b``, and so is
-    the first character of what a CI service would take for a command.
+    the first character of what a CI service would take for a command. Visible text comes out as it
+    went in.
     """
-    shown = _CONTROL.sub(lambda found: _escaped(found[0]), text)
-    return _COMMAND.sub(lambda found: found[0][:-1] + _escaped(found[0][-1]), shown)
-
-
-def _escaped(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    shown = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _COMMAND.sub(lambda found: f"{found[0][:-1]}\\x{ord(found[0][-1]):02x}", shown)
 
 
 def number(value: float | None) -> str:

@@ -18,7 +18,7 @@ from lab.inputs.terms import Verdict
 from lab.judge import experiment, verdict, well_formed
 from lab.judge.experiment import Experiment, Side
 from lab.judge.verdict import Evidence, Failure, Judged
-from lab.measure import sim_counts
+from lab.measure import cost, sim_counts
 from lab.measure.boot_store import BootStore, Ends
 from lab.measure.cell import Task
 from lab.measure.runner import Outcome, Rounds, Runner
@@ -269,6 +269,8 @@ def drawn_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Ev
         # Seed by seed; where one is missing, a guest failed, and that is told.
         return tuple(tuple(map(sub, own, least)) for own in compared)
 
+    exact = metric in (cost.KERNEL, cost.BLOCK_LAYER) and asked.expectation.change
+    doubt = cost.other_work([[b.values for b in own] for own in boots]) if exact else ""
     # A base kernel that fails is the lab's error, and says more than a patched one that does too.
     failure = min(failures, key=lambda one: one.patched, default=None)
     return Evidence(
@@ -279,4 +281,5 @@ def drawn_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Ev
             factor: values(sim_counts.variant(metric, factor))
             for factor in asked.sides[0].cell.variants
         },
+        doubt=doubt,
     )

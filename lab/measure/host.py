@@ -18,7 +18,7 @@ from lab.base.progress import Progress
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.guest import boot
-from lab.guest.boot import Orders
+from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs import machine_model
 from lab.inputs.terms import Engine

@@ -16,7 +16,8 @@ from lab.base.errors import GuestError
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.guest import boot, lost_interrupt, qemu_command
-from lab.guest.boot import Boot, Orders
+from lab.guest.boot import Boot
+from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs import topology
 from lab.inputs.terms import Engine
@@ -24,7 +25,7 @@ from lab.inputs.terms import Engine
 DATA = Path(__file__).parents[1] / "data"
 KERNEL = Kernel("k", "6.12.117", "tree", ("base",), "gcc; ld")
 ORDERS = Orders(
-    ("phase setup", "facts", "phase workload"),
+    ("phase setup", "facts", "mkfs xfs", "mount xfs", "phase workload", "fio few", "fio many"),
     dict.fromkeys(("boot", "agent", "setup", "workload"), 20.0),
 )
 Guest = Callable[..., Boot]
@@ -125,11 +126,11 @@ def test_a_guest_that_ends_its_plan_gives_facts_and_outputs(guest: Guest) -> Non
         send("phase", "setup"),
         send("file", "facts.tsv", "hw_queues\t64\nqueue/scheduler\tnone [bfq]\nempty\t\nnoise\n"),
         send("phase", "workload"),
-        send("file", "fio.json", '{"jobs": []}\n@end ok 0\n'),
+        send("file", "many.json", '{"jobs": []}\n@end ok 0\n'),
         END,
     )
     assert done.facts == {"hw_queues": "64", "queue/scheduler": "none [bfq]", "empty": ""}
-    assert done.outputs["fio.json"] == '{"jobs": []}\n@end ok 0\n'
+    assert done.outputs["many.json"] == '{"jobs": []}\n@end ok 0\n'
     assert {"boot", "agent", "setup", "workload"} <= done.phases_s.keys()
 
 
@@ -161,8 +162,10 @@ def test_phases_are_observed_as_they_are_entered(
 
 
 def test_the_guest_finds_its_orders_and_its_disk(guest: Guest, tmp_path: Path) -> None:
-    done = guest("size=$(stat -c %s disk.raw)", 'printf "@file size 7\\n$size\\n" >>results', END)
-    assert done.outputs["size"] == str(7 * 2**20)
+    done = guest(
+        "size=$(stat -c %s disk.raw)", 'printf "@file mkfs.log 7\\n$size\\n" >>results', END
+    )
+    assert done.outputs["mkfs.log"] == str(7 * 2**20)
     with tarfile.open(tmp_path / "boot/cell.tar") as archive:
         plan = archive.extractfile("plan")
         assert plan is not None
@@ -260,7 +263,8 @@ def test_silence_past_the_deadline_is_a_hang_in_its_phase(
         observe=when_it_spoke(tmp_path, clock, 201),
     )
     assert error.outcome == "hang"
-    assert f"through phase {phase} within 201 s" in str(error)
+    fate = "come up" if phase == "boot" else f"get through phase {phase}"
+    assert f"did not {fate} within 201 s" in str(error)
     assert "[    3.5] last words" in str(error)
     assert not (tmp_path / "boot/outlived").exists()
 

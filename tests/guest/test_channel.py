@@ -64,7 +64,7 @@ def test_a_record_is_silent_until_its_last_byte(record: Record, data: st.DataObj
 def test_what_is_no_record_is_refused(garbage: bytes) -> None:
     with pytest.raises(GuestError, match="no record") as caught:
         list(Reader().feed(garbage))
-    assert caught.value.outcome == "garbled"
+    assert caught.value.outcome == "corrupt"
 
 
 @pytest.mark.parametrize("length", [1, 2, 4])

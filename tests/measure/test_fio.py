@@ -96,10 +96,10 @@ def test_text_before_the_json_is_skipped() -> None:
 @pytest.mark.parametrize(
     ("output", "complaint", "outcome"),
     [
-        ("", "no job", "garbled"),
-        ("fio: failed to open /dev/nb", "no job", "garbled"),
-        ('{"jobs": []}', "no job", "garbled"),
-        (RECORDED[: len(RECORDED) // 2], "Invalid JSON", "garbled"),
+        ("", "no job", "corrupt"),
+        ("fio: failed to open /dev/nb", "no job", "corrupt"),
+        ('{"jobs": []}', "no job", "corrupt"),
+        (RECORDED[: len(RECORDED) // 2], "Invalid JSON", "corrupt"),
         (changed(error=5), "writers failed with error 5", "failed"),
         (changed(write=DOCUMENT["jobs"][0]["read"]), "no I/O", "failed"),
     ],
@@ -121,7 +121,7 @@ def test_what_is_no_number_is_no_result(place: str, value: object) -> None:
     write = {**DOCUMENT["jobs"][0]["write"], place: value}
     with pytest.raises(GuestError, match=place) as caught:
         fio.metrics(changed(write=write))
-    assert caught.value.outcome == "garbled"
+    assert caught.value.outcome == "corrupt"
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists))

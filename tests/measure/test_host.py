@@ -11,7 +11,8 @@ from lab.base.progress import Progress
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.guest import boot
-from lab.guest.boot import Boot, Orders
+from lab.guest.boot import Boot
+from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs.terms import Engine
 from lab.measure import host

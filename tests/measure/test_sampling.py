@@ -11,7 +11,8 @@ import pytest
 
 from lab.base.errors import GuestError
 from lab.guest import boot
-from lab.guest.boot import Boot, Orders
+from lab.guest.boot import Boot
+from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
 from lab.measure import dbench, metrics, sampling

@@ -22,7 +22,8 @@ from lab.base import cache
 from lab.base.errors import GuestError, LabError
 from lab.base.progress import Progress
 from lab.guest import boot
-from lab.guest.boot import Boot, Orders
+from lab.guest.boot import Boot
+from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot, TimeSlices
 from lab.inputs import topology
