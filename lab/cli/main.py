@@ -140,7 +140,8 @@ def main() -> None:
 def _end(signum: int, frame: object) -> NoReturn:
     """End like an interrupted command: what is half made is deleted. Once is enough."""
     for other in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(other, signal.SIG_IGN)
+        # Not SIG_IGN: Python prints a complaint about one that is on its way.
+        signal.signal(other, lambda *_: None)
     sys.exit(ExitCode.SIGNAL + signum)
 
 
