@@ -57,6 +57,6 @@ def trusted(path: Path, variable: str) -> Path:
     if path.is_dir() and found.st_mode & others:
         raise UsageError(
             f"others may write to {path}, and so change what is run",
-            hint=f"`chmod go-w {path}`, or set {variable} to another folder",
+            hint=f"set {variable} to a folder for this alone, or take their right: chmod go-w",
         )
     return path

@@ -219,7 +219,7 @@ def disk_full(place: Place, command: str, chance: random.Random) -> list[int]:
         return []
     try:
         code = place.start(command).wait(_LIMIT_S)
-        subprocess.run([*mount[:4], "remount,size=200m", str(folder)], check=True)
+        subprocess.run([*mount[:4], "remount,size=8g", str(folder)], check=True)
         _finish(place, command)
         _check(place, command, [code])
     finally:
