@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,7 +111,7 @@ def run(
     _tell(argv, cwd, env)
     try:
         done = subprocess.run(
-            argv,
+            _ending_with_the_lab(argv, env),
             cwd=cwd,
             env=_environment(env),
             input=stdin,
@@ -226,7 +228,7 @@ def piped(
     _tell(argv, cwd, env)
     try:
         child = subprocess.Popen(
-            argv,
+            _ending_with_the_lab(argv, env),
             cwd=cwd,
             env=_environment(env),
             stdin=subprocess.PIPE,
@@ -252,6 +254,15 @@ def piped(
         raise
     if status or broken:
         raise _failed(argv, cwd, status, errors)
+
+
+def _ending_with_the_lab(argv: Sequence[str], env: Mapping[str, str] | None) -> list[str]:
+    """A command that the kernel kills when the lab dies. Raises FileNotFoundError."""
+    path = _environment(env).get("PATH", "")
+    if not shutil.which(argv[0], path=path):
+        raise FileNotFoundError(errno.ENOENT, "not found", argv[0])
+    setpriv = shutil.which("setpriv", path=f"{path}:{os.defpath}")
+    return [*([setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []), *argv]
 
 
 def _failed(argv: Sequence[str], cwd: Path | None, status: int, output: str) -> CommandError:

@@ -221,7 +221,7 @@ def _written(content: bytes, where: str, senders: Collection[str]) -> Collected:
     patches = series(found, where, senders)
     folder = cache.root() / "series" / cache.key([patch.text for patch in patches])
     names = [f"{n:04}-{_slug(patch.title)}.patch" for n, patch in enumerate(patches, start=1)]
-    if not folder.exists():
+    if not cache.whole(folder):
         with cache.building(folder) as aside:
             for name, patch in zip(names, patches, strict=True):
                 (aside / name).write_text(patch.text)
@@ -247,7 +247,7 @@ def _from_git(source: str) -> tuple[Path, ...]:
         if not ids.strip():
             raise UsageError(f"no commit is in {commits}", where=str(repository))
         folder = cache.root() / "series" / cache.key("git", 2, ids)
-        if not folder.exists():
+        if not cache.whole(folder):
             with cache.building(folder) as aside:
                 options = ["-q", "--no-signature", *_AS_GIT_APPLIES, "-o", str(aside)]
                 run(["git", "-C", str(repository), "format-patch", *options, commits])

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.base import cache
 from lab.base.errors import BuildError
 from lab.base.process import CommandError
 from lab.build import patch_rules
@@ -39,13 +39,15 @@ def patched(source: Source, patches: Sequence[Path]) -> Tree:
     if not patches:
         return Tree(source, source.tree)
     patch_rules.check(patches)
-    with tempfile.TemporaryDirectory(prefix="lab-index-") as folder:
-        index = {"GIT_INDEX_FILE": str(Path(folder) / "index"), **_NO_CONFIGURATION}
+    with cache.scratch() as folder:
+        index = {"GIT_INDEX_FILE": str(folder / "index"), **_NO_CONFIGURATION}
         git("read-tree", source.tree, env=index)
         for patch in patches:
             try:
                 git("apply", "--cached", "--whitespace=nowarn", str(patch.absolute()), env=index)
             except CommandError as exc:
+                if exc.status < 0:
+                    raise  # killed: nothing is known of the patch
                 raise BuildError(
                     f"{patch.name} does not apply to {source.spec}: {_reason(patch, exc.output)}",
                     where=str(patch),

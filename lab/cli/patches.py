@@ -220,7 +220,7 @@ def _folder(patches: tuple[Path, ...], claims: Path) -> Path:
     texts = [patch.read_text(errors="replace") for patch in patches]
     key = cache.key("claims", cache.file_hash(claims), texts)
     folder = cache.root() / "series" / key / claims.absolute().parent.name
-    if not folder.exists():
+    if not cache.whole(folder):
         with cache.building(folder) as aside:
             (aside / "series").mkdir()
             for number, patch in enumerate(patches, start=1):
