@@ -33,8 +33,8 @@ from lab.base import durable
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parent
 PROJECT = TESTS.parent
-# 137 and -9: killed. All others are what `lab --help` promises.
-CODES = {0, 1, 2, 3, 4, 129, 130, 141, 143, -signal.SIGKILL}
+# What `lab --help` promises; and what ended a lab that had done all and was on its way out.
+CODES = {0, 1, 2, 3, 4, 129, 130, 141, 143, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP}
 # What no disturbed run may come to, by command: a verdict that the kernels do not deserve.
 COMMANDS = {
     "build": (("build",), {0}),
@@ -75,6 +75,10 @@ class Place:
     def temporary(self) -> Path:
         return self.top / "tmp"
 
+    @property
+    def began(self) -> Path:
+        return self.top / "began"
+
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         return {
@@ -83,6 +87,7 @@ class Place:
             "LAB_CACHE": str(self.cache),
             "LAB_RESULTS": str(self.results),
             "TMPDIR": str(self.temporary),
+            "FAKE_BEGAN": str(self.began),
             "FAKE_TREE": f"git:{self.top}/repo@v1",
             "FAKE_FRAGMENTS": str(self.top / "fragments"),
             **self.added,
@@ -93,6 +98,7 @@ class Place:
         return self.lab(*words, **options)
 
     def lab(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
+        self.began.unlink(missing_ok=True)
         with (self.top / "said").open("ab") as said:
             given = {"stdout": said, "stderr": said, "stdin": subprocess.DEVNULL, **options}
             argv = [sys.executable, str(HERE / "fake_lab.py"), *words]
@@ -116,7 +122,7 @@ def _signalled(*signals: signal.Signals) -> Fault:
     def one(place: Place, command: str, chance: random.Random) -> list[int]:
         lab = place.start(command)
         sent = chance.choice(signals)
-        time.sleep(chance.uniform(0.0, DURATIONS[command]))
+        _wait(place, chance.uniform(0.0, DURATIONS[command]))
         lab.send_signal(sent)
         if sent is signal.SIGSTOP:
             time.sleep(1.0)
@@ -137,7 +143,7 @@ DURATIONS: dict[str, float] = {}
 @fault
 def ended_twice(place: Place, command: str, chance: random.Random) -> list[int]:
     lab = place.start(command)
-    time.sleep(chance.uniform(0.0, DURATIONS[command]))
+    _wait(place, chance.uniform(0.0, DURATIONS[command]))
     for sent in (signal.SIGHUP, signal.SIGTERM):
         lab.send_signal(sent)
         time.sleep(chance.uniform(0.0, 0.05))
@@ -323,6 +329,14 @@ def strange_environment(place: Place, command: str, chance: random.Random) -> li
 
 def _hashes(folder: Path) -> dict[str, str]:
     return {str(path): durable.file_hash(path) for path in _files(folder)}
+
+
+def _wait(place: Place, seconds: float) -> None:
+    """Wait so long from when the command's own code runs: before that Python imports it."""
+    deadline = time.monotonic() + _LIMIT_S
+    while not place.began.exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    time.sleep(seconds)
 
 
 def _finish(place: Place, command: str) -> None:
