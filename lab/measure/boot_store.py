@@ -364,9 +364,12 @@ class BootStore:
     def _check(self, connection: sqlite3.Connection) -> None:
         """Make the tables where there are none; UsageError for those of another version."""
         # One statement each, so that nobody sees the tables of another lab half made.
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-        if tables and version != SCHEMA_VERSION:
+        version, names = connection.execute(
+            "SELECT user_version, (SELECT group_concat(name) FROM sqlite_master)"
+            " FROM pragma_user_version"
+        ).fetchone()
+        tables = set((names or "").split(","))
+        if names and version != SCHEMA_VERSION:
             raise UsageError(
                 f"these results have the schema version {version}, not {SCHEMA_VERSION}",
                 where=str(self._database),
@@ -377,7 +380,7 @@ class BootStore:
             try:
                 connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {version} COMMIT;")
             except sqlite3.OperationalError as exc:
-                if not tables or exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+                if not names or exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
                     raise
         self._checked = True
 

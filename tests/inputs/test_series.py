@@ -468,7 +468,7 @@ def test_a_rival_stands_on_the_base_and_not_on_the_series(folder: Path) -> None:
         ('arm = "single"', 'arm = "@team"', "claims.faster.expect.1.arm"),
         ("hw_queues = 1", 'kernel_parameters = ["a;$(id)"]', "arms.single.kernel_parameters.0"),
         ("[arms.single]", 'kernel = ["../../evil"]\n[arms.single]', "kernel.0"),
-        ("[claims.faster]", '[claims."a\\u0001b"]', "claims.a\x01b"),
+        ("[claims.faster]", '[claims."a\\u0001b"]', r"claims.a\x01b"),
     ],
 )
 def test_what_is_named_is_a_name(folder: Path, old: str, new: str, key: str) -> None:

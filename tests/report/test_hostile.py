@@ -195,7 +195,7 @@ def test_a_terminal_and_a_log_show_it_and_do_nothing(run: run_record.Run) -> Non
 
 def test_all_that_is_not_seen_is_made_visible() -> None:
     assert visible("a\tb\nc") == "a\tb\nc"
-    assert visible("\x1b[31m\x07\x00\r\x9b\x7f") == r"\x1b[31m\x07\x00\x0d\x9b\x7f"
+    assert visible("\x1b[31m\x07\x00\r\x9b\x7f") == r"\x1b[31m\x07\x00\r\x9b\x7f"
     assert visible("a\u202eb\u2066\udc80") == r"a\u202eb\u2066\udc80"
     assert visible("größer als 1 µs, 20 %: a::b #1") == "größer als 1 µs, 20 %: a::b #1"
     assert visible("x\n  ::set-output x\n##[error]##vso[y]") == (
