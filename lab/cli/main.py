@@ -7,6 +7,7 @@ of their commands is run. The help and the shell's completion make do with the t
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import stat
@@ -128,6 +129,7 @@ def main() -> None:
     for signum in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signum) is signal.SIG_DFL:  # nohup has the lab ignore one
             signal.signal(signum, _end)
+    atexit.register(_stay_done)
     os.umask(os.umask(0) | stat.S_IWOTH)  # what the lab runs, nobody else may change
     try:
         status = _answer(_status())
@@ -144,6 +146,12 @@ def _end(signum: int, frame: object) -> NoReturn:
         # Not SIG_IGN: Python prints a complaint about one that is on its way.
         signal.signal(other, lambda *_: None)
     sys.exit(ExitCode.SIGNAL + signum)
+
+
+def _stay_done() -> None:
+    """Ignore signals while Python ends: they would change the exit code of what is done."""
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)
 
 
 def _flush() -> None:

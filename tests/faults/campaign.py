@@ -33,8 +33,8 @@ from lab.base import durable
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parent
 PROJECT = TESTS.parent
-# What `lab --help` promises; and what ended a lab that had done all and was on its way out.
-CODES = {0, 1, 2, 3, 4, 129, 130, 141, 143, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP}
+# What `lab --help` promises, a closed pipe, and SIGKILL, which nobody can answer.
+CODES = {0, 1, 2, 3, 4, 129, 130, 141, 143, -signal.SIGKILL}
 # What no disturbed run may come to, by command: a verdict that the kernels do not deserve.
 COMMANDS = {
     "build": (("build",), {0}),
@@ -534,7 +534,7 @@ def main() -> int:
                 _check(place, command, codes)
             _finish(place, command)
             _check(place, command, codes)
-            if _record(place) != expected[command]:
+            if expected[command] and _record(place) != expected[command]:
                 raise Broken("another record than without a fault")
             ending = "ok"
         except (Broken, subprocess.TimeoutExpired) as exc:
