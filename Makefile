@@ -12,7 +12,8 @@ LAB      = .venv/bin/lab
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab-run matrix check-series doctor test fuzz kernels bench check lock map format clean
+.PHONY: help setup lab-run matrix check-series doctor test fuzz kernels bench check faults lock map \
+	format clean
 
 help: ## show this text
 	@echo 'A performance lab for the kernel block layer. Commands:'
@@ -57,6 +58,10 @@ check: setup ## format, lint, types and the tests that need no guest
 		.venv/bin/pytest -q -n auto --dist worksteal --hypothesis-profile few \
 			-m 'not vm and not slow and not claim and not kernels and not fuzz'; tests=$$?; \
 		wait $$types && exit $$tests
+
+faults: setup ## faults at random moments of real commands (SEED= COUNT= ONLY=)
+	@PYTHONPATH=.:tests:tests/faults .venv/bin/python tests/faults/campaign.py \
+		--seed $(or $(SEED),1) --count $(or $(COUNT),100) $(if $(ONLY),--only $(ONLY))
 
 lock: ## write requirements.lock anew: the versions that setup installs
 	@PYTHON=$(PYTHON) .ci/lock

@@ -20,6 +20,7 @@ class ExitCode(IntEnum):
     INCONCLUSIVE = 4
     SKIP = 125  # what `git bisect run` takes for "cannot be judged"
     NO_VERDICT = 128  # added to what is no answer to `git bisect run`, which takes less for "bad"
+    SIGNAL = 128  # added to the number of the signal that ended the lab, as a shell does
     INTERRUPTED = 130
     CLOSED_PIPE = 141  # as the shell calls a program that SIGPIPE ended
 
@@ -63,7 +64,7 @@ class UsageError(LabError):
 
 
 class BuildError(LabError):
-    """A tree that cannot be had, a patch that does not apply, a kernel that does not build."""
+    """A patch that does not apply, a kernel that does not build: the fault is the source's own."""
 
 
 # Ends of a guest that say nothing of its kernel: it is not what was asked for, or what it sent says

@@ -1,23 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Text for terminals and messages: numbers, and what others wrote."""
+"""Numbers as plain text, and text of strangers that can do nothing."""
 
 from __future__ import annotations
 
 import re
 
 _NOTHING = "-"
-# All that a terminal obeys in place of showing it: control characters but for the newline and the
-# tab, other ends of lines, what turns the direction of writing, and halves of characters.
-_UNSEEN = re.compile(
+# Control characters but for newline and tab, what turns the direction of writing around or takes no
+# room, other ends of lines, and halves of characters, which nobody can print.
+_CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+# What CI services take out of a log as commands to them: GitHub what is behind "::" where a line
+# begins, others what is behind "##[" or "##vso[" anywhere.
+_COMMAND = re.compile(r"^[^\S\n]*:(?=:)|#(?=#\w*\[)", re.MULTILINE)
 
 
 def visible(text: str) -> str:
-    r"""Text that a guest, a patch or a compiler wrote, with what a terminal would obey shown as an
-    escape such as ``\x1b``. Visible text comes out as it went in.
+    r"""Text for a terminal or a log, whoever wrote it: all of it is seen, and it does nothing.
+
+    Control characters but for newline and tab are written as escapes such as ``\x1b``, and so is
+    the first character of what a CI service would take for a command. Visible text comes out as it
+    went in.
     """
-    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    shown = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _COMMAND.sub(lambda found: f"{found[0][:-1]}\\x{ord(found[0][-1]):02x}", shown)
 
 
 def number(value: float | None) -> str:

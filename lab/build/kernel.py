@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -20,10 +19,10 @@ from functools import cached_property
 from pathlib import Path
 
 from lab.base import cache
-from lab.base.errors import BuildError
+from lab.base.errors import BuildError, LabError
 from lab.base.process import CommandError, run, run_logged, tail
 from lab.base.progress import Progress
-from lab.build import block_layer
+from lab.build import block_layer, make_log
 from lab.build.patching import Tree
 from lab.build.source import git, store
 from lab.inputs import kconfig
@@ -42,9 +41,6 @@ _PRODUCTS = (_IMAGE, "vmlinux", "System.map", ".config")
 _BLOCK_LAYER = "block-layer"
 # A killed compiler leaves half an object file that make would take for whole.
 _IN_FLIGHT_S = 10.0
-_ERROR = re.compile(
-    r"^.*?(error:|undefined reference|No space left on device|\*\*\* \[).*$", re.MULTILINE
-)
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,7 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
     """The kernel of a tree with a configuration; built only when the cache has none.
 
     What fails is tried a second time, in clean objects. Raises BuildError with the end of the
-    compiler's output, and names the log.
+    compiler's output, and names the log; another LabError where nothing is said of the source.
     """
     options = kconfig.merge(fragments, _version(tree))
     toolchain = _toolchain()
@@ -112,15 +108,14 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
             _configure(workbench, objects, options, tree, log, progress)
             _compile(workbench, objects, log, progress)
 
-        used = objects.exists()
         try:
             make()
-        except BuildError:
-            if not used:
-                raise
-            # Objects of another tree that do not fit must not look like a mistake of this one.
-            progress.say("    the build failed; once more without the objects of earlier ones")
+        except LabError:
+            # Objects of another tree that do not fit, a compiler that was killed or that failed
+            # by chance must not look like a mistake of this one.
+            progress.say("    the build failed; once more without any objects")
             cache.remove(objects)
+            log.write_text("")  # only what is said again counts
             make()
         release = (objects / "include/config/kernel.release").read_text().strip()
         kernel = Kernel(identity, release, tree.hash, tuple(fragments), toolchain)
@@ -142,11 +137,19 @@ def configure(tree: Tree, fragments: Sequence[str], progress: Progress) -> str:
 
 def find(identity: str) -> Kernel | None:
     """The kernel with this id, when the cache holds it."""
-    meta = cache.root() / "kernels" / identity / "kernel.json"
-    if not meta.exists():
+    folder = cache.root() / "kernels" / identity
+    return _read(folder) if cache.whole(folder, sound=lambda own: _read(own) is not None) else None
+
+
+def _read(folder: Path) -> Kernel | None:
+    """The kernel in a folder of the cache; None when it is not complete."""
+    files = [folder / Path(product).name.lstrip(".") for product in _PRODUCTS]
+    if not all(file.is_file() and file.stat().st_size for file in files):
         return None
-    facts = json.loads(meta.read_text())
-    return Kernel(**{**facts, "fragments": tuple(facts["fragments"])})
+    return cache.read(
+        folder / "kernel.json",
+        lambda facts: Kernel(**{**facts, "fragments": tuple(facts["fragments"])}),
+    )
 
 
 def _version(tree: Tree) -> kconfig.Version:
@@ -254,7 +257,7 @@ def _compile(workbench: Path, objects: Path, log: Path, progress: Progress) -> N
     with progress.step(f"building the kernel ({jobs} jobs)", lambda: _steps_done(log)):
         try:
             _run_make(argv, log, "build")
-        except BuildError:
+        except LabError:
             building.unlink()  # make ended by itself and so left nothing half-written
             raise
     building.unlink()
@@ -265,9 +268,9 @@ def _run_make(argv: list[str], log: Path, what: str) -> None:
         try:
             run_logged(argv, log=log)
         except CommandError as exc:
-            errors = "\n".join(found[0] for found in _ERROR.finditer(exc.output))
-            raise BuildError(
-                f"the kernel's {what} failed:\n{tail(errors or exc.output)}",
+            kind = BuildError if make_log.blames_source(exc.output) else LabError
+            raise kind(
+                f"the kernel's {what} failed:\n{tail(make_log.failures(exc.output) or exc.output)}",
                 where=str(log),
                 hint="the log holds the whole output",
             ) from exc
@@ -315,5 +318,5 @@ def _toolchain() -> str:
     try:
         versions = [run([tool, "--version"]).output.splitlines()[0] for tool in ("gcc", "ld")]
     except CommandError as exc:
-        raise BuildError(f"the compiler does not work: {exc.what}") from exc
+        raise LabError(f"the compiler does not work: {exc.what}") from exc
     return "; ".join(versions)

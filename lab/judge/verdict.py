@@ -80,11 +80,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Judged:
-    """A series and what was found of it; error says why it could not be judged at all."""
+    """A series and what was found of it; error says why it could not be judged at all.
+
+    configuration has the options that differ from the kernels with base/ alone, by the folder of
+    the patches that change them.
+    """
 
     series: Series
     findings: tuple[Finding, ...]
     error: str = ""
+    configuration: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def claims(self) -> dict[str, tuple[Finding, ...]]:
         """The findings by claim."""

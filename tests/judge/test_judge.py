@@ -14,6 +14,7 @@ import pytest
 from guests import FakeSession, Guests
 
 from lab.base.errors import BuildError, GuestError, UsageError
+from lab.build.kernel import Kernel
 from lab.guest.host_noise import LIMITS, PREFIX
 from lab.inputs import profile, series
 from lab.inputs.series import Series
@@ -23,6 +24,7 @@ from lab.judge.verdict import Finding, Judged
 from lab.measure import cost
 from lab.measure.boot_store import BootStore
 from lab.measure.job import Job
+from lab.report.run_builder import RunBuilder
 
 QUICK = profile.get("quick")
 EIGHT = QUICK.model_copy(update={"rounds": 8})
@@ -116,6 +118,19 @@ def test_every_level_of_evidence_comes_to_its_verdict(
     ]
     assert [job.cell.engine for job in guests.booted] == [Engine.ICOUNT] * 4 + [Engine.KVM] * 16
     assert len(guests.proofs) == 2
+
+
+def test_options_that_patches_change_are_told(
+    session: FakeSession, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed(before: Kernel, after: Kernel) -> tuple[str, ...]:
+        return ("CONFIG_KASAN: n -> y",) if own(after.id) and not own(before.id) else ()
+
+    monkeypatch.setattr(judge, "changed_options", changed)
+    (one,) = judge.judge([write(claim(COST))], session)
+    assert one.configuration == {"series": ("CONFIG_KASAN: n -> y",)}
+    record = RunBuilder(session, "x").judged([one])
+    assert record.series[0].configuration == one.configuration
 
 
 def test_what_an_arm_takes_is_taken_off_the_others(
