@@ -163,7 +163,7 @@ def run(
     _judge(machine, watch, alive)
     noise = host_noise.signals(*watch.readings) if len(watch.readings) > 1 else {}
     complaints = console.complaints(_console(machine))
-    return Boot(_facts(watch.outputs), watch.outputs, watch.phases_s, noise, complaints)
+    return Boot(facts(watch.outputs), watch.outputs, watch.phases_s, noise, complaints)
 
 
 class Retries:
@@ -356,7 +356,7 @@ def _console(machine: Machine) -> str:
         return stream.read(_MAX_CONSOLE).decode(errors="replace")
 
 
-def _facts(outputs: Mapping[str, str]) -> dict[str, str]:
+def facts(outputs: Mapping[str, str]) -> dict[str, str]:
     """The lines ``path<TAB>value`` of facts.tsv. Raises GuestError for what are no facts."""
     lines = outputs.get("facts.tsv", "").split("\n")
     if len(lines) > _MAX_FACTS or any(len(line) > _MAX_FACT for line in lines):

@@ -150,7 +150,7 @@ def _place(below: Iterable[str]) -> str:
 
 
 def _unstamped(console: str) -> list[str]:
-    return [_STAMP.sub("", visible(line[:_LINE].rstrip())) for line in console.split("\n")]
+    return [visible(_STAMP.sub("", line[:_LINE].rstrip())) for line in console.split("\n")]
 
 
 def is_hang(cause: str) -> bool:

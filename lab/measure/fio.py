@@ -149,7 +149,7 @@ def _jobs(output: str) -> list[_Job]:
         raise GuestError("corrupt", "fio's output reports no job")
     if failed := [job for job in jobs if job.error]:
         raise GuestError(
-            "failed", f"fio's job {failed[0].jobname} failed with error {failed[0].error}"
+            "failed", f"fio's job {failed[0].jobname[:100]} failed with error {failed[0].error}"
         )
     for side in (side for job in jobs for side in job.sides):
         _require_one_rate(side)

@@ -347,6 +347,8 @@ def load(folder: Path) -> Run:
     path = folder / _FILE
     try:
         return Run.model_validate_json(path.read_bytes())
+    except OSError as exc:
+        raise UsageError(f"the record cannot be read: {exc.strerror}", where=str(path)) from exc
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab.base.errors import GuestError
+from lab.base.errors import KERNEL_FAILURES, GuestError
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.guest import boot, lost_interrupt, qemu_command
@@ -369,6 +369,78 @@ def test_a_record_that_is_cut_off_is_no_end(guest: Guest) -> None:
 def test_garbage_on_the_channel_fails_this_guest_only(guest: Guest) -> None:
     error = failure(guest, "echo 'Segmentation fault' >>results", "sleep 100")
     assert "Segmentation fault" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("records", "outcome", "told"),
+    [
+        ([send("file", "insns", "phase 0 1 1\nend\n")], "corrupt", "nobody asked for: insns"),
+        ([send("file", "command", "rm")], "corrupt", "nobody asked for: command"),
+        ([send("file", ".."), END], "corrupt", "nobody asked for: .."),
+        ([send("phase", "party")], "corrupt", "nobody asked for: party"),
+        ([send("phase", "setup"), send("phase", "setup")], "endless", "setup once more"),
+        ([send("phase", "setup"), send("phase", "boot")], "endless", "boot once more"),
+        ([END, send("file", "fio.log", "more")], "corrupt", "more after its end"),
+    ],
+)
+def test_what_nobody_asked_for_ends_the_guest_and_changes_no_file(
+    guest: Guest, tmp_path: Path, records: list[str], outcome: str, told: str
+) -> None:
+    error = failure(guest, "echo honest >insns", "; ".join(records), LINGER)
+    assert error.outcome == outcome
+    assert told in str(error)
+    assert outcome in KERNEL_FAILURES
+    assert (tmp_path / "boot/insns").read_text() == "honest\n"
+    assert not (tmp_path / "boot/outlived").exists()
+
+
+@pytest.mark.parametrize("name", ["console.log", "qemu.log", "insns"])
+def test_a_guest_that_writes_without_end_is_ended(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(boot, "_MAX_CONSOLE", 1 << 20)
+    monkeypatch.setattr(boot, "_MAX_COUNTS", 1 << 20)
+    error = failure(guest, send("phase", "setup"), f"head -c 2M /dev/zero >>{name}", LINGER)
+    assert error.outcome == "flooded"
+    assert f"more than 1 MiB of {name} (phase setup)" in str(error)
+
+
+def test_a_flood_that_only_the_end_shows_counts_too(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boot, "_MAX_COUNTS", 1 << 20)
+    error = failure(guest, END, "head -c 2M /dev/zero >>insns")
+    assert error.outcome == "flooded"
+
+
+def test_a_panic_explains_what_came_out_of_a_broken_kernel(guest: Guest) -> None:
+    error = failure(guest, console("oops"), "echo rubbish >>results", LINGER)
+    assert error.outcome == "panic"
+
+
+def test_what_a_terminal_would_obey_is_shown(guest: Guest) -> None:
+    error = failure(guest, send("fail", "fio", "\x1b]0;owned\x07"))
+    assert "\\x1b]0;owned\\x07" in str(error)
+    assert "\x1b" not in str(error)
+
+
+def test_what_the_kernel_complained_of_explains_a_failed_step(guest: Guest) -> None:
+    said = "echo '[  1.0] I/O error, dev nvme0n1, sector 7 op 0x0' >>console.log"
+    error = failure(guest, said, send("fail", "fio", "fio ended with status 1"))
+    assert "I/O error: I/O error, dev nvme0n1" in str(error)
+
+
+@pytest.mark.parametrize("facts", ["x" * 5000 + "\t1", "a\t1\n" * 3000])
+def test_facts_that_no_disk_has_are_refused(guest: Guest, facts: str) -> None:
+    assert failure(guest, send("file", "facts.tsv", facts), END).outcome == "corrupt"
+
+
+def test_the_files_of_a_plan_are_none_of_the_hosts() -> None:
+    steps = ("facts", "dm x", "mkfs xfs", "mount xfs", "fio few", "fio many", "fio fio")
+    told = Orders((*steps, "dbench 4 10", "probes on", "probes off"), {}).outputs
+    own = {"insns", "sim", "command", "console.log", "qemu.log", "results", "cell.tar"}
+    assert told.isdisjoint(own | {"madt.aml", "disk.raw", "qmp", "cost.tsv", "lines.tsv"})
+    assert {"facts.tsv", "few.json", "many.json", "fio.log", "hist", "dbench.log"} <= told
 
 
 def test_the_command_can_be_pasted(guest: Guest, tmp_path: Path) -> None:

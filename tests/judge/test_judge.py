@@ -340,6 +340,38 @@ def test_a_failure_is_the_patches_when_only_they_can_be_the_cause(
     assert counted_base or "BUG: x" in finding.reason
 
 
+@pytest.mark.parametrize("outcome", ["corrupt", "flooded", "endless"])
+def test_a_patched_kernel_that_lies_is_refuted_and_the_other_claims_are_measured(
+    session: FakeSession, guests: Guests, write: Write, outcome: str
+) -> None:
+    def lies(job: Job) -> fakes.Answer:
+        forged = own(job.task.kernel.id) and job.cell.scheduler == "bfq"
+        return GuestError(outcome, "what nobody asked for") if forged else says(job)
+
+    guests.says = lies
+    honest = claim(COST, name="honest").replace('"bfq"', '"kyber"')
+    (judged,) = judge.judge([write(claim(COST), honest)], session)
+    lied, held = found((judged,))
+    assert lied.verdict is Verdict.REFUTED
+    # Nothing holds of a kernel that lied elsewhere.
+    assert held.verdict is Verdict.INCONCLUSIVE
+    assert held.change == pytest.approx(-0.1)
+    assert f"{outcome} in 1 of 2 boots" in held.reason
+    assert "the patched kernel breaks in arm after: what nobody asked for" in lied.reason
+
+
+def test_work_that_moved_to_user_space_saves_nothing(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    def answer(job: Job) -> fakes.Answer:
+        return {cost.USER: 2100.0 if own(job.task.kernel.id) else 2000.0, cost.TIME: 7000.0}
+
+    guests.says = answer
+    (one,) = found(judge.judge([write(claim(COST))], session))
+    assert one.verdict is Verdict.INCONCLUSIVE
+    assert one.reason == "user space did other work: 2,000 and 2,100 instructions an I/O"
+
+
 def test_when_both_arms_fail_it_is_the_labs_error(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
