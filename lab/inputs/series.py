@@ -127,6 +127,11 @@ class Row(Model):
         le=64,
         description="with fewer host CPUs it is inconclusive; as many vCPUs, when not told",
     )
+    seeds: int = Field(
+        default=0,
+        ge=0,
+        description="of the exact engine, when the profile and the claim have fewer",
+    )
     may_be_zero: bool = Field(
         default=False, description="the counter may rightly find nothing with the patches"
     )
@@ -166,7 +171,8 @@ class Expectation(Row):
 
     def repeats(self, other: Expectation) -> bool:
         """Whether both bound the same number, be it in other words or by other limits."""
-        said = {"change", "value", "because", "published", "needs", "needs_cpus", "may_be_zero"}
+        said = {"change", "value", "because", "published", "needs", "needs_cpus"}
+        said |= {"may_be_zero", "seeds"}
         same = self.model_dump(exclude=said) == other.model_dump(exclude=said)
         return same and bool(self.change) == bool(other.change)
 
