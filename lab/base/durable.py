@@ -19,6 +19,8 @@ from pathlib import Path
 
 # In a folder whose files do not change: what `sha256sum` prints of each.
 SUMS = "sums"
+# Not summed: they, and what vng lays into the folder that it boots while it runs.
+_NOT_SUMMED = re.compile(rf"{SUMS}\Z|(.*/)?virtme-init-[^/]*\Z", re.DOTALL)
 # A network file system may know no locks.
 _ATTEMPTS = 3
 _ASIDE = re.compile(r"\..+\.[0-9a-f]{12}", re.DOTALL)
@@ -161,7 +163,7 @@ def _sums(folder: Path) -> dict[str, str]:
     """The SHA-256 of every file by its name within a folder; links are no files."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     named = {str(path.relative_to(folder)): path for path in files}
-    return {name: file_hash(named[name]) for name in sorted(named) if name != SUMS}
+    return {name: file_hash(named[name]) for name in sorted(named) if not _NOT_SUMMED.match(name)}
 
 
 def _aside(target: Path) -> Path:

@@ -97,7 +97,7 @@ class Make:
             "CCACHE_NOHASHDIR": "1",
             **({} if self.keeps else {"CCACHE_READONLY": "1", "CCACHE_NOSTATS": "1"}),
         }
-        tools = [path for tool in ("gcc", "ccache") for path in sandbox.installation(tool)]
+        tools = [path for tool in ("make", "gcc", "ccache") for path in sandbox.installation(tool)]
         return View(
             read=(self.source, *tools, *(() if self.keeps else (self.ccache,))),
             write=(self.objects, self.scratch, *((self.ccache,) if self.keeps else ())),

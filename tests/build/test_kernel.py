@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.base import cache
+from lab.base import cache, sandbox
 from lab.base.errors import BuildError, LabError
 from lab.base.progress import Progress
+from lab.base.sandbox import Mode
 from lab.build import kernel, patching
 from lab.build.kernel import Kernel
 from lab.build.source import resolve
@@ -288,6 +289,7 @@ def compiler(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None
     (folder / "make").write_text(f'#!/bin/sh\n{count}\n{script}\nexec {real} "$@"\n')
     (folder / "make").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv(sandbox.CHOICE, Mode.NONE)  # where it is confined it could not count
 
 
 KILLED = 'echo "gcc: fatal error: Killed signal terminated program cc1" >&2; exit 2'
