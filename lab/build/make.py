@@ -87,6 +87,7 @@ class Make:
         environment = {
             **_REPRODUCIBLE,
             "TMPDIR": str(self.scratch),
+            "HOME": str(self.scratch),  # without one ccache does not start
             "CCACHE_DIR": str(self.ccache),
             # No file of options: one of them starts a program before each compiler.
             "CCACHE_CONFIGPATH": "/dev/null",
