@@ -5,18 +5,20 @@ PYTHON  ?= python3
 PROFILE ?= quick
 SERIES  ?=
 ENGINE  ?=
+SECONDS ?= 600
 LAB      = .venv/bin/lab
 
 # Containers often set it: every start of the lab and of a test worker would compile all anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab-run matrix check-series doctor test kernels bench check lock map format clean
+.PHONY: help setup lab-run matrix check-series doctor test fuzz kernels bench check faults lock map \
+	format clean
 
 help: ## show this text
 	@echo 'A performance lab for the kernel block layer. Commands:'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo 'Variables: PROFILE=quick|standard|paper  ENGINE=tcg|kvm|icount|sim  PYTHON=python3'
+	@echo 'Variables: PROFILE=quick|standard|paper  ENGINE=tcg|kvm|icount|sim  PYTHON=python3  SECONDS=600'
 	@echo 'The lab itself: .venv/bin/lab --help'
 
 setup: ## install what the lab needs (system packages, .venv)
@@ -37,7 +39,10 @@ doctor: setup ## what this machine has and which engines work on it
 	@$(LAB) doctor
 
 test: setup ## all tests, real guests included
-	@.venv/bin/pytest -m 'not claim and not kernels'
+	@.venv/bin/pytest -m 'not claim and not kernels and not fuzz'
+
+fuzz: setup ## all parsers of what a guest, a patch or a stranger writes (SECONDS=)
+	@LAB_FUZZ_SECONDS=$(SECONDS) .venv/bin/pytest -q -m fuzz tests/fuzz
 
 kernels: setup ## configure every kernel version that can be had with every fragment
 	@.venv/bin/pytest -m kernels tests/test_versions.py
@@ -51,8 +56,12 @@ check: setup ## format, lint, types and the tests that need no guest
 	@.venv/bin/ruff check --quiet .
 	@.venv/bin/mypy & types=$$!; \
 		.venv/bin/pytest -q -n auto --dist worksteal --hypothesis-profile few \
-			-m 'not vm and not slow and not claim and not kernels'; tests=$$?; \
+			-m 'not vm and not slow and not claim and not kernels and not fuzz'; tests=$$?; \
 		wait $$types && exit $$tests
+
+faults: setup ## faults at random moments of real commands (SEED= COUNT= ONLY=)
+	@PYTHONPATH=.:tests:tests/faults .venv/bin/python tests/faults/campaign.py \
+		--seed $(or $(SEED),1) --count $(or $(COUNT),100) $(if $(ONLY),--only $(ONLY))
 
 lock: ## write requirements.lock anew: the versions that setup installs
 	@PYTHON=$(PYTHON) .ci/lock

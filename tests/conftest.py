@@ -12,6 +12,7 @@ from pathlib import Path
 
 import guests as fakes
 import pytest
+from fake_kernel import KCONFIG, MAKEFILE
 from hypothesis import settings
 
 from lab.base.progress import Progress
@@ -30,36 +31,6 @@ settings.register_profile("all", deadline=None)
 settings.register_profile("few", deadline=None, max_examples=10)
 settings.load_profile("all")
 
-# Words in a C file that make the fake kernel's build go wrong.
-#   SYNTAX_ERROR  a compiler error          HANG  half an object file, then nothing more
-#   DISK_FULL     a linker without space
-_MAKEFILE = r"""
-VERSION = 0
-PATCHLEVEL = 1
-O ?= .
-
-.PHONY: allnoconfig bzImage
-allnoconfig:
-	@mkdir -p $(O)
-	@sed -n 's/^config /CONFIG_/p' Kconfig block/Kconfig | grep -v NEEDS_MISSING > $(O)/known
-	@grep -wFf $(O)/known $(KCONFIG_ALLCONFIG) > $(O)/.config || true
-
-bzImage:
-	@echo "  CC      block/bfq.o"
-	@if grep -q SYNTAX_ERROR block/bfq.c; then \
-		echo "block/bfq.c:1:1: error: expected ';'" >&2; exit 1; fi
-	@mkdir -p $(O)/block $(O)/include/config $(O)/arch/x86/boot
-	@cp block/bfq.c $(O)/block/bfq.o
-	@if grep -q HANG block/bfq.c; then sleep 1000; fi
-	@echo "  LD      vmlinux"
-	@if grep -q DISK_FULL block/bfq.c; then cp Makefile /dev/full; fi
-	@cat block/bfq.c init/main.c $(O)/.config > $(O)/vmlinux
-	@echo "flags $(KCFLAGS) $(PROFILE)" >> $(O)/vmlinux
-	@cp $(O)/vmlinux $(O)/arch/x86/boot/bzImage
-	@echo "ffffffff81000000 T _text" > $(O)/System.map
-	@echo "0.1.0$(LOCALVERSION)" > $(O)/include/config/kernel.release
-"""
-_KCONFIG = "config SMP\n\tbool\n\nconfig NEEDS_MISSING\n\tbool\n\tdepends on MISSING\n"
 _BFQ = "".join(f"int bfq_{number};\n" for number in range(1, 41))
 
 
@@ -108,8 +79,8 @@ def fake_tree(tmp_path: Path) -> Path:
     top = tmp_path / "linux-0.1"
     files = {
         "Kbuild": "obj-y += init/ block/\n",
-        "Kconfig": _KCONFIG,
-        "Makefile": _MAKEFILE,
+        "Kconfig": KCONFIG,
+        "Makefile": MAKEFILE,
         "block/Kconfig": "menuconfig BLOCK_MENU\n\tbool\n\nconfig BLOCK\n\tbool\n",
         "block/bfq.c": _BFQ,
         "init/main.c": "int main(void) { return 0; }\n",

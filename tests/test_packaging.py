@@ -91,7 +91,7 @@ def imported(files: list[Path]) -> set[str]:
     """The distributions that Python files import, by their normal names."""
     known = packages_distributions()
     tops = {name.split(".")[0] for path in files for name in imports(path)}
-    own = {"lab", *(path.stem for path in (PROJECT / "tests").glob("*.py"))}
+    own = {"lab", *(path.stem for path in (PROJECT / "tests").rglob("*.py"))}
     outside = tops - sys.stdlib_module_names - own
     assert outside <= set(known)
     return {normal(known[top][0]) for top in outside}

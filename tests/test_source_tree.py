@@ -116,7 +116,7 @@ def test_a_tarball_without_a_kernel_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "hello-1.0"
     folder.mkdir()
     (folder / "hello.c").touch()
-    with pytest.raises(BuildError, match=r"hello\.tar\.xz does not hold a kernel"):
+    with pytest.raises(LabError, match=r"hello\.tar\.xz does not hold a kernel"):
         import_tar(pack(folder, tmp_path / "hello.tar.xz"))
 
 
@@ -144,7 +144,7 @@ def test_a_damaged_tarball_is_refused_and_leaves_the_store_usable(
         at = tar.getmember("linux-0.1/block/bfq.c").offset
     broken = tmp_path / "broken.tar"
     broken.write_bytes(DAMAGE[damage](packed, raw, at))
-    with pytest.raises(BuildError, match=r"broken\.tar"):
+    with pytest.raises(LabError, match=r"broken\.tar"):
         import_tar(broken)
     assert "int bfq_1;" in content(import_tar(fake_tarball), "block/bfq.c")
 
@@ -253,7 +253,7 @@ def test_a_series_is_looked_for_at_home_and_then_where_debian_keeps_it(
 
     monkeypatch.setattr(apt, "system_codename", lambda: system)
     monkeypatch.setattr(apt, "private", private)
-    with pytest.raises(BuildError, match=f"debian:{series} cannot be had: no network") as caught:
+    with pytest.raises(LabError, match=f"debian:{series} cannot be had: no network") as caught:
         resolve(f"debian:{series}", quiet)
     own = [system, f"{system}-security", f"{system}-backports"]
     assert asked == [own, *others]

@@ -9,14 +9,17 @@ import hashlib
 import json
 import os
 import shutil
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from lab.base import durable, places
+from lab.base.durable import file_hash as file_hash
 from lab.base.errors import LabError, UsageError
 from lab.base.progress import Progress
+
+T = TypeVar("T")
 
 _ID_LENGTH = 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -24,14 +27,19 @@ _ELSEWHERE = (
     "free some space, or name a folder on another disk: LAB_CACHE for what is built, LAB_RESULTS "
     "for what is measured"
 )
+# The entries that this process uses, each with what keeps it from `lab gc`.
+_held: dict[Path, int] = {}
 
 
 def root() -> Path:
-    """The cache folder: $LAB_CACHE, or blocklab under $XDG_CACHE_HOME or ~/.cache."""
+    """The cache folder: $LAB_CACHE, or blocklab under $XDG_CACHE_HOME or ~/.cache.
+
+    Raises UsageError for one that others may write to.
+    """
     if own := os.environ.get("LAB_CACHE"):
-        return Path(own).absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base).absolute() / "blocklab"
+        return places.trusted(Path(own).absolute(), "LAB_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or places.home() / ".cache"
+    return places.trusted(Path(base).absolute() / "blocklab", "LAB_CACHE")
 
 
 def key(*parts: Any) -> str:
@@ -40,27 +48,101 @@ def key(*parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
 
 
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file's content, in hex."""
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+@contextmanager
+def building(target: Path, *, summed: bool = True) -> Iterator[Path]:
+    """Yield an empty folder that becomes target when the block succeeds, and vanishes else.
+
+    A target that appears meanwhile stays: equal ids have equal content, and it may be in use. With
+    sums of its files, for whole(), unless they are going to change.
+    """
+    make_folder(target.parent)
+    with durable.folder_aside(target) as aside:
+        with disk_space_matters(aside):
+            yield aside
+            if summed:
+                durable.write_sums(aside)
+            durable.sync(aside)
+        try:
+            aside.rename(target)
+        except OSError:
+            if not target.exists():
+                raise
+        durable.sync_name(target)
+    if summed:
+        _hold(target)
+
+
+def whole(folder: Path, sound: Callable[[Path], bool] = lambda folder: True) -> bool:
+    """Whether the cache has an entry and its files are what they were; what is damaged is deleted.
+
+    That is looked at when a process first uses the entry, which then is safe from `lab gc` until
+    the process ends. Entries of before there were sums get them, if they are sound.
+    """
+    if folder in _held and folder.exists():
+        return True
+    try:
+        _hold(folder)
+    except FileNotFoundError:
+        return False
+    if why := _damage(folder, sound):
+        _discard(folder, why, sound)
+        return False
+    return True
+
+
+def _hold(folder: Path) -> None:
+    """Keep an entry from `lab gc` while this process runs, and for some time after it."""
+    held = durable.hold(folder)
+    if folder in _held:
+        os.close(_held[folder])
+    _held[folder] = held
+    with suppress(OSError):
+        os.utime(folder)
+
+
+def _damage(folder: Path, sound: Callable[[Path], bool]) -> str:
+    """What is wrong with an entry; empty for nothing."""
+    if (folder / durable.SUMS).exists():
+        return durable.damaged(folder)
+    if not sound(folder):
+        return "it is not complete"
+    with suppress(OSError):
+        durable.write_sums(folder)
+    return ""
+
+
+def _discard(folder: Path, why: str, sound: Callable[[Path], bool]) -> None:
+    """Delete a damaged entry, unless another lab made it anew in the meantime."""
+    os.close(_held.pop(folder))
+    with lock(root() / "damaged", Progress(), "looking at a damaged entry of the cache"):
+        if folder.exists() and _damage(folder, sound):
+            Progress().say(f"    damaged, and made again: {folder} ({why})")
+            durable.discard(folder)
+
+
+def sweep() -> None:
+    """Delete what killed labs left half made in the cache."""
+    for folder in (root(), *root().glob("*/")):
+        durable.sweep(folder)
 
 
 @contextmanager
-def building(target: Path) -> Iterator[Path]:
-    """Yield an empty folder that becomes target when the block succeeds, and vanishes else.
+def scratch() -> Iterator[Path]:
+    """Yield an empty folder of the cache that is gone after the block."""
+    make_folder(root())
+    with durable.folder_aside(root() / "scratch") as folder, disk_space_matters(folder):
+        yield folder
 
-    A target that appears meanwhile stays: equal ids have equal content, and it may be in use.
-    """
-    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
-    make_folder(aside)
+
+def read(path: Path, parse: Callable[[Any], T]) -> T | None:
+    """What a JSON file of the cache holds, parsed; None where there is none, or a damaged one."""
     try:
-        with disk_space_matters(aside):
-            yield aside
-        if not target.exists():  # else another lab was faster, with the same inputs
-            aside.rename(target)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        return parse(json.loads(path.read_text()))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        Progress().say(f"    damaged, and asked again: {path}")
+        return None
 
 
 def make_folder(path: Path) -> Path:
@@ -87,9 +169,7 @@ def write_atomically(path: Path, text: str) -> None:
             if path.exists() and not path.is_file():
                 path.write_text(text)
                 return
-            aside = path.with_name(f".{path.name}.{os.getpid()}")
-            aside.write_text(text)
-            aside.replace(path)
+            durable.replace(path, text.encode())
         except OSError as exc:
             if exc.errno in _FULL:
                 raise

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
 
+from lab.base.text import visible
+
 
 class ExitCode(IntEnum):
     """How the lab ends, for scripts and CI; ``lab --help`` promises it."""
@@ -18,6 +20,7 @@ class ExitCode(IntEnum):
     INCONCLUSIVE = 4
     SKIP = 125  # what `git bisect run` takes for "cannot be judged"
     NO_VERDICT = 128  # added to what is no answer to `git bisect run`, which takes less for "bad"
+    SIGNAL = 128  # added to the number of the signal that ended the lab, as a shell does
     INTERRUPTED = 130
     CLOSED_PIPE = 141  # as the shell calls a program that SIGPIPE ended
 
@@ -28,15 +31,17 @@ class LabError(Exception):
     what:  one sentence saying what happened.
     where: the file, key, line or command concerned.
     hint:  what the user can do about it.
+
+    All three may quote what a guest, a patch or a compiler wrote: a terminal only shows it.
     """
 
     exit_code = ExitCode.FAILED
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(what)
-        self.what = what
-        self.where = where
-        self.hint = hint
+        self.what = visible(what)
+        self.where = visible(where)
+        self.hint = visible(hint)
 
     @property
     def brief(self) -> str:
@@ -59,20 +64,23 @@ class UsageError(LabError):
 
 
 class BuildError(LabError):
-    """A tree that cannot be had, a patch that does not apply, a kernel that does not build."""
+    """A patch that does not apply, a kernel that does not build: the fault is the source's own."""
 
 
 # Ends of a guest that say nothing of its kernel: it is not what was asked for, or what it sent says
 # nothing.
 LABS_FAILURES = ("mismatch", "garbled")
+# What a guest does when its kernel is broken, or lies.
+KERNEL_FAILURES = ("panic", "hang", "failed", "corrupt", "flooded", "endless")
 
 
 class GuestError(LabError):
     """A guest that did not do its work.
 
-    outcome is one word for reports: of the kernel's ``panic``, ``hang`` and ``failed`` (a step);
-    of nobody's yet ``died`` (QEMU ended) and ``lost`` (an interrupt); of the lab's ``mismatch``
-    and ``garbled``.
+    outcome is one word for reports: of the kernel's ``panic``, ``hang``, ``failed`` (a step),
+    ``corrupt`` (what came is not what the lab's programs write), ``flooded`` (too much came) and
+    ``endless`` (it begins again and again); of nobody's yet ``died`` (QEMU ended) and ``lost`` (an
+    interrupt); of the lab's ``mismatch`` and ``garbled`` (what was counted says nothing).
     """
 
     def __init__(self, outcome: str, what: str, *, where: str = "", hint: str = "") -> None:

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from lab.base.errors import LabError
+from lab.base.text import visible
 
 # A shell that leads a process group of its own and takes the whole group with it when the lab
 # dies, even by SIGKILL: setpriv has the kernel send it SIGTERM then.
@@ -62,7 +65,7 @@ def _tell(argv: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None) 
     """Print a command that is about to start, for who wants to see them all (LAB_VERBOSE)."""
     if os.environ.get(VERBOSE, "0") not in ("", "0"):
         clear = "\r\033[K" if sys.stderr.isatty() else ""  # of the live line of a step
-        print(f"{clear}+ {paste(argv, cwd, env)}", file=sys.stderr, flush=True)
+        print(f"{clear}+ {visible(paste(argv, cwd, env))}", file=sys.stderr, flush=True)
 
 
 def tail(text: str, lines: int = _TAIL_LINES) -> str:
@@ -108,7 +111,7 @@ def run(
     _tell(argv, cwd, env)
     try:
         done = subprocess.run(
-            argv,
+            _ending_with_the_lab(argv, env),
             cwd=cwd,
             env=_environment(env),
             input=stdin,
@@ -225,7 +228,7 @@ def piped(
     _tell(argv, cwd, env)
     try:
         child = subprocess.Popen(
-            argv,
+            _ending_with_the_lab(argv, env),
             cwd=cwd,
             env=_environment(env),
             stdin=subprocess.PIPE,
@@ -251,6 +254,15 @@ def piped(
         raise
     if status or broken:
         raise _failed(argv, cwd, status, errors)
+
+
+def _ending_with_the_lab(argv: Sequence[str], env: Mapping[str, str] | None) -> list[str]:
+    """A command that the kernel kills when the lab dies. Raises FileNotFoundError."""
+    path = _environment(env).get("PATH", "")
+    if not shutil.which(argv[0], path=path):
+        raise FileNotFoundError(errno.ENOENT, "not found", argv[0])
+    setpriv = shutil.which("setpriv", path=f"{path}:{os.defpath}")
+    return [*([setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []), *argv]
 
 
 def _failed(argv: Sequence[str], cwd: Path | None, status: int, output: str) -> CommandError:

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from lab.base.text import visible
+
 _LIVE_INTERVAL_S = 0.5
 _LOG_INTERVAL_S = 60.0
 
@@ -44,7 +46,7 @@ class Progress:
     def say(self, text: str) -> None:
         """Print one line of its own."""
         self._clear()
-        print(text, file=self.out, flush=True)
+        print(visible(text), file=self.out, flush=True)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -102,9 +104,8 @@ class Progress:
         start = time.monotonic()
         live = self.out.isatty()
         while not done.wait(_LIVE_INTERVAL_S if live else _LOG_INTERVAL_S):
-            line = f"  {text} ... {duration(time.monotonic() - start)}"
-            if extra := detail():
-                line += f", {extra}"
+            extra = f", {told}" if (told := detail()) else ""
+            line = visible(f"  {text} ... {duration(time.monotonic() - start)}{extra}")
             if live:
                 self._clear()
                 print(line[:78], end="", file=self.out, flush=True)

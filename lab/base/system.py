@@ -8,6 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
+from lab.base import places
 from lab.base.process import run
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -33,7 +34,7 @@ def results() -> Path:
     """Where results go when nobody says: into the checkout, else the user's folder for state."""
     if CHECKOUT:
         return CHECKOUT / "results"
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    base = os.environ.get("XDG_STATE_HOME") or places.home() / ".local/state"
     return Path(base).absolute() / "blocklab"
 
 

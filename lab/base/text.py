@@ -1,17 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Numbers and tables as plain text within 80 columns."""
+"""Numbers as plain text, and text of strangers that can do nothing."""
 
 from __future__ import annotations
 
-from io import StringIO
+import re
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-_WIDTH = 80
 _NOTHING = "-"
+# Control characters but for newline and tab, what turns the direction of writing around or takes no
+# room, other ends of lines, and halves of characters, which nobody can print.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+# What CI services take out of a log as commands to them: GitHub what is behind "::" where a line
+# begins, others what is behind "##[" or "##vso[" anywhere.
+_COMMAND = re.compile(r"^[^\S\n]*:(?=:)|#(?=#\w*\[)", re.MULTILINE)
+
+
+def visible(text: str) -> str:
+    r"""Text for a terminal or a log, whoever wrote it: all of it is seen, and it does nothing.
+
+    Control characters but for newline and tab are written as escapes such as ``\x1b``, and so is
+    the first character of what a CI service would take for a command. Visible text comes out as it
+    went in.
+    """
+    shown = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _COMMAND.sub(lambda found: f"{found[0][:-1]}\\x{ord(found[0][-1]):02x}", shown)
 
 
 def number(value: float | None) -> str:
@@ -36,29 +49,3 @@ def percent(change: float, *, exact: bool) -> str:
         return f"{100 * change:+z,.1f} %"
     digits = next((n for n in (2, 3, 4) if round(100 * abs(change), n)), 2)
     return f"{100 * change:+z.{digits}f} %"
-
-
-class PlainTable:
-    """A rich table of plain cells, printed below a title that is as wide as it likes."""
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._table = Table(box=box.SIMPLE_HEAD)
-
-    def column(self, name: str, *, right: bool = False) -> None:
-        """Add a column; right for numbers."""
-        self._table.add_column(Text(name), justify="right" if right else "left")
-
-    def row(self, *cells: str) -> None:
-        """Add a row with a cell for each column."""
-        self._table.add_row(*map(Text, cells))
-
-    def line(self) -> None:
-        """Draw a line below the rows so far."""
-        self._table.add_section()
-
-    def text(self) -> str:
-        """The table as lines without trailing blanks."""
-        out = StringIO()
-        Console(file=out, width=_WIDTH, color_system=None).print(Text(self._title), self._table)
-        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

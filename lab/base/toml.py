@@ -44,7 +44,9 @@ def load(path: Path, model: type[M]) -> M:
         raise UsageError(f"{path} is not UTF-8 text: {exc.reason}") from exc
     try:
         data = _decoded(text)
-    except tomllib.TOMLDecodeError as exc:
+    except RecursionError as exc:
+        raise UsageError("not valid TOML: nested too deeply", where=str(path)) from exc
+    except ValueError as exc:  # a number of thousands of digits is no TOMLDecodeError
         raise UsageError(f"not valid TOML: {exc}", where=str(path)) from exc
     return parse(data, model, path, text)
 

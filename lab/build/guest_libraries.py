@@ -63,7 +63,7 @@ def _stub(program: Path, kept: dict[str, Path]) -> Path:
     # The dynamic linker asks for the version that a program was linked with.
     versions = "".join(f"{version} {{ {name}; }};\n" for version, name in _by_version(missing))
     folder = cache.root() / "stubs" / cache.key(source, versions)
-    if not folder.exists():
+    if not cache.whole(folder):
         with cache.building(folder) as making:
             (making / "versions").write_text(versions or "{ *; };\n")
             flags = ["-shared", "-nostdlib", f"-Wl,--version-script={making / 'versions'}"]
@@ -92,7 +92,7 @@ def _symbols(path: Path, which: str) -> list[tuple[str, str]]:
 def _require_start(program: Path, libraries: dict[str, Path]) -> None:
     """Raise LabError when a program does not start with the given libraries and no others."""
     folder = cache.root() / "stubs" / cache.key(sorted(map(str, libraries.items())))
-    if not folder.exists():
+    if not cache.whole(folder):
         with cache.building(folder) as making:
             for name, path in libraries.items():
                 (making / name).symlink_to(path)

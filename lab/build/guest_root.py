@@ -76,7 +76,7 @@ def build(progress: Progress) -> GuestRoot:
     content = [(name, cache.file_hash(path)) for name, path in inputs.items()]
     identity = cache.key("guest", _LAYOUT, content)
     guest = GuestRoot(identity)
-    if not guest.folder.exists():
+    if not cache.whole(guest.folder):
         with progress.step("making the guest's root"), cache.building(guest.folder) as folder:
             _fill(folder / "root", busybox, programs, libraries)
             _pack(folder / "root", folder / "initramfs.cpio")
@@ -87,7 +87,7 @@ def _mark_library() -> Path:
     """The library that makes fio's marks, compiled."""
     folder = cache.root() / "stubs" / cache.key(_MARK.read_text())
     path = folder / "mark.so"
-    if not folder.exists():
+    if not cache.whole(folder):
         with cache.building(folder) as making:
             run(["gcc", *_MARK_FLAGS, "-o", str(making / path.name), str(_MARK)])
     return path

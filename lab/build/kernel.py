@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from lab.base import cache
-from lab.base.errors import BuildError
+from lab.base.errors import BuildError, LabError
 from lab.base.process import CommandError, run
 from lab.base.progress import Progress
 from lab.build import block_layer, make, products, workbench
@@ -26,7 +26,7 @@ from lab.build.source import git
 from lab.build.workbench import Workbench
 from lab.inputs import kconfig
 
-_PRODUCTS = ("arch/x86/boot/bzImage", "vmlinux", ".config")
+_PRODUCTS = ("arch/x86/boot/bzImage", "vmlinux", "System.map", ".config")
 _BLOCK_LAYER = "block-layer"
 _FRAGMENT = "lab.config"
 
@@ -76,7 +76,7 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
     """The kernel of a tree with a configuration; built only when the cache has none.
 
     What fails is tried a second time, in clean objects. Raises BuildError with the end of the
-    compiler's output, and names the log.
+    compiler's output, and names the log; another LabError where nothing is said of the source.
     """
     options = kconfig.merge(fragments, _version(tree))
     toolchain = _toolchain()
@@ -92,15 +92,16 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
             _configure(how, bench, options, log, progress)
             _compile(how, bench, log, progress)
 
-        used = how.objects.exists() and any(how.objects.iterdir())
         try:
             build_all()
-        except BuildError as exc:
-            if not used or isinstance(exc, make.Overrun):
-                raise
-            # Objects of another tree that do not fit must not look like a mistake of this one.
-            progress.say("    the build failed; once more without the objects of earlier ones")
+        except make.Overrun:
+            raise
+        except LabError:
+            # Objects of another tree that do not fit, a compiler that was killed or that failed
+            # by chance must not look like a mistake of this one.
+            progress.say("    the build failed; once more without any objects")
             make.delete(how.objects)
+            log.write_text("")  # only what is said again counts
             build_all()
         release = products.release(how.objects)
         kernel = Kernel(identity, release, tree.hash, tuple(fragments), toolchain)
@@ -121,11 +122,19 @@ def configure(tree: Tree, fragments: Sequence[str], progress: Progress) -> str:
 
 def find(identity: str) -> Kernel | None:
     """The kernel with this id, when the cache holds it."""
-    meta = cache.root() / "kernels" / identity / "kernel.json"
-    if not meta.exists():
+    folder = cache.root() / "kernels" / identity
+    return _read(folder) if cache.whole(folder, sound=lambda own: _read(own) is not None) else None
+
+
+def _read(folder: Path) -> Kernel | None:
+    """The kernel in a folder of the cache; None when it is not complete."""
+    files = [folder / Path(product).name.lstrip(".") for product in _PRODUCTS]
+    if not all(file.is_file() and file.stat().st_size for file in files):
         return None
-    facts = json.loads(meta.read_text())
-    return Kernel(**{**facts, "fragments": tuple(facts["fragments"])})
+    return cache.read(
+        folder / "kernel.json",
+        lambda facts: Kernel(**{**facts, "fragments": tuple(facts["fragments"])}),
+    )
 
 
 def _version(tree: Tree) -> kconfig.Version:
@@ -176,7 +185,7 @@ def _compile(how: Make, bench: Workbench, log: Path, progress: Progress) -> None
 
 def _keep(kernel: Kernel, objects: Path) -> None:
     made = [products.product(objects, name) for name in _PRODUCTS]
-    made.append(products.symbols(objects))
+    products.check_symbols(objects)
     with cache.building(kernel.folder) as folder:
         for product in made:
             shutil.copy2(product, folder / product.name.lstrip("."), follow_symlinks=False)
@@ -190,5 +199,5 @@ def _toolchain() -> str:
     try:
         versions = [run([tool, "--version"]).output.splitlines()[0] for tool in ("gcc", "ld")]
     except CommandError as exc:
-        raise BuildError(f"the compiler does not work: {exc.what}") from exc
+        raise LabError(f"the compiler does not work: {exc.what}") from exc
     return "; ".join(versions)

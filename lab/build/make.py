@@ -7,7 +7,6 @@ the lab's environment; it ends with all that it started, and at the latest at a 
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -15,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import cache, sandbox
-from lab.base.errors import BuildError, UsageError
+from lab.base.errors import BuildError, LabError, UsageError
 from lab.base.process import Process, supervised, tail
 from lab.base.sandbox import Limits, View
+from lab.build import make_log
 
 # Fixed, so that two builds of one tree are the same file byte for byte.
 _REPRODUCIBLE = {
@@ -34,9 +34,6 @@ MOST_LOG_BYTES = 64 * 2**20
 LEAST_FREE_GIB = 1.0
 _LIMITS = Limits(cpu_s=3600)
 _POLL_S = 0.5
-_ERROR = re.compile(
-    r"^.*?(error:|undefined reference|No space left on device|\*\*\* \[).*$", re.MULTILINE
-)
 
 
 class Overrun(BuildError):
@@ -61,8 +58,8 @@ class Make:
     ) -> None:
         """Make a goal, with all output appended to a log; what is it called in an error.
 
-        The make finds files, by their names, in scratch. Raises BuildError with the compiler's
-        errors, Overrun when it had to be ended, LabError when the disk is full.
+        The make finds files, by their names, in scratch. Raises BuildError where a tool names a
+        mistake, Overrun when it had to be ended, another LabError where nobody knows.
         """
         for folder in (self.objects, self.ccache):
             cache.make_folder(folder)
@@ -149,11 +146,12 @@ def _watched(process: Process, log: Path, objects: Path) -> str:
     return ""
 
 
-def _failed(what: str, log: Path) -> BuildError:
+def _failed(what: str, log: Path) -> LabError:
+    """A BuildError where a tool blames the source, else the host is at fault or nobody knows."""
     output = log.read_text(errors="replace")
-    errors = "\n".join(found[0] for found in _ERROR.finditer(output))
-    return BuildError(
-        f"the kernel's {what} failed:\n{tail(errors or output)}",
+    kind = BuildError if make_log.blames_source(output) else LabError
+    return kind(
+        f"the kernel's {what} failed:\n{tail(make_log.failures(output) or output)}",
         where=str(log),
         hint="the log holds the whole output",
     )

@@ -3,84 +3,193 @@
 
 from __future__ import annotations
 
-import mailbox
 import re
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from email.errors import HeaderParseError
-from email.header import decode_header, make_header
 from email.message import Message
 from pathlib import Path
+from typing import IO
 
 from lab.base import cache
 from lab.base.errors import UsageError
 from lab.base.process import CommandError, run
+from lab.build import mail_text
 
-# "[PATCH v2 3/5] subject", in whatever order the words in brackets stand.
-_TAG = re.compile(r"\[(?P<words>[^\]]*\bPATCH\b[^\]]*)\]\s*(?P<title>.*)", re.DOTALL)
-_VERSION = re.compile(r"\bv(\d+)\b", re.IGNORECASE)
-_PLACE = re.compile(r"\b(\d+)/(\d+)\b")
-_DIFF = re.compile(r"^(diff --git |--- (a/|/dev/null))", re.MULTILINE)
-_REPLY = re.compile(r"\s*(re|aw|fwd?)\s*:", re.IGNORECASE)
+# Chosen: the largest series on record have some hundred patches of some hundred KiB.
+_MOST_BYTES = 50 << 20
+_MOST_PATCHES = 1000
+_UNKNOWN = "nobody"
+
+# "[PATCH v2 3/5] subject", in whatever order the words in brackets stand, in one pair or several.
+_TAGS = re.compile(r"(?:\[[^\]]*\]\s*)*")
+_PATCH = re.compile(r"\bPATCH")
+_VERSION = re.compile(r"(?:\b|PATCH)v(\d{1,4})\b", re.IGNORECASE | re.ASCII)
+_PLACE = re.compile(r"\b(\d+)/(\d+)\b", re.ASCII)
+_REPLY = re.compile(r"(?:re|aw|fwd?)\s*:", re.IGNORECASE)
+_AUTHOR = re.compile(r"^From: *(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Patch:
-    """One patch of a series: its place in it, its subject, and the whole mail as text."""
+    """One patch of a series: its place in it, its subject, who sent it, and the mail as text."""
 
     number: int
     total: int
     version: int
     title: str
+    sender: str
     text: str
 
 
-def collect(source: str) -> tuple[Path, ...]:
-    """The patches that source names, in order, as files in the cache.
+@dataclass(frozen=True)
+class Collected:
+    """Patches as files, in order, and the titles of those that were found and left out."""
+
+    patches: tuple[Path, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def collect(source: str, senders: Collection[str] = ()) -> Collected:
+    """The patches that source names, in order, as files.
 
     source is a mailbox, a folder of patches, a patch, ``git:PATH@A..B``, or ``-`` for a mailbox on
-    standard input. Cover letters and replies are left out; of several versions of a series the
-    newest counts. Raises UsageError when there is no patch, or one of a series is missing.
+    standard input; series has the rules of a mailbox, and what senders are. Raises UsageError when
+    there is no patch, or one of a series is missing.
     """
     if source == "-":
         # Python has none when it was closed.
-        return _written(parse(sys.stdin.buffer.read() if sys.stdin else b"", "standard input"))
+        content = _read(sys.stdin.buffer, "standard input") if sys.stdin else b""
+        return _written(content, "standard input", senders)
     if source.startswith("git:"):
-        return _from_git(source)
+        return Collected(_from_git(source))
     path = Path(source)
     if path.is_dir():
-        files = tuple(sorted(path.glob("*.patch")))
+        files = tuple(sorted(file for file in path.glob("*.patch") if file.is_file()))
         if not files:
             raise UsageError(f"no *.patch lies in {path}", hint="`git format-patch` makes them")
-        return tuple(file.absolute() for file in files)
+        return Collected(tuple(file.absolute() for file in files))
     try:
-        return _written(parse(path.read_bytes(), str(path)))
+        with path.open("rb") as file:
+            content = _read(file, str(path))
     except OSError as exc:
         raise UsageError(
             f"cannot read {path}: {exc.strerror}",
             hint="give a mailbox, a folder of patches, git:PATH@A..B, or - for standard input",
         ) from exc
+    return _written(content, str(path), senders)
+
+
+def author(patch: Path) -> str:
+    """Who wrote a patch, as its text says: its first line where that names somebody, for then
+    another one sent it; else its header. Empty when neither does.
+    """
+    with patch.open(errors="replace") as file:
+        head, _, body = file.read(10_000).partition("\n\n")
+    found = _AUTHOR.match(body.lstrip()) or _AUTHOR.search(head)
+    return " ".join(found[1].split()) if found else ""
 
 
 def parse(content: bytes, where: str) -> list[Patch]:
-    """The patches in a mailbox (or in a single patch file) in the order of the series.
+    """All patches in a mailbox or in a single patch file, whoever sent them.
 
-    Raises UsageError when there is none, or a number of the series is missing.
+    Cover letters and replies are none. Raises UsageError when there is no patch, or too many.
     """
-    found = [patch for mail in _mails(content) if (patch := _patch(mail))]
+    found = []
+    for mail in mail_text.mails(content, where):
+        try:
+            patch = _patch(mail)
+        except mail_text.MALFORMED:
+            continue  # no mail that a mail program sends
+        if patch:
+            found.append(patch)
     if not found:
         raise UsageError("no patch is in it", where=where, hint="a patch has a diff in plain text")
-    newest = max(patch.version for patch in found)
+    if len(found) > _MOST_PATCHES:
+        raise UsageError(f"more than {_MOST_PATCHES:,} patches", where=where, hint="try `b4 am`")
+    return found
+
+
+def series(found: Sequence[Patch], where: str, senders: Collection[str] = ()) -> list[Patch]:
+    """The patches of a series among all that a mailbox has, in order; the newest version counts.
+
+    All must have been sent by one person, for anybody can write into a thread: senders are the
+    addresses of those whose patches are wanted, where there are others. Who wrote a patch that
+    another one sends stands in its text and does not matter.
+
+    Raises UsageError when several people sent patches, or a number of the series is missing, or is
+    there twice.
+    """
+    wanted = _sent_by(found, senders, where)
+    newest = max(patch.version for patch in wanted)
+    latest = [patch for patch in wanted if patch.version == newest]
+    numbered = [patch for patch in latest if patch.number]
+    return _in_order(numbered, where) if numbered else _once(latest)
+
+
+def _patch(mail: Message) -> Patch | None:
+    """The patch that a mail is; None for cover letters, replies and everything else."""
+    subject = mail_text.header(mail, "Subject")
+    tags = _TAGS.match(subject)
+    words, title = (tags[0], subject[tags.end() :]) if tags else ("", subject)
+    if not _PATCH.search(words):
+        words = ""
+    body = mail_text.text(mail)
+    if _REPLY.match(title) or not mail_text.has_diff(body):
+        return None
+    place = _PLACE.search(words)
+    version = max(map(int, _VERSION.findall(words)), default=1)  # b4 writes "v2->v3"
+    number, total = map(_bounded, place.groups()) if place else (0, 0)
+    if place and number == 0:
+        return None
+    text = f"From: {mail_text.header(mail, 'From')}\nSubject: {subject}\n\n{body}"
+    sender = mail_text.sender(mail) or _UNKNOWN
+    return Patch(number, total, version, title, sender, text)
+
+
+def _bounded(digits: str) -> int:
+    """A number of a subject; one that no series has is the first that is too large."""
+    return int(digits) if len(digits) < 5 else _MOST_PATCHES + 1
+
+
+def _sent_by(found: Sequence[Patch], senders: Collection[str], where: str) -> list[Patch]:
+    """The patches of the senders that are wanted, else of the only one that there is."""
+    present = list(dict.fromkeys(patch.sender for patch in found))
+    wanted = [address.lower() for address in senders]
+    if unknown := [address for address in wanted if address not in present]:
+        raise UsageError(
+            f"{unknown[0]} sent no patch", where=where, hint=f"these did: {', '.join(present)}"
+        )
+    if len(present) > 1 and not wanted:
+        raise UsageError(
+            f"patches of several people: {', '.join(present)}",
+            where=where,
+            hint=f"choose whose to judge: --from {present[0]}, and once more for each other who "
+            "sent a part of the series",
+        )
+    return [patch for patch in found if patch.sender in (wanted or present)]
+
+
+def _in_order(patches: Sequence[Patch], where: str) -> list[Patch]:
+    """The patches of one version of a series in order; the same one from several lists is one."""
     by_number: dict[int, Patch] = {}
-    unnumbered = [patch for patch in found if not patch.number]
-    for patch in found:
-        if patch.version == newest and patch.number:
-            by_number.setdefault(patch.number, patch)  # the same mail from several lists
-    if not by_number:
-        return unnumbered
-    total = max(patch.total for patch in by_number.values())
+    for patch in patches:
+        known = by_number.setdefault(patch.number, patch)
+        if mail_text.diff(known.text) != mail_text.diff(patch.text):
+            raise UsageError(
+                f"patch {patch.number} is there twice and not the same: {known.title!r} by "
+                f"{known.sender}, {patch.title!r} by {patch.sender}",
+                where=where,
+                hint="take the wrong one out, or try `b4 am`",
+            )
+    total = max(patch.total for patch in patches)
+    if total > _MOST_PATCHES or max(by_number) > total:
+        one = next(p for p in patches if p.total > _MOST_PATCHES or p.number > total)
+        raise UsageError(
+            f"{one.title!r} has an impossible place in its series",
+            where=where,
+            hint=f"a series has at most {_MOST_PATCHES:,} patches: [PATCH 1/{_MOST_PATCHES}]",
+        )
     missing = [str(number) for number in range(1, total + 1) if number not in by_number]
     if missing:
         raise UsageError(
@@ -89,68 +198,39 @@ def parse(content: bytes, where: str) -> list[Patch]:
     return [by_number[number] for number in sorted(by_number)]
 
 
-def _mails(content: bytes) -> Iterator[Message]:
-    """The messages of a mailbox; a text without a "From " line is one message."""
-    with tempfile.NamedTemporaryFile(suffix=".mbox") as file:
-        begins = content.startswith(b"From ")
-        file.write(content if begins else b"From lab Thu Jan  1 00:00:00 1970\n" + content)
-        file.flush()
-        yield from mailbox.mbox(file.name, create=False)
+def _once(patches: Sequence[Patch]) -> list[Patch]:
+    """Patches without numbers, in the order in which they came, each once."""
+    return list({mail_text.diff(patch.text): patch for patch in reversed(patches)}.values())[::-1]
 
 
-def _patch(mail: Message) -> Patch | None:
-    """The patch that a mail is; None for cover letters, replies and everything else."""
-    subject = " ".join(_header(mail.get("Subject", "")).split())
-    body = _body(mail)
-    if _REPLY.match(subject) or not _DIFF.search(body):
-        return None
-    tag = _TAG.match(subject)
-    words = tag["words"] if tag else ""
-    place, version = _PLACE.search(words), _VERSION.search(words)
-    number, total = (int(place[1]), int(place[2])) if place else (0, 0)
-    if place and number == 0:
-        return None
-    title = tag["title"] if tag else subject
-    text = f"From: {mail.get('From', '')}\nSubject: {subject}\n\n{body}"
-    return Patch(number, total, int(version[1]) if version else 1, title, text)
+def _read(file: IO[bytes], where: str) -> bytes:
+    """All of a mailbox; UsageError for one of a size that none has."""
+    content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise UsageError(
+            f"more than {_MOST_BYTES >> 20} MiB: no mailbox of a thread is so large",
+            where=where,
+            hint="try `b4 am`, or give a folder of patches or git:PATH@A..B",
+        )
+    return content
 
 
-def _header(text: str) -> str:
-    """A header decoded; as it is when it names an encoding that there is not."""
-    try:
-        return str(make_header(decode_header(text)))
-    except (LookupError, UnicodeError, HeaderParseError):
-        return text
-
-
-def _body(mail: Message) -> str:
-    """The plain text of a mail, decoded."""
-    parts = [part for part in mail.walk() if part.get_content_type().startswith("text/")]
-    texts = []
-    for part in parts:
-        content = part.get_payload(decode=True)
-        if isinstance(content, bytes):
-            texts.append(_decoded(content, part.get_content_charset() or "utf-8"))
-    return "\n".join(texts).replace("\r\n", "\n")
-
-
-def _decoded(content: bytes, charset: str) -> str:
-    """Text in an encoding; in UTF-8 where there is no such encoding."""
-    try:
-        return content.decode(charset, "replace")
-    except (LookupError, ValueError):
-        return content.decode("utf-8", "replace")
-
-
-def _written(patches: Sequence[Patch]) -> tuple[Path, ...]:
-    """The patches as files that keep their order, under a hash of what they are."""
+def _written(content: bytes, where: str, senders: Collection[str]) -> Collected:
+    """The patches of a mailbox as files that keep their order, under a hash of what they are."""
+    found = parse(content, where)
+    patches = series(found, where, senders)
     folder = cache.root() / "series" / cache.key([patch.text for patch in patches])
     names = [f"{n:04}-{_slug(patch.title)}.patch" for n, patch in enumerate(patches, start=1)]
-    if not folder.exists():
+    if not cache.whole(folder):
         with cache.building(folder) as aside:
             for name, patch in zip(names, patches, strict=True):
                 (aside / name).write_text(patch.text)
-    return tuple(folder / name for name in names)
+    taken = {mail_text.diff(patch.text) for patch in patches}
+    others = [patch for patch in found if mail_text.diff(patch.text) not in taken]
+    return Collected(
+        tuple(folder / name for name in names),
+        tuple(f"{one.title}, version {one.version}, by {one.sender}" for one in others),
+    )
 
 
 def _from_git(source: str) -> tuple[Path, ...]:
@@ -166,14 +246,21 @@ def _from_git(source: str) -> tuple[Path, ...]:
         ids = run(["git", "-C", str(repository), "rev-list", commits]).output
         if not ids.strip():
             raise UsageError(f"no commit is in {commits}", where=str(repository))
-        folder = cache.root() / "series" / cache.key("git", ids)
-        if not folder.exists():
+        folder = cache.root() / "series" / cache.key("git", 2, ids)
+        if not cache.whole(folder):
             with cache.building(folder) as aside:
-                options = ["-q", "--no-signature", "-o", str(aside)]
+                options = ["-q", "--no-signature", *_AS_GIT_APPLIES, "-o", str(aside)]
                 run(["git", "-C", str(repository), "format-patch", *options, commits])
     except CommandError as exc:
         raise UsageError(f"git cannot read {commits}: {exc.output.strip()}", where=path) from exc
     return tuple(sorted(folder.glob("*.patch")))
+
+
+# Whatever the user's configuration of git says about what people read.
+_AS_GIT_APPLIES = (
+    *("--no-ext-diff", "--no-textconv", "--no-attach", "--submodule=short"),
+    *("--src-prefix=a/", "--dst-prefix=b/"),
+)
 
 
 def _slug(title: str) -> str:

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.base import cache
 from lab.base.errors import BuildError
 from lab.base.process import CommandError
 from lab.base.system import data
+from lab.build import patch_rules
 from lab.build.source import Source, git
 
 _FAILED_AT = re.compile(r"patch failed: (?P<file>\S+):(?P<line>\d+)")
@@ -36,24 +37,28 @@ class Tree:
 def patched(source: Source, patches: Sequence[Path]) -> Tree:
     """Apply patches in order and return the resulting tree.
 
-    Raises BuildError naming the patch, the file and the hunk that does not apply; the store then
-    holds no trace of the attempt.
+    Raises BuildError naming the patch, the file and the hunk that does not apply, or what it is
+    that no patch may do; no tree of the attempt is used.
     """
     if not patches:
         return Tree(source, source.tree)
-    with tempfile.TemporaryDirectory(prefix="lab-index-") as folder:
-        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+    patch_rules.check(patches)
+    with cache.scratch() as folder:
+        index = {"GIT_INDEX_FILE": str(folder / "index")}
         git("read-tree", source.tree, env=index)
         for patch in patches:
             try:
                 git("apply", "--cached", "--whitespace=nowarn", str(patch.absolute()), env=index)
             except CommandError as exc:
+                if exc.status < 0:
+                    raise  # killed: nothing is known of the patch
                 raise BuildError(
                     f"{patch.name} does not apply to {source.spec}: {_reason(patch, exc.output)}",
                     where=str(patch),
                     hint=f"rebase the patch onto {source.spec} ({source.version})",
                 ) from exc
         tree = git("write-tree", env=index)
+    patch_rules.check_result(source.tree, tree, patches)
     return Tree(source, tree, foreign=tree != source.tree and are_foreign(patches))
 
 

@@ -11,12 +11,13 @@ import json
 import os
 import tarfile
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
 from lab.base import apt, cache
-from lab.base.errors import BuildError, LabError, UsageError
+from lab.base.errors import LabError, UsageError
 from lab.base.process import CommandError, piped, run
 from lab.base.progress import Progress
 
@@ -29,7 +30,8 @@ _HOME_SUITES = {
 }
 _PASSING_THROUGH = ("trixie-backports",)
 _IMPORT_GIB = 3.0
-# No option of the user's may change what a tree is, or start a program of his.
+# No option of the user's may change what a tree is, as apply.ignoreWhitespace does, or start a
+# program of his.
 ISOLATED = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -68,11 +70,12 @@ def store() -> Path:
     """The lab's bare git repository, created at first use."""
     path = cache.root() / "objects.git"
     if not (path / "HEAD").exists():
-        with cache.building(path) as aside:
-            init = ["git", "init", "--quiet", "--bare", "--template=", str(aside)]
-            run(init, env=ISOLATED)
-            run(["git", "-C", str(aside), "config", "gc.auto", "0"], env=ISOLATED)
-            run(["git", "-C", str(aside), "config", "core.autocrlf", "false"], env=ISOLATED)
+        with cache.building(path, summed=False) as aside:
+            run(["git", "init", "--quiet", "--bare", "--template=", str(aside)], env=ISOLATED)
+            # The record of a source is on the disk before git's loose objects are, else.
+            options = {"gc.auto": "0", "core.autocrlf": "false", "core.fsync": "committed"}
+            for name, value in options.items():
+                run(["git", "-C", str(aside), "config", name, value], env=ISOLATED)
     attributes = path / "info/attributes"
     if not attributes.exists() or attributes.read_text() != _ATTRIBUTES:
         cache.write_atomically(attributes, _ATTRIBUTES)
@@ -93,7 +96,7 @@ def resolve(spec: str, progress: Progress) -> Source:
     """Make the source named by spec available and return it.
 
     spec is debian:VERSION, git:PATH@REV or tar:PATH. Raises UsageError for a spec of another
-    form, BuildError when the source cannot be had.
+    form, LabError when the source cannot be had.
     """
     kind, _, rest = spec.partition(":")
     resolvers: dict[str, Callable[[str, str, Progress], Source]] = {
@@ -113,6 +116,12 @@ def _debian(spec: str, series: str, progress: Progress) -> Source:
     record = cache.root() / "sources" / f"debian-{series}.json"
     if known := _recorded(record):
         return known
+    with _importing(progress):
+        return _recorded(record) or _from_debian(spec, series, record, progress)
+
+
+def _from_debian(spec: str, series: str, record: Path, progress: Progress) -> Source:
+    """Import a source from the first of the suites that has it."""
     cache.require_space(cache.root(), _IMPORT_GIB, f"the source of Linux {series}")
     codename = apt.system_codename() or "none"
     attempts = [[f"{codename}{part}" for part in ("", "-security", "-backports")]]
@@ -125,7 +134,7 @@ def _debian(spec: str, series: str, progress: Progress) -> Source:
             return _import_debian(spec, package, apt.private(attempt), record, progress)
         except LabError as exc:
             failure = exc
-    raise BuildError(
+    raise LabError(
         f"{spec} cannot be had: {failure.what}",
         where=f"suites {', '.join(name for attempt in attempts for name in attempt)}",
         hint="check the network, or give the source as git:PATH@REV or tar:PATH",
@@ -140,15 +149,13 @@ def _import_debian(
         version = archive.newest(package)
     if version is None:
         raise LabError(f"no suite has a package {package}")
-    cache.remove(cache.root() / "download")
-    with cache.building(cache.root() / "download" / package) as folder:
+    with cache.scratch() as folder:
         with progress.step(f"downloading {package} {version}"):
             deb = archive.download(package, version, folder)
         run(["dpkg-deb", "--extract", str(deb), str(folder / "content")])
         (tarball,) = (folder / "content/usr/src").glob("linux-source-*.tar.*")
         with progress.step(f"importing Linux {version}"):
             tree = import_tar(tarball)
-    cache.remove(cache.root() / "download")
     return _record(record, Source(spec, version, tree, origin=package))
 
 
@@ -163,10 +170,13 @@ def _tar(spec: str, path: str, progress: Progress) -> Source:
     record = cache.root() / "sources" / f"tar-{identity}.json"
     if known := _recorded(record):
         return known
-    cache.require_space(cache.root(), _IMPORT_GIB, f"the source {tarball.name}")
-    with progress.step(f"importing {tarball.name}"):
-        tree = import_tar(tarball)
-    return _record(record, Source(spec, tarball.name, tree, origin=f"tar-{tarball.name}"))
+    with _importing(progress):
+        if known := _recorded(record):
+            return known
+        cache.require_space(cache.root(), _IMPORT_GIB, f"the source {tarball.name}")
+        with progress.step(f"importing {tarball.name}"):
+            tree = import_tar(tarball)
+        return _record(record, Source(spec, tarball.name, tree, origin=f"tar-{tarball.name}"))
 
 
 def _git(spec: str, rest: str, progress: Progress) -> Source:
@@ -187,22 +197,28 @@ def _git(spec: str, rest: str, progress: Progress) -> Source:
             f"{spec}: no such repository or revision", where=exc.output.strip()
         ) from exc
     common, commit, tree = facts[:3]
-    _borrow_objects(Path(common) / "objects")
+    _borrow_objects(Path(common) / "objects", progress)
     return Source(spec, commit[:12], tree, origin=f"git-{repository}")
 
 
-def _borrow_objects(objects: Path) -> None:
+def _borrow_objects(objects: Path, progress: Progress) -> None:
     """Let the store read another repository's objects instead of copying them."""
     alternates = store() / "objects/info/alternates"
-    known = alternates.read_text().splitlines() if alternates.exists() else []
-    if str(objects) not in known:
-        cache.write_atomically(alternates, "\n".join([*known, str(objects)]) + "\n")
+    with cache.lock(alternates.with_name("lab-lock"), progress, "borrowing a repository"):
+        known = alternates.read_text().splitlines() if alternates.exists() else []
+        if str(objects) not in known:
+            cache.write_atomically(alternates, "\n".join([*known, str(objects)]) + "\n")
+
+
+def _importing(progress: Progress) -> AbstractContextManager[None]:
+    """One source at a time: apt has its lists and git its import for one lab only."""
+    return cache.lock(cache.root() / "sources" / "lock", progress, "importing a source")
 
 
 def import_tar(tarball: Path) -> str:
     """Read a kernel tarball into the object store and return its tree hash.
 
-    The one top folder that release tarballs have is left out. Raises BuildError for a file that
+    The one top folder that release tarballs have is left out. Raises LabError for a file that
     is not a tar archive of a kernel.
     """
     reference = f"refs/sources/{cache.key(str(tarball), tarball.stat().st_mtime_ns)}"
@@ -217,10 +233,10 @@ def import_tar(tarball: Path) -> str:
             for member in tar:
                 _feed(stream, tar, member)
     except (tarfile.TarError, EOFError) as exc:
-        raise BuildError(f"{tarball} is not a readable tar archive: {exc}") from exc
+        raise LabError(f"{tarball} is not a readable tar archive: {exc}") from exc
     tree = git("rev-parse", f"{reference}^{{tree}}")
     if "Kbuild" not in git("ls-tree", "--name-only", tree).splitlines():
-        raise BuildError(f"{tarball} does not hold a kernel source (it has no Kbuild)")
+        raise LabError(f"{tarball} does not hold a kernel source (it has no Kbuild)")
     return tree
 
 
@@ -270,14 +286,11 @@ def _quoted(path: str) -> str:
 
 
 def _recorded(record: Path) -> Source | None:
-    if not record.exists():
-        return None
-    known = Source(**json.loads(record.read_text()))
+    known = cache.read(record, lambda facts: Source(**facts))
     try:
-        git("cat-file", "-e", known.tree)
+        return known if known and git("cat-file", "-e", known.tree) == "" else None
     except CommandError:
         return None
-    return known
 
 
 def _record(record: Path, source: Source) -> Source:

@@ -37,7 +37,7 @@ def compiled(version: tuple[int, ...], emulator: str) -> Path | None:
     files = sorted(_SOURCE.iterdir())
     target = cache.root() / "plugins" / cache.key(*map(cache.file_hash, files), emulator)
     path = target / f"{_SOURCE.name}.so"
-    if path.exists():
+    if cache.whole(target):
         return path
     refusal = ""
     sources = [str(file) for file in files if file.suffix == ".c"]

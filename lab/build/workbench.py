@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import cache
-from lab.base.errors import BuildError
+from lab.base.errors import LabError
 from lab.base.process import CommandError, run, run_logged
 from lab.base.progress import Progress
 from lab.build import make
@@ -59,7 +59,8 @@ class Workbench:
             progress.say("    the clock was set back: make could take old objects for new ones")
             make.delete(path)
         # What others' sources gave is not for the compilers of a distribution's.
-        ccache = (cache.root() if self.tree.source.packaged else self.folder) / "ccache"
+        own = self.folder / "ccache"
+        ccache = cache.root() / "ccache" if self.tree.source.packaged else own
         foreign = self.tree.foreign
         how = Make(self.source, path, self.folder / "scratch", ccache, keeps=not foreign)
         if not foreign:
@@ -84,7 +85,7 @@ class Workbench:
         self._building.write_text(str(objects))
         try:
             yield
-        except BuildError as exc:
+        except LabError as exc:
             if not isinstance(exc, make.Overrun):
                 self._building.unlink()
             raise

@@ -7,13 +7,17 @@ of their commands is run. The help and the shell's completion make do with the t
 
 from __future__ import annotations
 
+import atexit
 import os
+import signal
+import stat
 import sys
 import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from typing import NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,6 +26,9 @@ from lab import __version__
 from lab.base import cache
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
 from lab.base.process import VERBOSE
+from lab.base.text import visible
+
+_KEPT = "finished results are kept, run it again to go on"
 
 # Each command: where it is, and the beginning of its help.
 COMMANDS = {
@@ -107,7 +114,8 @@ def lab(verbose: bool) -> None:
     """Judge what a kernel patch claims about the block layer.
 
     Exit codes: 0 done or all claims hold, 1 a claim is refuted, 2 wrong usage or configuration,
-    3 the lab, a build or a guest failed, 4 inconclusive, 130 interrupted.
+    3 the lab, a build or a guest failed, 4 inconclusive, 130 interrupted (129 by SIGHUP, 143 by
+    SIGTERM).
     """
     if verbose:
         os.environ[VERBOSE] = "1"
@@ -118,13 +126,51 @@ def main() -> None:
 
     Whatever escapes is one message and FAILED: a traceback's exit code would be a verdict.
     """
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(signum) is signal.SIG_DFL:  # nohup has the lab ignore one
+            signal.signal(signum, _end)
+    atexit.register(_stay_done)
+    os.umask(os.umask(0) | stat.S_IWOTH)  # what the lab runs, nobody else may change
     try:
-        sys.exit(_answer(_status()))
+        status = _answer(_status())
+        _flush()
     except BrokenPipeError:
-        # Python would complain when it flushes what nobody reads.
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(ExitCode.CLOSED_PIPE)
+        _give_up_output()
+        status = ExitCode.CLOSED_PIPE
+    sys.exit(status)
+
+
+def _end(signum: int, frame: object) -> NoReturn:
+    """End like an interrupted command: what is half made is deleted. Once is enough."""
+    for other in (signal.SIGTERM, signal.SIGHUP):
+        # Not SIG_IGN: Python prints a complaint about one that is on its way.
+        signal.signal(other, lambda *_: None)
+    sys.exit(ExitCode.SIGNAL + signum)
+
+
+def _stay_done() -> None:
+    """Ignore signals while Python ends: they would change the exit code of what is done."""
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)
+
+
+def _flush() -> None:
+    """Write what was printed; a full disk is told here, for Python would end in its own way."""
+    try:
+        if sys.stdout:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        _give_up_output()
+        click.echo(f"lab: cannot print: {exc.strerror}", err=True)
+        sys.exit(ExitCode.FAILED)
+
+
+def _give_up_output() -> None:
+    """Throw away what cannot be printed; Python would complain when it flushes that at its end."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _status() -> int:
@@ -137,20 +183,27 @@ def _status() -> int:
         exc.show()
         return ExitCode.USAGE
     except LabError as exc:
-        click.echo(f"lab: {exc}", err=True)
+        click.echo(visible(f"lab: {exc}"), err=True)
         return exc.exit_code
+    except SystemExit as exc:
+        if not isinstance(exc.code, int) or exc.code <= ExitCode.SIGNAL:
+            raise
+        click.echo(
+            f"\nlab: ended by {signal.Signals(exc.code - ExitCode.SIGNAL).name}; {_KEPT}", err=True
+        )
+        return exc.code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("\nlab: interrupted; finished results are kept, run it again to go on", err=True)
+        click.echo(f"\nlab: interrupted; {_KEPT}", err=True)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         raise
     except OSError as exc:
         where = f": {exc.filename}" if exc.filename else ""
-        click.echo(f"lab: {exc.strerror or exc}{where}", err=True)
+        click.echo(visible(f"lab: {exc.strerror or exc}{where}"), err=True)
         return ExitCode.FAILED
     except Exception as exc:
         what = f"{type(exc).__name__}: {exc}"
-        click.echo(f"lab: a mistake of the lab's own: {what}\n{_crash(exc)}", err=True)
+        click.echo(visible(f"lab: a mistake of the lab's own: {what}\n{_crash(exc)}"), err=True)
         return ExitCode.FAILED
 
 

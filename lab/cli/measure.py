@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from lab.base.errors import LabError, UsageError
-from lab.base.text import number, percent
+from lab.base.text import number, percent, visible
 from lab.cli import options
 from lab.commands import result_tables, scaling, selfbench
 from lab.inputs import series
@@ -55,7 +55,7 @@ def build_command(
     Example: lab build --tree debian:6.12 --patch 0001-fix.patch
     """
     built = session.kernel(spec, patches, fragments)
-    click.echo(f"Linux {built.release}\nkernel id {built.id}\n{built.image}")
+    click.echo(f"Linux {visible(built.release)}\nkernel id {built.id}\n{built.image}")
 
 
 @click.command("matrix")

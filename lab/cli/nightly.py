@@ -118,7 +118,7 @@ def table(results: Sequence[BranchResult]) -> Table:
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
 def gc_command(days: float, dry_run: bool) -> None:
-    """Delete what neither a baseline nor a report needs, and nothing used lately.
+    """Delete what neither a baseline nor a report needs, and nothing used lately or just now.
 
     These are boots that no report names, what a killed lab left of a run, and of the cache kernels,
     guest roots, source trees with their objects, patches and what else can be made again.

@@ -38,6 +38,13 @@ from lab.report.run_builder import RunBuilder
     help="A series.toml whose claims are to be judged; without it: what changes?",
 )
 @click.option("--each", is_flag=True, help="Measure after every patch, not only after the last.")
+@click.option(
+    "--from",
+    "senders",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Whose patches are meant, in a mailbox with those of several people; several times.",
+)
 def try_(
     session: Session,
     source: str,
@@ -46,6 +53,7 @@ def try_(
     selection: Selection,
     claims: Path | None,
     each: bool,
+    senders: tuple[str, ...],
 ) -> int:
     """Judge somebody's patches.
 
@@ -59,10 +67,8 @@ def try_(
 
     Examples: b4 am -o - MESSAGE-ID | lab try -; lab try git:~/linux@master..mine --each
     """
-    patches = patch_mail.collect(source)
+    patches = _told(patch_mail.collect(source, senders), session)
     trust.require(spec, patches)
-    for number, patch in enumerate(patches, start=1):
-        session.progress.say(f"{number:>3}  {patch.name}")
     if claims:
         own = _series(patches, claims)
         own = own.model_copy(update={"tree": spec}) if spec else own
@@ -77,6 +83,16 @@ def try_(
     )
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
     return ExitCode.REFUTED if any(one.broken for one in steps) else ExitCode.DONE
+
+
+def _told(collected: patch_mail.Collected, session: Session) -> tuple[Path, ...]:
+    """The patches; what they are, who wrote them, and what is not among them has been said."""
+    for number, patch in enumerate(collected.patches, start=1):
+        author = patch_mail.author(patch)
+        session.progress.say(f"{number:>3}  {patch.name}" + (f", by {author}" if author else ""))
+    for title in collected.left_out:
+        session.progress.say(f"     left out: {title}")
+    return collected.patches
 
 
 @click.command("bisect")
@@ -206,7 +222,7 @@ def _folder(patches: tuple[Path, ...], claims: Path) -> Path:
     texts = [patch.read_text(errors="replace") for patch in patches]
     key = cache.key("claims", cache.file_hash(claims), texts)
     folder = cache.root() / "series" / key / claims.absolute().parent.name
-    if not folder.exists():
+    if not cache.whole(folder):
         with cache.building(folder) as aside:
             (aside / "series").mkdir()
             for number, patch in enumerate(patches, start=1):

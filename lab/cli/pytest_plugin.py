@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from lab.base.errors import LabError
+from lab.base.text import visible
 from lab.inputs import profile, series
 from lab.inputs.terms import Verdict
 from lab.judge import judge, well_formed
@@ -79,7 +80,7 @@ class WellFormed(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: Any) -> str:
         """The lab's own message."""
-        return str(excinfo.value)
+        return visible(str(excinfo.value))
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Where it stands."""
@@ -110,7 +111,7 @@ class ClaimItem(pytest.Item):
         """Pass when the claim holds; skip when the profile leaves all of it out."""
         found = self._found()
         self.user_properties.append((_VERDICT, str(found.verdict)))
-        text = "\n".join(terminal.claim(found))
+        text = visible("\n".join(terminal.claim(found)))
         self.add_report_section("call", "claim", text)
         if found.verdict is Verdict.LEFT_OUT:
             pytest.skip(found.findings[0].reason)
@@ -173,7 +174,7 @@ def pytest_runtest_makereport(
     """The lab's own failures as their message: errors of set-up do not go by repr_failure."""
     report = yield
     if isinstance(item, ClaimItem) and call.excinfo and call.excinfo.errisinstance(LabError):
-        report.longrepr = str(call.excinfo.value)
+        report.longrepr = visible(str(call.excinfo.value))
     return report
 
 

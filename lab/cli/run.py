@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
+from lab.base.text import visible
 from lab.build import trust
 from lab.cli import options
 from lab.commands import aa_control, check_series, controls, error_rates, result_tables
@@ -68,7 +69,8 @@ def run_command(
     wanted = [own.model_copy(update={"tree": spec}) for own in wanted] if spec else wanted
     session.host_time = host_time
     if dry_run:
-        click.echo(plan.text(wanted, session.profile, claims=pairs, host_time=host_time))
+        shown = plan.text(wanted, session.profile, claims=pairs, host_time=host_time)
+        click.echo(visible(shown))
         return ExitCode.DONE
     title = f"Verdicts on {', '.join(own.name for own in wanted)}"
     title = title if names else "Verdicts on all series"

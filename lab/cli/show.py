@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from lab.base import cache, toml
 from lab.base.errors import UsageError
+from lab.base.text import visible
 from lab.commands import gate_config
 from lab.inputs import counters, kconfig, machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
@@ -56,7 +57,7 @@ def list_() -> None:
     if ids := run_record.known(folder):
         click.echo("Runs, the newest last")
         for name in ids:
-            click.echo(f"  {name:<26} {_title(folder / 'runs' / name)}")
+            click.echo(f"  {name:<26} {visible(_title(folder / 'runs' / name))}")
 
 
 def _title(folder: Path) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import re
 import tarfile
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.base import sandbox
+from lab.base import cache, sandbox
 from lab.base.errors import LabError
 from lab.base.process import run
 from lab.base.progress import Progress
@@ -141,12 +140,12 @@ def _cell(claim: Claim, profile: Profile) -> Cell:
 def _checkpatch(spec: str, progress: Progress) -> Iterator[Path]:
     """The tree's own checkpatch.pl, in a folder for the block."""
     tree = source.resolve(spec, progress).tree
-    with tempfile.TemporaryDirectory(prefix="lab-checkpatch-") as folder:
-        archive = Path(folder) / "scripts.tar"
+    with cache.scratch() as folder:
+        archive = folder / "scripts.tar"
         git("archive", f"--output={archive}", tree, *(f"scripts/{name}" for name in _SCRIPTS))
         with tarfile.open(archive) as tar:
             tar.extractall(folder, filter="data")
-        yield Path(folder) / "scripts/checkpatch.pl"
+        yield folder / "scripts/checkpatch.pl"
 
 
 def _style(script: Path, patch: Path) -> tuple[str, bool]:

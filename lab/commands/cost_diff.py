@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lab.base.errors import UsageError
+from lab.base.errors import KERNEL_FAILURES, UsageError
 from lab.base.stats import LOOKS, half_width
 from lab.base.text import percent
 from lab.build.kernel import Kernel
@@ -18,7 +18,7 @@ from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment, Side
 from lab.judge.judge import drawn_evidence
-from lab.judge.verdict import KERNEL_FAILURES, Finding
+from lab.judge.verdict import Finding
 from lab.measure import cost, matrix
 from lab.measure.cell import Cell, PlannedCell, Task
 from lab.measure.cost import Change
@@ -229,6 +229,8 @@ def _with_functions(found: Finding, functions: Sequence[Change], threshold: Thre
     """A finding that functions refute which surely differ, in the block layer or out of it, when
     they add up to more than the threshold: no noise of others hides them.
     """
+    if found.evidence.doubt:
+        return found
     surely = [one.difference for one in functions if one.sure]
     if not surely or not found.measured:
         return found

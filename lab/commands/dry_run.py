@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from lab.base.text import PlainTable
+from lab.base.plain_table import PlainTable
 from lab.inputs.profile import Profile
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.base import cache
+from lab.base import cache, durable
 from lab.commands.gate_history import GateHistory
 from lab.measure.boot_store import BootStore
 from lab.report import run_record
 
 _DAY_S = 86400.0
+# What was used just now may be needed by a command that is between two steps.
+_HOUR_S = 3600.0
 # What the cache holds that can be made again: what it is called, and its folder.
 _CACHED = (
     ("kernel", "kernels"),
@@ -42,11 +44,14 @@ class Garbage:
 
 
 def garbage(store: BootStore, history: GateHistory, days: float) -> list[Garbage]:
-    """All that nothing needs and that was not used for some days.
+    """All that nothing needs, that was not used for some days and that no process uses now.
 
-    Raises UsageError when a record cannot be read, for then what it needs is not known.
+    Days are counted back from the newest boot: a clock that jumped ahead makes nothing old. Raises
+    UsageError when a record cannot be read, for then what it needs is not known.
     """
-    horizon = time.time() - days * _DAY_S
+    newest = store.newest()
+    now = time.time() if newest is None else min(time.time(), newest)
+    horizon = now - max(days * _DAY_S, _HOUR_S)
     folders = [store.folder / "runs" / run for run in run_record.known(store.folder)]
     boots = {folder.name: set(_boots(run_record.load(folder))) for folder in folders}
     named = {boot for own in boots.values() for boot in own}
@@ -68,7 +73,7 @@ def garbage(store: BootStore, history: GateHistory, days: float) -> list[Garbage
         found += [
             _found(kind, path)
             for path in sorted((cache.root() / folder).glob("*"))
-            if path.is_dir() and path.name not in needed and _touched(path) < horizon
+            if path.is_dir() and path.name not in needed and _unused(path, horizon)
         ]
     found += [
         Garbage("log", path, path.lstat().st_size)
@@ -96,6 +101,12 @@ def _boots(run: run_record.Run) -> Iterator[str]:
 def _found(kind: str, path: Path) -> Garbage:
     files = (file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
     return Garbage(kind, path, sum(file.stat().st_size for file in files))
+
+
+def _unused(path: Path, horizon: float) -> bool:
+    """Whether an entry of the cache was not used for long; a lock in it tells its use, too."""
+    used = _touched(path) >= horizon or durable.in_use(path)
+    return not used and not ((path / "lock").exists() and durable.in_use(path / "lock"))
 
 
 def _touched(path: Path) -> float:

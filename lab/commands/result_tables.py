@@ -19,6 +19,7 @@ from lab.commands.error_rates import Rates
 from lab.commands.scaling import Curve
 from lab.commands.try_patches import SeriesStep
 from lab.inputs.terms import Verdict
+from lab.report import finding
 from lab.report.run_record import Curves, Table
 from lab.report.tables import columns, texts
 
@@ -199,6 +200,10 @@ def _called(calls: Sequence[bool]) -> str:
 
 def _of_step(step: SeriesStep) -> Iterator[Table]:
     yield Table(title=step.title)
+    if step.configuration:
+        yield note(
+            f"The kernel's configuration differs, too: {finding.options(step.configuration)}"
+        )
     yield from _of_changes(step.found)
     if step.broken:
         yield note(f"{Verdict.REFUTED}: {step.broken}")

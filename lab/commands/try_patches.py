@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.base.errors import BuildError, LabError
+from lab.build.config_diff import changed_options
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
 from lab.commands.cost_diff import CellChange
@@ -22,13 +23,15 @@ from lab.measure.session import Session
 @dataclass(frozen=True)
 class SeriesStep:
     """What a step of a series changes; broken names the patch whose kernel fails, and how, warned
-    is what its kernel complained of, or how it failed now and then, without being refuted by it.
+    is what its kernel complained of, or how it failed now and then, without being refuted by it;
+    configuration are the options in which the kernels differ.
     """
 
     title: str
     found: tuple[CellChange, ...]
     broken: str = ""
     warned: str = ""
+    configuration: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,8 @@ def run(
         known = None if broken else blame(new, old, session.profile.alpha)
         if known and known.verdict is Verdict.REFUTED:
             broken = known.reason
-        steps.append(SeriesStep(title, tuple(found), broken, known.reason if known else ""))
+        warned = known.reason if known else ""
+        steps.append(SeriesStep(title, tuple(found), broken, warned, changed_options(*pair)))
         if broken:
             break
     return steps

@@ -3,23 +3,23 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from lab.base import cache, sandbox
 from lab.base.errors import GuestError
 from lab.base.process import Process, paste, supervised, tail_of_file
 from lab.base.sandbox import Limits, View
 from lab.base.system import KVM, QEMU
+from lab.base.text import visible
 from lab.guest import console, host_noise, lost_interrupt, madt, qemu_command
-from lab.guest.channel import Reader, Record
+from lab.guest.channel import Reader, Record, too_much
+from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
 from lab.inputs.terms import Engine
@@ -42,32 +42,18 @@ _EXIT_S = 30.0
 _PATIENCE = 10.0
 # What QEMU may write to a file beside a disk: chosen, far more than any boot took.
 _MOST_FILE_BYTES = 4 * 2**30
+# Of what else a guest makes the host write. Chosen: a console has 20 KiB, what the plugin counts of
+# 130 jobs 4 MiB.
+_MAX_CONSOLE = 64 << 20
+_MAX_COUNTS = 256 << 20
+_PIECE = 1 << 20
+# Of the words of a step that failed, and of its log.
+_SHOWN = 600
+# Of the facts that a guest reports, and of one of them; a disk has some 150.
+_MAX_FACTS = 2000
+_MAX_FACT = 4096
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Orders:
-    """What the agent has to do: the plan's steps, files they need, and seconds for each phase.
-
-    deadlines_s must hold ``boot`` and every phase that a step ``phase NAME`` enters.
-    """
-
-    steps: tuple[str, ...]
-    deadlines_s: Mapping[str, float]
-    files: Mapping[str, str] = field(default_factory=dict)
-
-    def archive(self) -> bytes:
-        """The orders as the tar archive that the agent unpacks; equal orders, equal bytes."""
-        buffer = io.BytesIO()
-        content = {**self.files, "plan": "\n".join(self.steps) + "\n"}
-        with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-            for name in sorted(content):
-                data = content[name].encode()
-                member = tarfile.TarInfo(name)
-                member.size = len(data)
-                archive.addfile(member, io.BytesIO(data))
-        return buffer.getvalue()
 
 
 @dataclass(frozen=True)
@@ -90,6 +76,7 @@ class Boot:
 class _Watch:
     """The state of a running guest, kept up to date by its records."""
 
+    orders: Orders
     read_noise: Callable[[], host_noise.Reading | None]
     phase: str = "boot"
     readings: list[host_noise.Reading] = field(default_factory=list)
@@ -97,13 +84,20 @@ class _Watch:
     phases_s: dict[str, float] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
     failure: Record | None = None
+    offence: GuestError | None = None
     ended: bool = False
     lost: str = ""
 
     def take(self, record: Record) -> None:
+        if self.ended:
+            raise GuestError("corrupt", "the guest sent more after its end")
         if record.kind == "phase":
-            self.enter(record.name)
+            self.begin(record.name)
         elif record.kind == "file":
+            if record.name not in self.orders.outputs:
+                raise GuestError(
+                    "corrupt", f"the guest sent a file that nobody asked for: {record.name}"
+                )
             self.outputs[record.name] = record.text
         elif record.kind == "fail":
             self.failure = record
@@ -122,6 +116,13 @@ class _Watch:
         if due and (found := self.read_noise()):
             self.readings = [*self.readings[:1], found]
 
+    def begin(self, phase: str) -> None:
+        if phase not in self.orders.deadlines_s:
+            raise GuestError("corrupt", f"the guest began a phase that nobody asked for: {phase}")
+        if phase == self.phase or phase in self.phases_s:
+            raise GuestError("endless", f"the guest began the phase {phase} once more")
+        self.enter(phase)
+
     def enter(self, phase: str) -> None:
         now = time.monotonic()
         self.phases_s[self.phase] = self.phases_s.get(self.phase, 0.0) + now - self.since
@@ -129,7 +130,7 @@ class _Watch:
 
     @property
     def done(self) -> bool:
-        return self.ended or self.failure is not None
+        return self.ended or self.failure is not None or self.offence is not None
 
 
 def run(
@@ -145,8 +146,10 @@ def run(
 
     Raises GuestError: ``panic`` when the kernel died, ``hang`` when it is stuck or a phase passed
     its deadline, ``failed`` when a step failed, ``died`` when QEMU ended by itself, ``lost`` when
-    it lost an interrupt of the guest, ``garbled`` when the result channel holds no records. Console
-    and command line stay in machine.folder in any case.
+    it lost an interrupt of the guest, ``corrupt`` when the result channel holds what the agent does
+    not write for these orders, ``flooded`` when the guest makes the host write too much,
+    ``endless`` when it begins a phase again. Console and command line stay in machine.folder in any
+    case.
     """
     folder = cache.make_folder(machine.folder)
     argv, log = qemu_command.command(machine), folder / _log_name(machine)
@@ -155,17 +158,18 @@ def run(
     try:
         command = sandbox.confined(argv, _view(machine))
         with supervised(command, log=log, cwd=folder) as guest:
-            watch = _Watch(lambda: _noise(guest, slot))
+            watch = _Watch(orders, lambda: _noise(guest, slot))
             _follow(guest, machine, orders, watch, observe, slot)
-            if watch.done:
+            if watch.done and not watch.offence:
                 guest.wait(_EXIT_S)
+                watch.offence = _flood(machine)
             alive = guest.poll() is None
     finally:
         (folder / "disk.raw").unlink(missing_ok=True)
     _judge(machine, watch, alive)
     noise = host_noise.signals(*watch.readings) if len(watch.readings) > 1 else {}
     complaints = console.complaints(_console(machine))
-    return Boot(_facts(watch.outputs), watch.outputs, watch.phases_s, noise, complaints)
+    return Boot(facts(watch.outputs), watch.outputs, watch.phases_s, noise, complaints)
 
 
 class Retries:
@@ -262,8 +266,7 @@ def _follow(
     with machine.results.open("rb") as stream:
         while not watch.done:
             alive = guest.poll() is None
-            for record in reader.feed(stream.read()):
-                watch.take(record)
+            watch.offence = _read(stream, reader, watch) or _flood(machine)
             late = _late(guest, machine, watch, orders, slot)
             # Once, and before the slot connects: QEMU's monitor serves one client at a time.
             if not examined and alive and not watch.done and (late or watch.phase == MEASURED):
@@ -276,6 +279,27 @@ def _follow(
             if late or watch.lost or not alive:
                 return
             time.sleep(_POLL_S)
+
+
+def _read(stream: IO[bytes], reader: Reader, watch: _Watch) -> GuestError | None:
+    """Take all records that have come; the error of a guest that sent what the agent does not."""
+    try:
+        while not watch.done and (piece := stream.read(_PIECE)):
+            for record in reader.feed(piece):
+                watch.take(record)
+    except GuestError as exc:
+        return exc
+    return None
+
+
+def _flood(machine: Machine) -> GuestError | None:
+    """The error of a guest that made the host write too much beside its records."""
+    log = machine.folder / _log_name(machine)
+    limits = {machine.console: _MAX_CONSOLE, log: _MAX_CONSOLE, machine.counts: _MAX_COUNTS}
+    for path, limit in limits.items():
+        if path.exists() and path.stat().st_size > limit:
+            return too_much(path.name, limit)
+    return None
 
 
 def _late(
@@ -293,7 +317,7 @@ def _late(
 
 def _judge(machine: Machine, watch: _Watch, alive: bool) -> None:
     """Raise the GuestError that fits a guest which did not reach the end of its plan."""
-    if watch.ended:
+    if watch.ended and not watch.offence:
         return
     text = _console(machine)
     where = str(machine.console)
@@ -308,16 +332,16 @@ def _judge(machine: Machine, watch: _Watch, alive: bool) -> None:
     if cause:
         outcome, fate = ("hang", "is stuck") if stuck else ("panic", "died")
         raise GuestError(
-            outcome, f"the guest's kernel {fate} in phase {watch.phase}: {cause}", where=where
+            outcome,
+            f"the guest's kernel {fate} in phase {watch.phase} ({console.kind(cause)}): {cause}",
+            where=where,
         )
+    if watch.offence:
+        own = watch.offence
+        what = f"{own.what} (phase {watch.phase})"
+        raise GuestError(own.outcome, what, where=str(machine.folder))
     if watch.failure:
-        log = watch.outputs.get(f"{watch.failure.name}.log", "").strip()
-        said = f"\n    {log[-600:]}" if log else ""
-        raise GuestError(
-            "failed",
-            f"the guest failed in phase {watch.phase}: {watch.failure.text}{said}",
-            where=str(machine.folder),
-        )
+        raise GuestError("failed", _failed_step(watch, text), where=str(machine.folder))
     waited = time.monotonic() - watch.since
     if not alive:
         ending = tail_of_file(machine.folder / _log_name(machine), 5)
@@ -326,19 +350,38 @@ def _judge(machine: Machine, watch: _Watch, alive: bool) -> None:
             f"QEMU ended by itself in phase {watch.phase}; its log ends:\n{ending}",
             where=str(machine.folder / "command"),
         )
+    fate = (
+        "did not come up" if watch.phase == "boot" else f"did not get through phase {watch.phase}"
+    )
     raise GuestError(
         "hang",
-        f"the guest did not get through phase {watch.phase} within {waited:.0f} s; "
+        f"the guest {fate} within {waited:.0f} s; "
         f"its last console line: {console.last_line(text) or 'none'}",
         where=where,
     )
 
 
+def _failed_step(watch: _Watch, text: str) -> str:
+    """Which step failed, what it printed, and what the kernel complained of."""
+    assert watch.failure is not None
+    said = f"the guest failed in phase {watch.phase}: {watch.failure.text[:_SHOWN]}"
+    if log := watch.outputs.get(f"{watch.failure.name}.log", "").strip():
+        said += f"\n    {log[-_SHOWN:]}"
+    complaints = (f"{console.kind(line)}: {line}" for line in console.complaints(text))
+    return "\n    ".join([said, *complaints])
+
+
 def _console(machine: Machine) -> str:
-    return machine.console.read_text(errors="replace") if machine.console.exists() else ""
+    if not machine.console.exists():
+        return ""
+    with machine.console.open("rb") as stream:
+        return stream.read(_MAX_CONSOLE).decode(errors="replace")
 
 
-def _facts(outputs: Mapping[str, str]) -> dict[str, str]:
-    """The lines ``path<TAB>value`` of facts.tsv."""
-    lines = outputs.get("facts.tsv", "").splitlines()
-    return dict(line.split("\t", 1) for line in lines if "\t" in line)
+def facts(outputs: Mapping[str, str]) -> dict[str, str]:
+    """The lines ``path<TAB>value`` of facts.tsv. Raises GuestError for what are no facts."""
+    lines = outputs.get("facts.tsv", "").split("\n")
+    if len(lines) > _MAX_FACTS or any(len(line) > _MAX_FACT for line in lines):
+        raise GuestError("corrupt", "the guest reports facts that no disk has: they are too long")
+    rows = (visible(line).partition("\t") for line in lines if "\t" in line)
+    return {path: value for path, _, value in rows}

@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a kernel's console says: how the kernel died, or what it complained of while it lived."""
+"""What a kernel's console says: how the kernel died, or what it complained of while it lived.
+
+Anybody's kernel may print anything: no line counts beyond its first 4 KiB, no pattern takes more
+than a line's length of steps for each place of it, and what a terminal would obey is made visible.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from lab.base.text import visible
 
 _STAMP = re.compile(r"^\[\s*\d+\.\d+\](?:\[[^\]]*\])?\s?")
 # In the order of how much they explain: an oops before the panic that it causes. The texts are
@@ -15,25 +22,38 @@ _DEATHS = (
     re.compile(r"Oops: .+"),
     re.compile(r"general protection fault.*"),
     re.compile(r"watchdog: BUG: soft lockup.+"),
-    re.compile(r"INFO: task .+ blocked for more than \d+ seconds.*"),
+    re.compile(r"INFO: task .{1,60} blocked for more than \d+ seconds.*"),
     re.compile(r"INFO: rcu_\w+ (?:self-)?detected stall.*"),
     re.compile(r"Kernel panic - not syncing: .+"),
 )
 # The kernel lives, but something of it makes no progress.
 _STUCK = re.compile(
-    r"soft lockup|workqueue lockup|INFO: task .+ blocked for more than|detected stall"
+    r"soft lockup|workqueue lockup|INFO: task .{1,60} blocked for more than|detected stall"
 )
+# What an end, or a complaint, is in a word or three: the first that fits. Out of memory is said by
+# mm/oom_kill.c.
+_KIND_OF = {
+    "out of memory": re.compile(r"[Oo]ut of memory|deadlocked on memory|invoked oom-killer"),
+    "lockup": re.compile(r"\blockup\b"),
+    "hung task": re.compile(r"blocked for more than"),
+    "stall": re.compile(r"detected (?:expedited )?stall"),
+    "panic": re.compile(r"Kernel panic"),
+    "file system shut down": re.compile(r"XFS \(|[Cc]orruption|shut down"),
+    "I/O error": re.compile(r"\berror, dev |I/O error|\btimeout, "),
+    "oops": re.compile(r"\bBUG\b|Oops|general protection fault"),
+}
 # What a kernel says when something is wrong and it goes on: __warn() in kernel/panic.c, lockdep and
 # suspicious RCU usage (WARNING as well), UBSAN in lib/ubsan.c, blk_print_req_error() in
 # block/blk-mq.c, buffer_io_error() in fs/buffer.c, nvme_timeout() in drivers/nvme/host/pci.c and
 # xfs_do_force_shutdown() in fs/xfs/xfs_fsops.c.
 _COMPLAINTS = re.compile(
-    r"\bWARNING: .+|\bBUG: .+|\bUBSAN: .+|\bINFO: (?:task .+ blocked for more than"
-    r"|rcu_\w+ (?:self-)?detected (?:expedited )?stall|trying to register non-static key).*"
-    r"|\b[\w/ ]+ error, dev \w+(?=, sector)|Buffer I/O error on dev .+"
-    r"|\bnvme\w*: .+ timeout, .+|\bXFS \(.+\): .*(?:[Cc]orruption|shut down|I/O error).*"
+    r"\bWARNING: .+|\bBUG: .+|\bUBSAN: .+|\bINFO: (?:task .{1,60} blocked for more than"
+    r"|rcu_\w{1,20} (?:self-)?detected (?:expedited )?stall|trying to register non-static key).*"
+    r"|\b[\w/ ]{1,60} error, dev \w+(?=, sector)|Buffer I/O error on dev .+"
+    r"|\bnvme\w{0,20}: .{1,120} timeout, .+|\b(?:Out of memory: .+|\w{1,20} invoked oom-killer)"
+    r"|\bXFS \([^)]{1,40}\): .{0,120}(?:[Cc]orruption|shut down|I/O error).*"
 )
-_FUNCTION = re.compile(r"\b([\w.]+)\+0x[0-9a-f]+/0x")
+_FUNCTION = re.compile(r"(?<![\w.])([\w.]++)\+0x[0-9a-f]+/0x")
 # What tells where it was comes after: a lock with where it was taken, the instruction, or the calls
 # that led there.
 _FAULT = re.compile(r"KASAN: [\w-]+")
@@ -52,6 +72,11 @@ _ANYONES = re.compile(
 _NUMBER = re.compile(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
 # A kernel that complains of everything is told enough by the first few.
 _KINDS = 8
+# Chosen: of a line what a reader takes in, and of it what is shown; of what follows a complaint
+# more than a lock's dependencies and a trace take.
+_LINE = 4096
+_SHOWN = 300
+_BELOW = 400
 
 
 def death(console: str) -> str | None:
@@ -62,8 +87,8 @@ def death(console: str) -> str | None:
     for pattern in _DEATHS:
         for number, line in enumerate(lines):
             if found := pattern.search(line):
-                where = "" if _FUNCTION.search(line) else _place(lines[number + 1 :])
-                return _with_place(found[0], where)
+                where = "" if _FUNCTION.search(line) else _place(_below(lines, number))
+                return _with_place(found[0][:_SHOWN], where)
     return None
 
 
@@ -74,15 +99,26 @@ def complaints(console: str) -> tuple[str, ...]:
     file or the sector: a warning by the function that it is in, all else without its numbers.
     """
     lines = _unstamped(console)
-    found = (
-        _kind(match[0], lines[number + 1 :])
-        for number, line in enumerate(lines)
-        if (match := _COMPLAINTS.search(line))
-    )
-    return tuple(dict.fromkeys(found))[:_KINDS]
+    found: dict[str, None] = {}
+    for number, line in enumerate(lines):
+        if match := _COMPLAINTS.search(line):
+            found[_kind(match[0][:_SHOWN], _below(lines, number))] = None
+        if len(found) == _KINDS:
+            break
+    return tuple(found)
 
 
-def _kind(line: str, below: Sequence[str]) -> str:
+def kind(cause: str) -> str:
+    """What death() or one of complaints() found, in a word or three, such as ``hung task``."""
+    return next((name for name, pattern in _KIND_OF.items() if pattern.search(cause)), "warning")
+
+
+def _below(lines: Sequence[str], number: int) -> Iterable[str]:
+    """The lines that may belong to one."""
+    return islice(lines, number + 1, number + 1 + _BELOW)
+
+
+def _kind(line: str, below: Iterable[str]) -> str:
     function = _FUNCTION.search(line)
     if not function:
         where = _place(below)
@@ -97,7 +133,7 @@ def _with_place(line: str, function: str) -> str:
     return f"{line.rstrip('.')} in {function}()" if function else line
 
 
-def _place(below: Sequence[str]) -> str:
+def _place(below: Iterable[str]) -> str:
     """The function that is meant by the lines below a complaint; empty if they tell none."""
     in_trace = False
     for number, line in enumerate(below):
@@ -114,7 +150,7 @@ def _place(below: Sequence[str]) -> str:
 
 
 def _unstamped(console: str) -> list[str]:
-    return [_STAMP.sub("", line.rstrip()) for line in console.splitlines()]
+    return [visible(_STAMP.sub("", line[:_LINE].rstrip())) for line in console.split("\n")]
 
 
 def is_hang(cause: str) -> bool:
@@ -126,5 +162,5 @@ def is_hang(cause: str) -> bool:
 
 def last_line(console: str) -> str:
     """The last line that is not empty."""
-    lines = [line.strip() for line in console.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+    last = console.rstrip()[-_LINE:].rpartition("\n")[2].strip()
+    return visible(last[:_SHOWN])

@@ -25,18 +25,26 @@ from lab.inputs.terms import Better
 FOLDER = data("configs") / "counter"
 # Locks that are named when the one that was asked for is not there.
 _MOST = 8
+# Of what a guest sent, in a message.
+_SHOWN = 100
 # The denominator of most counters; every boot with counters has it.
 REQUESTS = "requests"
 
-_ENTRY = re.compile(r"^\{ (?P<keys>.*?) \} hitcount:\s*(?P<hits>\d+)", re.MULTILINE)
-_DROPPED = re.compile(r"^\s*Dropped: (\d+)", re.MULTILINE)
-_BLOCK = re.compile(r"^# trigger info: hist:name=(\w+):", re.MULTILINE)
-_BUFFERED = re.compile(r"entries-in-buffer/entries-written: (\d+)/(\d+)")
+# What the guest sends: numbers have as many digits as 64 bits take, and no pattern looks further
+# than the kernel writes.
+_NUMBER = r"[0-9]{1,20}"
+_ENTRY = re.compile(
+    rf"^\{{ (?P<keys>.{{1,300}}?) \}} hitcount:[ ]{{0,40}}(?P<hits>{_NUMBER})", re.MULTILINE
+)
+_DROPPED = re.compile(rf"^[ \t]{{0,40}}Dropped: ({_NUMBER})", re.MULTILINE)
+_BLOCK = re.compile(r"^# trigger info: hist:name=(\w{1,60}):", re.MULTILINE)
+_BUFFERED = re.compile(rf"entries-in-buffer/entries-written: ({_NUMBER})/({_NUMBER})")
 _ISSUE = "block/block_rq_issue"
 _ISSUED = re.compile(
-    r": block_rq_issue: (?P<dev>\d+,\d+) \w+ \d+ \(.*?\) (?P<sector>\d+) \+ (?P<sectors>\d+) "
+    rf": block_rq_issue: (?P<dev>{_NUMBER},{_NUMBER}) \w{{1,20}} {_NUMBER} "
+    rf"\(.{{0,100}}?\) (?P<sector>{_NUMBER}) \+ (?P<sectors>{_NUMBER}) "
 )
-_TRACED = re.compile(r": (?P<event>chosen|issued)\d?: .*?rq=(?P<request>0x[0-9a-f]+)")
+_TRACED = re.compile(r": (?P<event>chosen|issued)\d?: .{0,200}?rq=(?P<request>0x[0-9a-f]{1,16})")
 
 
 class Counter(Model):
@@ -217,7 +225,9 @@ def _acquisitions(text: str, classes: Sequence[str]) -> int:
         columns = numbers.split()
         # con-bounces contentions, four waiting times, acq-bounces acquisitions, four holding times
         if colon and len(columns) == 12:
-            seen[name] += int(columns[7])
+            if not re.fullmatch(_NUMBER, columns[7]):
+                raise GuestError("corrupt", f"these are no lock statistics: {line[:_SHOWN]!r}")
+            seen[name[:_SHOWN]] += int(columns[7])
     if seen.keys().isdisjoint(classes):
         most = ", ".join(f"{name} {count:,}" for name, count in seen.most_common(_MOST))
         raise GuestError(

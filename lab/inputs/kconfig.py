@@ -105,6 +105,13 @@ def values(config: str) -> dict[str, str]:
     return {found[1]: found[2] for line in config.splitlines() if (found := _SET.match(line))}
 
 
+def differences(before: str, after: str) -> tuple[str, ...]:
+    """What differs between two .config files, such as ``CONFIG_X: n -> y``, sorted by name."""
+    old, new = values(before), values(after)
+    pairs = ((name, old.get(name, "n"), new.get(name, "n")) for name in sorted({*old, *new}))
+    return tuple(f"{name}: {one} -> {other}" for name, one, other in pairs if one != other)
+
+
 def check_survivors(
     options: dict[str, Option], config: str, declared: Callable[[], set[str]]
 ) -> None:

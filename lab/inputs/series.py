@@ -29,6 +29,7 @@ from lab.base.errors import UsageError, nearest
 from lab.base.stats import Interval
 from lab.base.system import data
 from lab.base.toml import Model, load
+from lab.inputs.names import Name, Word
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 
@@ -75,14 +76,14 @@ class Arm(Model):
     patches: PatchLevel = Field(
         description="base: only base/ is applied; series, or any other folder: base/, then that"
     )
-    topology: str = Field(default="", description="another topology than the claim's")
-    scheduler: str = Field(default="", description="another I/O scheduler than the claim's")
+    topology: Name = Field(default="", description="another topology than the claim's")
+    scheduler: Name = Field(default="", description="another I/O scheduler than the claim's")
     hw_queues: int = Field(default=0, ge=0, le=128, description="another number of queues")
-    kernel_parameters: tuple[str, ...] = Field(default=(), description="more of them")
+    kernel_parameters: tuple[Word, ...] = Field(default=(), description="more of them")
 
 
 Metric = Annotated[
-    str, Field(description="a number of fio, dbench, the exact engine, or a counter")
+    Name, Field(description="a number of fio, dbench, the exact engine, or a counter")
 ]
 Because = Annotated[str, Field(description="where the bound comes from")]
 
@@ -93,7 +94,7 @@ class Row(Model):
     metric: Metric = ""
     change: str = Field(default="", description="a bound on the change, such as '>= +20%'")
     value: str = Field(default="", description="a bound on the value, such as '== 9'")
-    arm: str = Field(default="", description="whose value; default: the second compared")
+    arm: Name = Field(default="", description="whose value; default: the second compared")
     because: Because = ""
     published: str = Field(default="", description="the figure that was published")
     engine: tuple[EngineName, ...] = Field(
@@ -101,16 +102,16 @@ class Row(Model):
         description="the first that works is taken; default: icount for costs and counters, "
         "else kvm, tcg",
     )
-    machine: str = Field(
+    machine: Name = Field(
         default="",
         description="a machine model: the number is simulated, on that machine",
     )
     cpus: int = Field(
         default=0, ge=0, le=64, description="vCPUs, when not the claim's or the machine's"
     )
-    parameters: dict[str, Value] = Field(default={}, description="of the workload")
-    compare: tuple[str, str] | None = Field(default=None, description="when not the claim's")
-    over: str = Field(
+    parameters: dict[Name, Value] = Field(default={}, description="of the workload")
+    compare: tuple[Name, Name] | None = Field(default=None, description="when not the claim's")
+    over: Name = Field(
         default="",
         description="an arm whose value is taken off those that are compared: how much more they "
         "take than that one",
@@ -125,6 +126,11 @@ class Row(Model):
         ge=0,
         le=64,
         description="with fewer host CPUs it is inconclusive; as many vCPUs, when not told",
+    )
+    seeds: int = Field(
+        default=0,
+        ge=0,
+        description="of the exact engine, when the profile and the claim have fewer",
     )
     may_be_zero: bool = Field(
         default=False, description="the counter may rightly find nothing with the patches"
@@ -165,7 +171,8 @@ class Expectation(Row):
 
     def repeats(self, other: Expectation) -> bool:
         """Whether both bound the same number, be it in other words or by other limits."""
-        said = {"change", "value", "because", "published", "needs", "needs_cpus", "may_be_zero"}
+        said = {"change", "value", "because", "published", "needs", "needs_cpus"}
+        said |= {"may_be_zero", "seeds"}
         same = self.model_dump(exclude=said) == other.model_dump(exclude=said)
         return same and bool(self.change) == bool(other.change)
 
@@ -226,12 +233,12 @@ class Claim(Model):
     """One sentence that can be checked, and what it is checked by."""
 
     published: str = Field(description="what was claimed, where")
-    topology: str
-    scheduler: str
-    workload: str
-    compare: tuple[str, str] = ("before", "after")
+    topology: Name
+    scheduler: Name
+    workload: Name
+    compare: tuple[Name, Name] = ("before", "after")
     cpus: int = Field(default=0, ge=0, le=64, description="vCPUs, when not the topology's")
-    parameters: dict[str, Value] = {}
+    parameters: dict[Name, Value] = {}
     seeds: int = Field(
         default=0, ge=0, description="of the exact engine, when the profile has fewer"
     )
@@ -259,10 +266,10 @@ class Series(Model):
     title: str
     origin: str = Field(description="where the series comes from")
     tree: str = Field(default="debian:6.12", description="the kernel source it applies to")
-    kernel: tuple[str, ...] = ("base", "block", "filesystems", "buffer_heads", "armdisk")
-    arms: dict[str, Arm] = Field(default={}, description="beside before and after")
-    schedulers: tuple[str, ...] = Field(default=(), description="I/O schedulers that it adds")
-    claims: dict[str, Claim] = Field(min_length=1)
+    kernel: tuple[Name, ...] = ("base", "block", "filesystems", "buffer_heads", "armdisk")
+    arms: dict[Name, Arm] = Field(default={}, description="beside before and after")
+    schedulers: tuple[Name, ...] = Field(default=(), description="I/O schedulers that it adds")
+    claims: dict[Name, Claim] = Field(min_length=1)
     _folder: Path = PrivateAttr()
 
     @field_validator("arms")

@@ -18,6 +18,7 @@ from lab.base.errors import UsageError, nearest
 from lab.base.system import data
 from lab.base.toml import Model, load, named, names
 from lab.inputs import counters
+from lab.inputs.names import is_word
 
 FOLDER = data("workloads")
 Value = int | float | str
@@ -97,6 +98,12 @@ class Workload(Model):
                 if numeric and isinstance(value, str):
                     raise UsageError(
                         f"the parameter {name} is a number, not {value!r}", where=where
+                    )
+                if isinstance(value, str) and not is_word(value):
+                    raise UsageError(
+                        f"the parameter {name} cannot be {value[:80]!r}",
+                        where=where,
+                        hint="write letters, digits and _ . , : = / @ % + -",
                     )
                 least = int(name == JOBS)
                 if isinstance(value, int | float) and not least <= value <= _LARGEST:

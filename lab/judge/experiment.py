@@ -207,7 +207,7 @@ def _experiment(
         level=level,
         sides=tuple(map(side, arms_of(claim, expectation))),
         # A claim asks for seeds because its cost or time is near a bound.
-        seeds=max(profile.seeds, claim.seeds),
+        seeds=max(profile.seeds, claim.seeds, expectation.seeds),
         rounds=profile.rounds,
         over=side(expectation.over) if expectation.over else None,
         swept=_swept(claim, expectation),

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import sub
 
 from lab.base.errors import LabError
 from lab.base.stats import half_width
+from lab.build.config_diff import changed_options
 from lab.build.kernel import Kernel
 from lab.inputs import series
 from lab.inputs.series import Series
@@ -17,7 +18,7 @@ from lab.inputs.terms import Verdict
 from lab.judge import experiment, verdict, well_formed
 from lab.judge.experiment import Experiment, Side
 from lab.judge.verdict import Evidence, Failure, Judged
-from lab.measure import sim_counts
+from lab.measure import cost, sim_counts
 from lab.measure.boot_store import BootStore, Ends
 from lab.measure.cell import Task
 from lab.measure.runner import Outcome, Rounds, Runner
@@ -34,11 +35,15 @@ CONTROLS = {"reversed": series.reverse, "no-op": series.no_op}
 
 @dataclass(frozen=True)
 class Case:
-    """A series with all that is needed to measure it: its experiments, and a task for each side."""
+    """A series with all that is needed to measure it: its experiments, and a task for each side.
+
+    configuration is what Judged has.
+    """
 
     series: Series
     experiments: tuple[Experiment, ...]
     tasks: Mapping[Side, Task]
+    configuration: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def same(self, asked: Experiment) -> bool:
         """Whether an experiment compares an arm with itself, under another name."""
@@ -103,6 +108,7 @@ def judge(
             own,
             tuple(one for one in found if one.experiment.series == own.name),
             errors.get(own.name, ""),
+            cases[own.name].configuration if own.name in cases else {},
         )
         for own in wanted
     )
@@ -127,7 +133,19 @@ def prepare(own: Series, session: Session, claims: Collection[tuple[str, str]] =
                 kernels[level, wanted] = session.kernel(own.tree, own.patches(level), wanted)
             kernel = kernels[level, wanted]
             tasks[side] = Task(cell=side.cell, kernel=kernel, arm=side.arm, swept=one.swept)
-    return Case(own, tuple(asked), tasks)
+    return Case(own, tuple(asked), tasks, _configuration(kernels))
+
+
+def _configuration(
+    kernels: Mapping[tuple[str, tuple[str, ...]], Kernel],
+) -> dict[str, tuple[str, ...]]:
+    """In which options kernels with patches differ from those of the same fragments without."""
+    found: dict[str, tuple[str, ...]] = {}
+    for (level, fragments), kernel in kernels.items():
+        if base := kernels.get((series.BASE, fragments)):
+            changed = (*found.get(level, ()), *changed_options(base, kernel))
+            found[level] = tuple(dict.fromkeys(changed))
+    return {level: changed for level, changed in found.items() if changed}
 
 
 def measure(cases: Sequence[Case], session: Session) -> dict[Experiment, Evidence]:
@@ -251,6 +269,8 @@ def drawn_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Ev
         # Seed by seed; where one is missing, a guest failed, and that is told.
         return tuple(tuple(map(sub, own, least)) for own in compared)
 
+    exact = metric in (cost.KERNEL, cost.BLOCK_LAYER) and asked.expectation.change
+    doubt = cost.other_work([[b.values for b in own] for own in boots]) if exact else ""
     # A base kernel that fails is the lab's error, and says more than a patched one that does too.
     failure = min(failures, key=lambda one: one.patched, default=None)
     return Evidence(
@@ -261,4 +281,5 @@ def drawn_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Ev
             factor: values(sim_counts.variant(metric, factor))
             for factor in asked.sides[0].cell.variants
         },
+        doubt=doubt,
     )

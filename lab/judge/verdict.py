@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from lab.base.errors import KERNEL_FAILURES
 from lab.base.stats import LOOKS, Drawn, Interval, Paired, paired
 from lab.inputs import counters, workload
 from lab.inputs.series import Series
@@ -41,7 +42,8 @@ class Evidence:
     both arms run the same kernel on the same machine. boots are the ids that the values come from.
     variants are the values with moves of cache lines so many times as dear, if simulated. ends are
     how all boots on record of the patched kernels ended, and of the others. noise is how far the
-    ratio of two seeds may be off, a fraction, where boots on record of these cells tell.
+    ratio of two seeds may be off, a fraction, where boots on record of these cells tell. doubt is
+    why the arms cannot be compared, where that is so.
     """
 
     values: tuple[tuple[float, ...], ...] = ()
@@ -52,6 +54,7 @@ class Evidence:
     variants: Mapping[float, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
     ends: tuple[Ends, Ends] = (Ends(), Ends())
     noise: float | None = None
+    doubt: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +80,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Judged:
-    """A series and what was found of it; error says why it could not be judged at all."""
+    """A series and what was found of it; error says why it could not be judged at all.
+
+    configuration has the options that differ from the kernels with base/ alone, by the folder of
+    the patches that change them.
+    """
 
     series: Series
     findings: tuple[Finding, ...]
     error: str = ""
+    configuration: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def claims(self) -> dict[str, tuple[Finding, ...]]:
         """The findings by claim."""
@@ -99,9 +107,6 @@ SEEDS = LOOKS[0]
 
 # What finds nothing may look for the wrong thing.
 _NOTHING = "it may have another name there; may_be_zero = true when it may be none"
-
-# What a guest does when its kernel is broken; every other failure is the lab's.
-KERNEL_FAILURES = ("panic", "hang", "failed")
 
 
 def judge(asked: Sequence[tuple[Experiment, Evidence]], alpha: float) -> list[Finding]:
@@ -164,7 +169,10 @@ def _found(experiment: Experiment, evidence: Evidence, alpha: float) -> Finding:
             else f"the guests gave no {expectation.metric}; `lab doctor` says why"
         )
         return replace(found, reason=reason)
-    return _sensitive(_measured(found, alpha), alpha)
+    known = _sensitive(_measured(found, alpha), alpha)
+    if evidence.doubt and known.verdict.decided:
+        return replace(known, verdict=Verdict.INCONCLUSIVE, reason=evidence.doubt)
+    return known
 
 
 def _sensitive(found: Finding, alpha: float) -> Finding:

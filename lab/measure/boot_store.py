@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab.base import cache
+from lab.base import cache, durable, places
 from lab.base.errors import LABS_FAILURES, LabError, UsageError
+from lab.base.progress import Progress
 from lab.base.system import results
 from lab.measure import metrics, sim_counts
 from lab.measure.cell import Cell, Task
@@ -51,11 +52,22 @@ CREATE TABLE IF NOT EXISTS samples (
     unit   TEXT NOT NULL,
     PRIMARY KEY (boot, metric)
 );
+-- Boots of before there was this table have no rows here, and are believed as they are.
+CREATE TABLE IF NOT EXISTS files (
+    boot   TEXT NOT NULL REFERENCES boots (id),
+    name   TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    PRIMARY KEY (boot, name)
+);
 """
 
 # The outcomes of guests that came to their end.
 _WHOLE = ("ok", "disturbed", "alone")
-# Changes with every change of the tables; there is no way from one to the next before 1.0.
+_TABLES = ("boots", "samples", "files")
+# A boot whose files are gone or damaged: it counts for nothing, and not against its kernel.
+_DAMAGED = "damaged"
+# Changes with every change of a table that there was (a new one is added to older results); there
+# is no way from one to the next before 1.0.
 SCHEMA_VERSION = 2
 
 
@@ -99,10 +111,12 @@ class BootStore:
 
     def __init__(self, folder: Path | None = None) -> None:
         own = os.environ.get("LAB_RESULTS")
-        self.folder = folder or (Path(own).absolute() if own else results())
+        wanted = folder or (Path(own).absolute() if own else results())
+        self.folder = places.trusted(wanted, "LAB_RESULTS")
         self._database = self.folder / "lab.sqlite"
         self._files = RawFiles(self.folder)
         self._checked = False
+        self._sound: set[str] = set()
 
     def boot_folder(self, identity: str) -> Path:
         """Where the raw files of a boot lie."""
@@ -123,13 +137,31 @@ class BootStore:
         return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:6]}"
 
     def finished(self, key: str) -> list[StoredBoot]:
-        """The successful boots of a measurement, oldest first."""
+        """The successful boots of a measurement, oldest first.
+
+        A boot whose files are gone or damaged is told, and is none of them from now on.
+        """
         with self.connection() as connection:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM boots WHERE key = ? AND outcome = 'ok' ORDER BY started",
                 (key,),
             ).fetchall()
-            return [_stored(connection, row) for row in rows]
+            return [_stored(connection, row) for row in rows if self._believed(connection, row[0])]
+
+    def _believed(self, connection: sqlite3.Connection, boot: str) -> bool:
+        """Whether a boot's files are what they were; looked at once by a process."""
+        if boot in self._sound:
+            return True
+        sums = dict(connection.execute("SELECT name, sha256 FROM files WHERE boot = ?", (boot,)))
+        if name := self._files.damaged(boot, sums):
+            reason = f"{self.boot_folder(boot) / name} is missing or damaged"
+            Progress().say(f"    {reason}: the boot is not believed, and run again")
+            connection.execute(
+                "UPDATE boots SET outcome = ?, reason = ? WHERE id = ?", (_DAMAGED, reason, boot)
+            )
+            return False
+        self._sound.add(boot)
+        return True
 
     def in_rounds(self, key: str) -> dict[str, StoredBoot]:
         """The successful boots of an arm by the round they belong to, oldest first."""
@@ -206,8 +238,8 @@ class BootStore:
         with self.connection() as connection:
             rows = connection.execute(
                 f"SELECT id, outcome, complaints FROM boots WHERE kernel IN ({marks})"
-                " AND outcome NOT IN ('lost', ?, ?) ORDER BY started",
-                [*kernels, *LABS_FAILURES],
+                " AND outcome NOT IN ('lost', ?, ?, ?) ORDER BY started",
+                [*kernels, *LABS_FAILURES, _DAMAGED],
             ).fetchall()
         failures, examples = Counter[str](), dict[str, str]()
         for boot, outcome, complaints in rows:
@@ -250,11 +282,12 @@ class BootStore:
         facts = dict(sample.facts) if sample else {}
         columns = (
             *(identity, origin.key, json.dumps(asdict(task.cell)), task.arm, origin.kernel),
-            *(origin.qemu, origin.host, started, time.time() - started, outcome, reason),
+            *(origin.qemu, origin.host, started, max(0.0, time.time() - started)),
+            *(outcome, reason),
             *("\n".join(sample.complaints if sample else ()), json.dumps(facts), origin.round),
         )
         with cache.disk_space_matters(self.folder), self.connection() as connection:
-            self._files.keep(self.boot_folder(identity))
+            sums = self._files.keep(self.boot_folder(identity))
             marks = ", ".join("?" * len(columns))
             connection.execute(f"INSERT INTO boots VALUES ({marks})", columns)
             if sample:
@@ -262,6 +295,10 @@ class BootStore:
                     "INSERT INTO samples VALUES (?, ?, ?, ?)",
                     [(identity, m, v, metrics.get(m).unit) for m, v in sample.values.items()],
                 )
+            connection.executemany(
+                "INSERT INTO files VALUES (?, ?, ?)",
+                [(identity, name, digest) for name, digest in sums.items()],
+            )
 
     def sweep(self) -> None:
         """Delete the files that no boot has any more."""
@@ -272,6 +309,12 @@ class BootStore:
         with self.connection() as connection:
             rows = connection.execute("SELECT id FROM boots WHERE started < ?", (horizon,))
             return [str(row[0]) for row in rows]
+
+    def newest(self) -> float | None:
+        """When the newest boot started, in seconds since 1970; None before the first."""
+        with self.connection() as connection:
+            (newest,) = connection.execute("SELECT max(started) FROM boots").fetchone()
+            return newest if newest is None else float(newest)
 
     def kernels_since(self, horizon: float) -> set[str]:
         """The ids of the kernels that were booted since a time in seconds since 1970."""
@@ -284,6 +327,7 @@ class BootStore:
         with self.connection() as connection:
             for boot in boots:
                 connection.execute("DELETE FROM samples WHERE boot = ?", (boot,))
+                connection.execute("DELETE FROM files WHERE boot = ?", (boot,))
                 connection.execute("DELETE FROM boots WHERE id = ?", (boot,))
 
     def forget_unfinished(self) -> None:
@@ -293,6 +337,9 @@ class BootStore:
             known = {row[0] for row in connection.execute("SELECT id FROM boots")}
         for name in folders.keys() - known:
             shutil.rmtree(folders[name], ignore_errors=True)
+        for folder in (self.folder / "runs").glob("*/"):
+            durable.sweep(folder)
+        self.sweep()
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
@@ -306,6 +353,8 @@ class BootStore:
         except sqlite3.ProgrammingError:
             raise  # the lab's own mistake
         except sqlite3.Error as exc:
+            if getattr(exc, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+                raise cache.full_disk(self.folder) from exc
             raise LabError(
                 f"the results cannot be read or written: {exc}",
                 where=str(self._database),
@@ -315,17 +364,24 @@ class BootStore:
     def _check(self, connection: sqlite3.Connection) -> None:
         """Make the tables where there are none; UsageError for those of another version."""
         # One statement each, so that nobody sees the tables of another lab half made.
-        version, tables = connection.execute(
-            "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
+        version, names = connection.execute(
+            "SELECT user_version, (SELECT group_concat(name) FROM sqlite_master)"
+            " FROM pragma_user_version"
         ).fetchone()
-        if tables and version != SCHEMA_VERSION:
+        tables = set((names or "").split(","))
+        if names and version != SCHEMA_VERSION:
             raise UsageError(
                 f"these results have the schema version {version}, not {SCHEMA_VERSION}",
                 where=str(self._database),
                 hint="move the folder away, or set LAB_RESULTS to another one",
             )
-        version = f"PRAGMA user_version = {SCHEMA_VERSION};"
-        connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {version} COMMIT;")
+        if not tables.issuperset(_TABLES):  # who only reads may have no right to write
+            version = f"PRAGMA user_version = {SCHEMA_VERSION};"
+            try:
+                connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {version} COMMIT;")
+            except sqlite3.OperationalError as exc:
+                if not names or exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+                    raise
         self._checked = True
 
 

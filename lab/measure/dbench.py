@@ -25,8 +25,15 @@ _TREE_LINES = 600
 _PASS_LINES = 3573
 _PATH = re.compile(r'"([^"]+)"')
 _DIRECTORY = "0x1"  # CreateOptions FILE_DIRECTORY_FILE
-_COUNT = re.compile(r"^\s*(NTCreateX|Flush)\s+(\d+)\s+([\d.]+)", re.MULTILINE)
-_THROUGHPUT = re.compile(r"^Throughput ([\d.]+) MB/sec.*?max_latency=([\d.]+) ms", re.MULTILINE)
+# What the guest sends has no more digits than dbench prints in a week.
+_DECIMAL = r"([0-9]{1,12}(?:\.[0-9]{1,9})?)"
+_COUNT = re.compile(
+    rf"^[ \t]{{0,40}}(NTCreateX|Flush)[ \t]{{1,40}}([0-9]{{1,12}})[ \t]{{1,40}}{_DECIMAL}",
+    re.MULTILINE,
+)
+_THROUGHPUT = re.compile(
+    rf"^Throughput {_DECIMAL} MB/sec.{{0,200}}?max_latency={_DECIMAL} ms", re.MULTILINE
+)
 # Operations are spread unevenly over a pass, so the time of one does not follow from a small part.
 # Half of one is chosen.
 _LEAST = 0.5
@@ -115,7 +122,7 @@ def metrics(output: str, clients: int, seconds: float) -> dict[str, float]:
     throughput = _THROUGHPUT.search(output)
     if "NTCreateX" not in counts or not throughput:
         last = output.strip().splitlines()[-1:] or ["nothing"]
-        raise GuestError("failed", f"dbench printed no result; its last line: {last[0]}")
+        raise GuestError("failed", f"dbench printed no result; its last line: {last[0][:200]}")
     passes = int(counts["NTCreateX"][2]) / load_file().operations["NTCreateX"]
     if passes < _LEAST * clients:
         raise GuestError(

@@ -53,7 +53,8 @@ def require_sound(testbed: Testbed, engine: Engine, progress: Progress) -> None:
     kept = _answer(testbed, engine)
     probes = cache.root() / "probe"
     with cache.lock(probes / "lock", progress, "proving an engine"):
-        if not kept.exists():
+        difference = cache.read(kept, _text)
+        if difference is None:
             folders = [probes / f"{engine}-{run}" for run in ("first", "second")]
             own = (testbed.proof.release, testbed.proof.fragments)
             possible = (name for name in _PROBES if not topology.get(name).refusal(*own))
@@ -63,8 +64,9 @@ def require_sound(testbed: Testbed, engine: Engine, progress: Progress) -> None:
                 for folder in folders:
                     cache.remove(folder)
                     sampling.measure(job, folder)
-            cache.write_atomically(kept, json.dumps(first_difference(*folders)))
-    if difference := json.loads(kept.read_text()):
+            difference = first_difference(*folders)
+            cache.write_atomically(kept, json.dumps(difference))
+    if difference:
         raise LabError(
             f"the engine {engine} does not repeat itself on this host: {difference}",
             where=str(probes),
@@ -97,6 +99,12 @@ def digest(folder: Path) -> str:
 
 def _lines(path: Path) -> list[str]:
     return path.read_text(errors="replace").splitlines()
+
+
+def _text(found: object) -> str:
+    if not isinstance(found, str):
+        raise TypeError
+    return found
 
 
 def _answer(testbed: Testbed, engine: Engine) -> Path:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -28,9 +30,13 @@ METRICS = {
 }
 
 
-# The output comes from a guest: what is no number of that kind is nothing to reckon with.
-_Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Count = Annotated[int, Field(ge=0)]
+# The output comes from a guest: what is no number of that kind is nothing to reckon with. No disk
+# is asked for more than can be counted.
+_MOST = 2**53
+_Number = Annotated[float, Field(ge=0, le=_MOST, allow_inf_nan=False)]
+_Count = Annotated[int, Field(ge=0, le=_MOST)]
+# Fio prints six digits after the point.
+_EXACT = 1e-5
 
 
 class _Strict(BaseModel):
@@ -54,44 +60,82 @@ class _Side(_Strict):
 
 
 class _Job(_Strict):
-    jobname: str
-    error: int
+    jobname: Annotated[str, Field(max_length=1000)]
+    error: Annotated[int, Field(ge=-_MOST, le=_MOST)]
     usr_cpu: _Number
     sys_cpu: _Number
     ctx: _Count
     read: _Side
     write: _Side
 
+    @property
+    def sides(self) -> tuple[_Side, _Side]:
+        return self.read, self.write
+
 
 class _Output(_Strict):
     jobs: list[_Job] = []
 
 
+@dataclass(frozen=True)
+class Run:
+    """What fio says of one run: the numbers of its first group of jobs, the I/Os of all groups, and
+    how many seconds the longest of them took.
+    """
+
+    values: dict[str, float]
+    ios: int
+    longest_s: float
+
+    def require(self, ordered: int, most_s: float = math.inf) -> None:
+        """Raise GuestError unless fio did the I/Os that it was told to do, in no more time than
+        there was.
+        """
+        if self.ios != ordered:
+            what = f"fio says it did {self.ios:,} I/Os, not the {ordered:,} that were ordered"
+            raise GuestError("corrupt", what)
+        # Its clock has a resolution of a millisecond.
+        if self.longest_s > most_s + 0.001:
+            raise GuestError(
+                "corrupt",
+                f"fio says its I/O took {self.longest_s:.3f} s, of which only {most_s:.3f} passed",
+            )
+
+
 def metrics(output: str) -> dict[str, float]:
-    """The numbers of one fio run with group reporting; METRICS has their units.
+    """The numbers of one fio run; see run."""
+    return run(output).values
+
+
+def run(output: str) -> Run:
+    """What fio's output with group reporting says; METRICS has the units.
 
     Reads and writes are added; latencies are the completion latencies of the direction that did
-    more I/O. Raises GuestError for output that is not fio's JSON, or a job that reports an error.
+    more I/O. Raises GuestError for output that is not fio's JSON, numbers that contradict each
+    other, or a job that reports an error.
     """
-    job = _job(output)
-    sides = (job.read, job.write)
-    ios = sum(side.total_ios for side in sides)
+    jobs = _jobs(output)
+    job = jobs[0]
+    ios = sum(side.total_ios for side in job.sides)
     if not ios:
         raise GuestError("failed", "fio did no I/O")
-    return {
-        "iops": sum(side.iops for side in sides),
-        "bw_mib": sum(side.bw_bytes for side in sides) / 2**20,
+    values = {
+        "iops": sum(side.iops for side in job.sides),
+        "bw_mib": sum(side.bw_bytes for side in job.sides) / 2**20,
         "ios": float(ios),
-        "runtime_s": max(side.runtime for side in sides) / 1000,
+        "runtime_s": max(side.runtime for side in job.sides) / 1000,
         "usr_cpu": job.usr_cpu,
         "sys_cpu": job.sys_cpu,
         "ctx": float(job.ctx),
         "ctx_per_io": job.ctx / ios,
-        **_latencies(max(sides, key=lambda side: side.total_ios)),
+        **_latencies(max(job.sides, key=lambda side: side.total_ios)),
     }
+    every = [side for one in jobs for side in one.sides]
+    longest_s = max(side.runtime for side in every) / 1000
+    return Run(values, sum(side.total_ios for side in every), longest_s)
 
 
-def _job(output: str) -> _Job:
+def _jobs(output: str) -> list[_Job]:
     start = output.find("{")
     try:
         jobs = _Output.model_validate_json(output[start:] if start >= 0 else "{}").jobs
@@ -99,15 +143,25 @@ def _job(output: str) -> _Job:
         first = exc.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the output"
         raise GuestError(
-            "garbled", f"fio's output is not what fio writes: {place}: {first['msg']}"
+            "corrupt", f"fio's output is not what fio writes: {place}: {first['msg']}"
         ) from exc
     if not jobs:
-        raise GuestError("garbled", "fio's output reports no job")
+        raise GuestError("corrupt", "fio's output reports no job")
     if failed := [job for job in jobs if job.error]:
         raise GuestError(
-            "failed", f"fio's job {failed[0].jobname} failed with error {failed[0].error}"
+            "failed", f"fio's job {failed[0].jobname[:100]} failed with error {failed[0].error}"
         )
-    return jobs[0]
+    for side in (side for job in jobs for side in job.sides):
+        _require_one_rate(side)
+    return jobs
+
+
+def _require_one_rate(side: _Side) -> None:
+    """Fio prints all three of the same counts; what took less than a millisecond has no rate."""
+    printed, told = side.iops * side.runtime, 1000 * side.total_ios
+    if side.runtime and not math.isclose(printed, told, rel_tol=_EXACT):
+        what = f"{side.iops:.0f} IOPS of {side.total_ios:,} I/Os in {side.runtime:.0f} ms"
+        raise GuestError("corrupt", f"fio contradicts itself: {what}")
 
 
 def _latencies(side: _Side) -> dict[str, float]:

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from lab.base import cache, sandbox, system
 from lab.base.errors import GuestError, LabError
@@ -18,7 +19,7 @@ from lab.base.progress import Progress
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.guest import boot
-from lab.guest.boot import Orders
+from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs import machine_model
 from lab.inputs.terms import Engine
@@ -135,17 +136,26 @@ def examine(
     *,
     fresh: bool = False,
 ) -> Report:
-    """Prove each engine by booting kernel, unless that was done since this host was booted."""
+    """Prove each engine by booting kernel, unless that was done since this host was booted.
+
+    KVM may be refused for as long as that. Emulated engines work everywhere: one that did not come
+    up met a bad moment of the host, and is asked again.
+    """
     identity = cache.key(found.qemu, kernel.id, guest.id, str(plugin), found.sandbox)
     record = cache.root() / "host" / f"{_boot_id()}-{identity}.json"
-    if record.exists() and not fresh:
-        reports = [
-            EngineReport(Engine(row.pop("engine")), **row) for row in json.loads(record.read_text())
-        ]
-        return Report(found, tuple(reports))
-    reports = [prove(engine, kernel, guest, found, progress, plugin) for engine in Engine]
-    cache.write_atomically(record, json.dumps([asdict(report) for report in reports], indent=1))
+    known = None if fresh else cache.read(record, _reports)
+    kept = {own.engine: own for own in known or () if own.works or own.engine is Engine.KVM}
+    reports = [
+        kept.get(engine) or prove(engine, kernel, guest, found, progress, plugin)
+        for engine in Engine
+    ]
+    if reports != known:
+        cache.write_atomically(record, json.dumps([asdict(own) for own in reports], indent=1))
     return Report(found, tuple(reports))
+
+
+def _reports(rows: list[dict[str, Any]]) -> list[EngineReport]:
+    return [EngineReport(**{**row, "engine": Engine(row["engine"])}) for row in rows]
 
 
 def prove(

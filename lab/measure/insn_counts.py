@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the instruction plugin wrote: instructions by phase, and by function of the kernel."""
+"""What the instruction plugin wrote: instructions by phase, and by function of the kernel.
+
+QEMU writes the file outside of the guest. What a guest decides is when phases end, and so how many
+there are: of a guest that made another number of marks than it was told nothing is believed.
+"""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,15 +15,25 @@ from dataclasses import dataclass
 from functools import cache as memoized
 from pathlib import Path
 
-from lab.base.errors import LabError
+from lab.base.errors import GuestError
+
+# The plugin counts in 64 bits, and in parts of a nanosecond (NS in lab/build/sim/sim.h).
+_NUMBER = r"([0-9]{1,20})"
+_PHASE = re.compile(rf"phase {_NUMBER} {_NUMBER} {_NUMBER}")
+_BLOCK = re.compile(rf"([0-9a-f]{{1,16}}) {_NUMBER}")
+_SYMBOL = re.compile(r"([0-9a-f]{1,16}) ([A-Za-z?]) (\S{1,512})(?:\t\[\S+\])?")
+PARTS = 256
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Instructions executed between two marks: in user space, and in the kernel by address."""
+    """Instructions executed between two marks: in user space, and in the kernel by address; and
+    when it ended, by the guest's clock.
+    """
 
     user: int
     kernel: Mapping[int, int]
+    ended_ns: float = 0.0
 
     @property
     def kernel_total(self) -> int:
@@ -49,16 +64,19 @@ class Symbols:
         return self.names[first : bisect_left(self.addresses, end)]
 
     def address(self, name: str) -> int:
-        """Where a function begins; LabError when the kernel has none of that name."""
+        """Where a function begins; GuestError when the kernel has none of that name."""
         try:
             return self.addresses[self.names.index(name)]
         except ValueError as exc:
-            raise LabError(f"the kernel has no function {name}") from exc
+            raise GuestError("mismatch", f"the kernel has no function {name}") from exc
 
 
 @memoized
 def symbols(system_map: Path) -> Symbols:
-    """The functions listed in a System.map; of several names for one address the first."""
+    """The functions listed in a System.map; of several names for one address the first.
+
+    Raises GuestError for a line that is none of a System.map: the kernel's own build wrote it.
+    """
     return _symbols(system_map, "tTwW")
 
 
@@ -73,8 +91,13 @@ def variables(system_map: Path) -> Symbols:
 
 def _symbols(system_map: Path, kinds: str, leave_out: str = "\n") -> Symbols:
     found: dict[int, str] = {}
-    for line in system_map.read_text().splitlines():
-        address, kind, name = line.split(maxsplit=2)
+    lines = system_map.read_text(errors="replace").removesuffix("\n").split("\n")
+    for number, line in enumerate(lines, start=1):
+        symbol = _SYMBOL.fullmatch(line)
+        if not symbol:
+            what = f"this is no line of a System.map: {line[:80]!r}"
+            raise GuestError("corrupt", what, where=f"{system_map}:{number}")
+        address, kind, name = symbol.groups()
         if kind in kinds and not name.startswith(leave_out):
             found.setdefault(int(address, 16), name)
     ordered = sorted(found.items())
@@ -82,35 +105,64 @@ def _symbols(system_map: Path, kinds: str, leave_out: str = "\n") -> Symbols:
 
 
 def phases(output: str) -> list[Phase]:
-    """The phases that the plugin wrote, in order. Raises LabError for a file that was cut off."""
-    lines = output.splitlines()
-    if not lines or lines[-1] != "end":
-        raise LabError("the instruction counts are incomplete: QEMU did not end by itself")
-    found: list[tuple[int, dict[int, int]]] = []
-    for line in lines[:-1]:
-        words = line.split()
-        if words[0] == "phase":
-            found.append((int(words[2]), {}))
+    """The phases that the plugin wrote, in order.
+
+    Raises GuestError (``corrupt``) for a file that was cut off, as it is when the guest says that
+    it has ended and does not, and for a line that is none of the plugin's.
+    """
+    lines = output.split("\n")
+    if lines[-2:] != ["end", ""]:
+        raise GuestError("corrupt", "the instruction counts are cut off: the guest did not end")
+    found: list[Phase] = []
+    kernel: dict[int, int] = {}
+    for number, line in enumerate(lines[:-2], start=1):
+        if block := found and _BLOCK.fullmatch(line):
+            kernel[int(block[1], 16)] = int(block[2])
+        elif (phase := _PHASE.fullmatch(line)) and int(phase[1]) == len(found):
+            kernel = {}
+            found.append(Phase(int(phase[2]), kernel, int(phase[3]) / PARTS))
         else:
-            found[-1][1][int(words[0], 16)] = int(words[1])
-    return [Phase(user, kernel) for user, kernel in found]
+            what = f"line {number} of the instruction counts is none of the plugin's: {line[:80]!r}"
+            raise GuestError("corrupt", what)
+    return found
+
+
+def require_marks(phases: Sequence[Phase], runs: int, jobs: int) -> None:
+    """Raise GuestError unless the guest made the marks of so many fio runs, and no other.
+
+    One more or less would make the I/O of one run that of another.
+    """
+    made, ordered = len(phases) - 1, runs * _marks(jobs)
+    if made != ordered:
+        raise GuestError(
+            "corrupt",
+            f"the guest made {made} marks, not the {ordered} of {runs} fio runs with {jobs} jobs",
+        )
+
+
+def _marks(jobs: int) -> int:
+    """The marks of a run of fio: the agent's and each job's, before and after."""
+    return 2 * jobs + 2
 
 
 def run_phase(phases: Sequence[Phase], run: int, jobs: int) -> Phase:
     """What the I/O of the run-th fio run cost, counted from 0, starting and ending fio left out.
 
     The agent marks the start of fio; each job marks the start, then the end of its I/O; the agent
-    marks the end of fio. Between two runs there is one more phase. Raises LabError when marks are
-    missing.
+    marks the end of fio. Between two runs there is one more phase.
     """
-    first = 1 + run * (2 * jobs + 2) + 1
+    first = 1 + run * _marks(jobs) + 1
     inside = phases[first : first + 2 * jobs - 1]
-    if len(phases) < first + 2 * jobs + 1:
-        raise LabError(f"the guest made {len(phases) - 1} marks, too few for {run + 1} runs of fio")
     kernel: Counter[int] = Counter()
     for phase in inside:
         kernel.update(phase.kernel)
-    return Phase(sum(phase.user for phase in inside), kernel)
+    return Phase(sum(phase.user for phase in inside), kernel, inside[-1].ended_ns)
+
+
+def run_ns(phases: Sequence[Phase], run: int, jobs: int) -> float:
+    """How long the I/O of the run-th fio run took, from the first job's mark to the last's."""
+    first = 1 + run * _marks(jobs) + 1
+    return phases[first + 2 * jobs - 2].ended_ns - phases[first - 1].ended_ns
 
 
 def by_function(phase: Phase, names: Symbols) -> Counter[str]:

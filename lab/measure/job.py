@@ -17,12 +17,12 @@ from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.build.tcg_plugin import MARKER, PER_IO, UP
 from lab.guest import qemu_command
-from lab.guest.boot import Orders
+from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs import counters, machine_model, topology, workload
 from lab.inputs.counters import Probes
 from lab.inputs.topology import Topology
-from lab.inputs.workload import Workload
+from lab.inputs.workload import Value, Workload
 from lab.measure import dbench, host
 from lab.measure.cell import Cell, Task
 from lab.measure.host import Report
@@ -269,24 +269,39 @@ def _orders(cell: Cell, machine: Machine, work: Workload, probes: Probes | None)
     return Orders(tuple(steps), deadlines, files)
 
 
+def ordered_ios(cell: Cell, work: Workload) -> dict[str, int]:
+    """The I/Os of all jobs together by fio run; none of a run whose I/Os are not fixed."""
+    if "ios" not in work.parameters:
+        return {}
+    return {
+        name: ios * fio_jobs(cell)
+        for name, ios in _ios_of_jobs(cell, work).items()
+        if ios and name in fio_runs(cell)
+    }
+
+
+def _ios_of_jobs(cell: Cell, work: Workload) -> dict[str, int]:
+    """What each job does in the fio runs that have files of their own; 0: as much as it can."""
+    if not cell.engine.sealed and not cell.counters:
+        return {}
+    few, many = work.exact_ios
+    if cell.engine.sealed and cell.counters:
+        # Instrumented kernels are slow, and what is counted is the same for each request.
+        many //= 4
+    found = {name: max(1, ios // fio_jobs(cell)) for name, ios in (("few", few), ("many", many))}
+    return {**found, "many": 0} if cell.engine.simulated and not cell.counters else found
+
+
 def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
     """The fio job files that the runs need."""
     parameters = dict(cell.parameters)
-    if not cell.engine.sealed and not cell.counters:
-        return {"fio.fio": workload.fio_job(cell.workload, parameters)}
+    fixed_time: dict[str, Value] = {"seconds": _SIM_SECONDS, "ramp_seconds": 0}
     files = {
         f"{name}.fio": workload.fio_job(
-            cell.workload, {**parameters, "ios": _ios_of_job(cell, ios)}
+            cell.workload, {**parameters, **({} if ios else fixed_time), "ios": ios}
         )
-        for name, ios in zip(("few", "many"), work.exact_ios, strict=True)
-    }
-    if cell.engine.sealed and cell.counters:
-        # Instrumented kernels are slow, and what is counted is the same for each request.
-        fewer = {**parameters, "ios": _ios_of_job(cell, work.exact_ios[1] // 4)}
-        files["many.fio"] = workload.fio_job(cell.workload, fewer)
-    elif cell.engine.simulated:
-        fixed_time = {**parameters, "seconds": _SIM_SECONDS, "ramp_seconds": 0, "ios": 0}
-        files["many.fio"] = workload.fio_job(cell.workload, fixed_time)
+        for name, ios in _ios_of_jobs(cell, work).items()
+    } or {"fio.fio": workload.fio_job(cell.workload, parameters)}
     if not cell.engine.simulated:
         return files
     # What is measured is shorter than the scheduler takes to spread the jobs.
@@ -297,8 +312,3 @@ def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
         name: head + "".join(line for line in text.splitlines(True) if not line.startswith("exec_"))
         for name, text in files.items()
     }
-
-
-def _ios_of_job(cell: Cell, ios: int) -> int:
-    """What one job does of so many I/Os."""
-    return max(1, ios // fio_jobs(cell))

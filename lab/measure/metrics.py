@@ -25,7 +25,7 @@ _VARIANTS = {
     for factor in SENSITIVITY
 }
 # What the exact engine gives beside a workload's own metric, the more telling first.
-EXACT = (cost.KERNEL, "guest_ns_per_io")
+EXACT = (cost.KERNEL, cost.TIME)
 
 
 def get(name: str) -> Metric:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from lab.base import cache
+from lab.base import cache, durable
 
 _READ_ONLY = 0o444
 
@@ -16,30 +17,57 @@ class RawFiles:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._sums: dict[tuple[int, int, int], str] = {}
 
     def boot_folder(self, identity: str) -> Path:
         """Where the files of a boot lie."""
         return self._folder / "boots" / identity
 
-    def keep(self, folder: Path) -> None:
+    def keep(self, folder: Path) -> dict[str, str]:
         """Keep a boot's files below objects/ by SHA-256, and one file for all boots that agree.
 
         What lies in the boot's folder are hard links to them. Exact boots agree in megabytes. Where
-        a file system has no hard links, or no more of them, files stay as they are.
+        a file system has no hard links, or no more of them, files stay as they are. Returns the
+        SHA-256 of every file by its name; all are on the disk then.
         """
+        sums = {}
         for path in folder.glob("*"):
             if path.is_symlink() or not path.is_file() or not path.stat().st_size:
                 continue
             path.chmod(_READ_ONLY)
-            digest = cache.file_hash(path)
+            digest = sums[path.name] = cache.file_hash(path)
             kept = cache.make_folder(self._folder / "objects" / digest[:2]) / digest
             with suppress(OSError):
                 try:
                     kept.hardlink_to(path)
                 except FileExistsError:
-                    aside = path.with_name(f".{path.name}")
-                    aside.hardlink_to(kept)
-                    aside.replace(path)
+                    if cache.file_hash(kept) != digest:  # damaged, and so of no use to anybody
+                        durable.replace_by_link(kept, path)
+                    else:
+                        durable.replace_by_link(path, kept)
+            durable.sync(path)
+            durable.sync_name(kept)
+        if sums:
+            durable.sync(folder)
+        return sums
+
+    def damaged(self, identity: str, sums: Mapping[str, str]) -> str:
+        """The first file of a boot that is gone or not what it was; empty for none."""
+        folder = self.boot_folder(identity)
+        return next(
+            (n for n, digest in sorted(sums.items()) if self._sum(folder / n) != digest), ""
+        )
+
+    def _sum(self, path: Path) -> str:
+        """A file's SHA-256, computed once for all its links; empty where it cannot be read."""
+        try:
+            found = path.stat()
+            same = (found.st_ino, found.st_size, found.st_mtime_ns)
+            if same not in self._sums:
+                self._sums[same] = cache.file_hash(path)
+        except OSError:
+            return ""
+        return self._sums[same]
 
     def sweep(self) -> None:
         """Delete the files that no boot has any more."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,8 @@ from lab.guest.time_slices import Slot
 from lab.inputs import counters, topology
 from lab.measure import cost, dbench, fio, sim_counts
 from lab.measure.insn_counts import phases as read_phases
-from lab.measure.insn_counts import run_phase, symbols, variables
-from lab.measure.job import Job, costed, fio_jobs, fio_runs
+from lab.measure.insn_counts import require_marks, run_ns, run_phase, symbols, variables
+from lab.measure.job import Job, costed, fio_jobs, fio_runs, ordered_ios
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ def measure(
     With a slot it shares the host with other guests, a time slice each; with a CPU of the host it
     runs on that one alone.
 
-    Raises GuestError when the guest fails, is not what its topology says, or prints what cannot be
-    understood.
+    Raises GuestError when the guest fails, is not what its topology says, or sends what its
+    programs cannot have written.
     """
     machine, cell = job.at(folder, host_cpu), job.cell
     done = boot.run(machine, job.orders, observe, slot)
@@ -56,6 +57,8 @@ def measure(
         values |= counters.values(job.probes, done.outputs)
     if not cell.engine.sealed:  # a sealed guest cannot notice
         values |= done.noise
+    if wrong := [name for name, value in values.items() if not math.isfinite(value)]:
+        raise GuestError("corrupt", f"what the guest sent gives no number for {', '.join(wrong)}")
     return Sample(values, done.facts, done.phases_s, done.complaints)
 
 
@@ -65,27 +68,43 @@ def _dbench(job: Job, done: Boot) -> dict[str, float]:
 
 
 def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
-    """Fio's numbers of the last run and, from the exact engine, the cost of an I/O."""
+    """Fio's numbers of the last run and, from the sealed engines, the cost of an I/O."""
     last = fio_runs(job.cell)[-1]
-    values = fio.metrics(done.outputs.get(f"{last}.json", ""))
+    found, ordered = fio.run(done.outputs.get(f"{last}.json", "")), ordered_ios(job.cell, job.work)
+    if last in ordered:
+        found.require(ordered[last])
     if not costed(job.cell):
-        return values
+        return found.values
     if job.cell.engine.simulated:
-        return _simulated(job, machine, values["runtime_s"])
-    fewer = fio.metrics(done.outputs.get("few.json", ""))
-    ios = values["ios"] - fewer["ios"]
+        return _simulated(job, machine, found.longest_s)
+    return found.values | _exact(job, machine, found, fio.run(done.outputs.get("few.json", "")))
+
+
+def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str, float]:
+    """The cost of an I/O: what the plugin counted, over the I/Os that were ordered."""
+    ordered, jobs = ordered_ios(job.cell, job.work), fio_jobs(job.cell)
+    ios = ordered.get("many", 0) - ordered.get("few", 0)
     if ios <= 0:
-        raise GuestError("garbled", "both runs of the exact engine did the same number of I/Os")
-    values["guest_ns_per_io"] = (values["runtime_s"] - fewer["runtime_s"]) * 1e9 / ios
-    phases = read_phases(machine.counts.read_text())
-    few, many = (run_phase(phases, run, fio_jobs(job.cell)) for run in (1, 2))
-    found = cost.slope(few, many, int(ios), symbols(machine.kernel.system_map))
+        what = f"{job.cell.workload} has no two amounts of I/O to tell the cost of one"
+        raise GuestError("mismatch", what)
+    phases = read_phases(machine.counts.read_text(errors="replace"))
+    require_marks(phases, len(fio_runs(job.cell)), jobs)
+    # The first run is the warm-up.
+    few.require(ordered["few"], run_ns(phases, 1, jobs) / 1e9)
+    many.require(ordered["many"], run_ns(phases, 2, jobs) / 1e9)
+    longer_s = many.longest_s - few.longest_s
+    if longer_s < 0:
+        raise GuestError("corrupt", f"fio says that {ios:,} I/Os more took {-longer_s:.3f} s less")
+    first, second = (run_phase(phases, run, jobs) for run in (1, 2))
+    found = cost.slope(first, second, ios, symbols(machine.kernel.system_map))
     (machine.folder / "cost.tsv").write_text(cost.to_text(found))
-    values[cost.KERNEL] = found.kernel_total
-    values[cost.BLOCK_LAYER] = found.within(machine.kernel.block_layer)
-    values[cost.USER] = found.user
-    values["measured_share"] = 100 * (few.total + many.total) / sum(p.total for p in phases)
-    return values
+    return {
+        cost.TIME: longer_s * 1e9 / ios,
+        cost.KERNEL: found.kernel_total,
+        cost.BLOCK_LAYER: found.within(machine.kernel.block_layer),
+        cost.USER: found.user,
+        "measured_share": 100 * (first.total + second.total) / sum(p.total for p in phases),
+    }
 
 
 def _simulated(job: Job, machine: Machine, fio_runtime_s: float) -> dict[str, float]:

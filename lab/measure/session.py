@@ -44,6 +44,9 @@ class Session:
     host_time: bool = False
     warned: bool = False
 
+    def __post_init__(self) -> None:
+        cache.sweep()
+
     @property
     def testbed(self) -> Testbed:
         """The testbed; proved with the profile's own kernel unless that was done with another."""

@@ -8,16 +8,17 @@ run's beginning and its end.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.base.errors import GuestError, LabError
+from lab.base.errors import GuestError
 from lab.build.tcg_plugin import PER_IO
 from lab.inputs.terms import Metric
 from lab.measure import cost
 from lab.measure.cost import Cost
-from lab.measure.insn_counts import Phase, Symbols
+from lab.measure.insn_counts import PARTS, Phase, Symbols
 
 CPU = "cpu_ns_per_io"
 MOVES = "moves_per_io"
@@ -25,8 +26,6 @@ LOCK = "lock_ns_per_io"
 METRICS = {CPU: Metric("ns"), MOVES: Metric("lines/I/O"), LOCK: Metric("ns")}
 # Where a CPU waits for a spinlock that another one holds.
 _WAITING = "queued_spin_lock_slowpath"
-# The plugin counts in parts of a nanosecond (NS in lab/build/sim/sim.h).
-_PARTS = 256
 # Fio's clock has a resolution of a millisecond.
 _RESOLUTION_MS = 1.0
 _LINE_SIZE = 64
@@ -34,6 +33,12 @@ _LINE_SIZE = 64
 _IMAGE = 0xFFFFFFFF80000000
 # So many of the lines that move most are kept.
 _LINES = 20
+_NUMBER = r"([0-9]{1,20})"
+_ADDRESS = r"([0-9a-f]{1,16})"
+_PHASE = re.compile(rf"phase ([01]) {_NUMBER} {_NUMBER}")
+_BLOCK = re.compile(rf"{_ADDRESS} {_NUMBER} {_NUMBER}")
+_INSTRUCTION = re.compile(rf"{_ADDRESS} {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER}")
+_LINE = re.compile(rf"line {_ADDRESS} {_ADDRESS} {_NUMBER}")
 
 
 @dataclass(frozen=True)
@@ -106,34 +111,43 @@ def variant(metric: str, factor: float) -> str:
 
 
 def phases(output: str) -> list[SimPhase]:
-    """The phases that the plugin wrote, in order. Raises LabError for a file that was cut off."""
-    lines = output.splitlines()
-    if not lines or lines[-1] != "end":
-        raise LabError("the simulation's record is incomplete: QEMU did not end by itself")
+    """The phases that the plugin wrote, in order.
+
+    Raises GuestError (``corrupt``) for a file that was cut off, as it is when the guest says that
+    it has ended and does not, and for a line that is none of the plugin's.
+    """
+    lines = output.split("\n")
+    if lines[-2:] != ["end", ""]:
+        raise GuestError("corrupt", "the simulation's record is cut off: the guest did not end")
     found: list[SimPhase] = []
-    for line in lines[:-1]:
-        words = line.split()
-        if words[0] == "phase":
-            ended, user = int(words[2]) / _PARTS, int(words[3])
+    for number, line in enumerate(lines[:-2], start=1):
+        if phase := _PHASE.fullmatch(line):
+            ended, user = int(phase[2]) / PARTS, int(phase[3])
             empty: tuple[Counter[int], Counter[int], Counter[int]] = Counter(), Counter(), Counter()
-            found.append(SimPhase(words[1] == "1", ended, user, *empty, Counter()))
-        else:
-            _add(found[-1], words)
+            found.append(SimPhase(phase[1] == "1", ended, user, *empty, Counter()))
+        elif not (found and _add(found[-1], line)):
+            what = (
+                f"line {number} of the simulation's record is none of the plugin's: {line[:80]!r}"
+            )
+            raise GuestError("corrupt", what)
     return found
 
 
-def _add(phase: SimPhase, words: Sequence[str]) -> None:
-    """Add a line of the plugin's to its phase."""
-    if words[0] == "line":
-        line, instruction, moves = int(words[1], 16), int(words[2], 16), int(words[3])
-        phase.lines[line, instruction] += moves
-        return
-    address, numbers = int(words[0], 16), [int(word) for word in words[1:]]
-    phase.kernel[address] += numbers[0]
-    if len(numbers) == 2:
-        phase.executed[address] += numbers[1]
+def _add(phase: SimPhase, line: str) -> bool:
+    """Add a line of the plugin's to its phase; whether it is one."""
+    if block := _BLOCK.fullmatch(line):
+        address = int(block[1], 16)
+        phase.kernel[address] += int(block[2])
+        phase.executed[address] += int(block[3])
+    elif instruction := _INSTRUCTION.fullmatch(line):
+        address = int(instruction[1], 16)
+        phase.kernel[address] += int(instruction[2])
+        phase.moves[address] += sum(int(instruction[kind]) for kind in (3, 4, 5))
+    elif moved := _LINE.fullmatch(line):
+        phase.lines[int(moved[1], 16), int(moved[2], 16)] += int(moved[3])
     else:
-        phase.moves[address] += sum(numbers[1:])
+        return False
+    return True
 
 
 def simulated(
@@ -146,27 +160,34 @@ def simulated(
     """What is simulated of an I/O on a kernel with functions and variables of these names, each of
     the times that it was measured in a run.
 
-    Raises GuestError when it was measured less often, or the guest's own clock did not show the
-    simulated time.
+    Raises GuestError when the guest's marks are not those of one run of fio, when it was measured
+    less often, or when the guest's own clock did not show the simulated time.
     """
-    places = [i for i, phase in enumerate(found) if phase.measured]
-    if len(places) != windows or places[0] < 2 or places[-1] == len(found) - 1:
-        raise GuestError("garbled", "the guest did not do the I/Os that were to be measured")
-    start, end = found[places[0] - 1].ended_ns, found[places[-1]].ended_ns
-    whole_ns = found[places[-1] + 1].ended_ns - found[places[0] - 2].ended_ns
+    measured = [place for place, phase in enumerate(found) if phase.measured]
+    # The guest's start; fio's; a warm-up before each time that it is measured; fio's end.
+    expected = [2 + 2 * window for window in range(windows)]
+    if measured != expected or len(found) != expected[-1] + 3:
+        raise GuestError(
+            "corrupt",
+            "the guest did not do the I/Os that were to be measured, or not in one run of fio",
+        )
+    start, end = found[measured[0] - 1].ended_ns, found[measured[-1]].ended_ns
+    whole_ns = found[measured[-1] + 1].ended_ns - found[measured[0] - 2].ended_ns
     _require_clock(fio_runtime_s * 1e3, (end - start) / 1e6, whole_ns / 1e6)
-    return [_of_window(found[i - 1].ended_ns, found[i], names, variables) for i in places]
+    return [_of_window(found[i - 1].ended_ns, found[i], names, variables) for i in measured]
 
 
 def _of_window(start_ns: float, window: SimPhase, names: Symbols, variables: Symbols) -> Simulated:
     """What is simulated of an I/O in a phase that is measured."""
     span_ns = window.ended_ns - start_ns
     ios = window.executed[names.address(PER_IO)]
+    if span_ns <= 0 or not ios:
+        raise GuestError("corrupt", "the guest did no I/O while it was measured")
     nothing, work = Phase(0, {}), Phase(window.user, window.kernel)
     return Simulated(
         iops=ios / span_ns * 1e9,
         moves=window.moves.total() / ios,
-        cost=cost.slope(nothing, work, ios * _PARTS, names),
+        cost=cost.slope(nothing, work, ios * PARTS, names),
         lines=_worst(window.lines, ios, names, variables),
     )
 
@@ -211,7 +232,7 @@ def _require_clock(fio_ms: float, measured_ms: float, whole_ms: float) -> None:
     """Fio's I/O lasted longer than what is measured of it, and not as long as fio itself."""
     if not measured_ms - _RESOLUTION_MS <= fio_ms <= whole_ms + _RESOLUTION_MS:
         raise GuestError(
-            "mismatch",
+            "corrupt",
             f"the guest's clock is not the simulated one: fio says {fio_ms:.1f} ms, the simulation "
             f"at least {measured_ms:.1f} and at most {whole_ms:.1f} ms",
         )

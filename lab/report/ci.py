@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import json
-import re
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 
 from lab.inputs.terms import Verdict
 from lab.report import finding
+from lab.report.escapes import identifier, xml
 from lab.report.run_record import Claim, Finding, Run, Series
 
-# Characters that XML 1.0 has no way to write.
-_NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _KCIDB_VERSION = {"major": 5, "minor": 3}
 # INCONCLUSIVE has no status: KCIDB takes that for a test that is not finished.
 _KCIDB_STATUS = {
@@ -33,10 +31,12 @@ def junit(run: Run) -> str:
     """
     top = ET.Element("testsuites", name="blocklab")
     for series in run.series:
-        suite = ET.SubElement(top, "testsuite", name=series.name)
+        suite = ET.SubElement(top, "testsuite", name=xml(series.name))
         suite.set("timestamp", _time(run.started)[:19])
         if series.error:
-            case = ET.SubElement(suite, "testcase", classname=series.name, name="prepare", time="0")
+            case = ET.SubElement(
+                suite, "testcase", classname=xml(series.name), name="prepare", time="0"
+            )
             _child(case, "error", "the series could not be judged", series.error)
         for claim in series.claims:
             _case(suite, run, series, claim)
@@ -50,13 +50,13 @@ def kcidb(run: Run) -> str:
     """KCIDB v5.3: a checkout and a build for each series, a test for each claim."""
     checkouts, builds, tests = [], [], []
     for series in run.series:
-        name = f"{_ORIGIN}:{run.id}-{series.name}"
+        name = f"{_ORIGIN}:{run.id}-{identifier(series.name)}"
         checkouts.append(
             {
                 "id": name,
                 "origin": _ORIGIN,
-                "tree_name": series.tree,
-                "comment": _clean(series.title),
+                "tree_name": xml(series.tree),
+                "comment": xml(series.title),
                 "start_time": _time(run.started),
                 "valid": not series.error,
             }
@@ -79,7 +79,8 @@ def kcidb(run: Run) -> str:
 
 def _case(suite: ET.Element, run: Run, series: Series, claim: Claim) -> None:
     seconds = _seconds(run, claim)
-    case = ET.SubElement(suite, "testcase", classname=series.name, name=claim.name)
+    names = {"classname": xml(series.name), "name": xml(claim.name)}
+    case = ET.SubElement(suite, "testcase", names)
     case.set("time", f"{seconds:.3f}")
     told = "\n".join(map(_told, claim.findings))
     decisive = finding.deciding(claim)
@@ -89,13 +90,13 @@ def _case(suite: ET.Element, run: Run, series: Series, claim: Claim) -> None:
     elif claim.verdict is Verdict.ERROR:
         _child(case, "error", message, told)
     elif claim.verdict is not Verdict.HOLDS:
-        ET.SubElement(case, "skipped", message=_clean(f"{claim.verdict}: {message}"))
-    ET.SubElement(case, "system-out").text = _clean(f"published: {claim.published}\n{told}")
+        ET.SubElement(case, "skipped", message=xml(f"{claim.verdict}: {message}"))
+    ET.SubElement(case, "system-out").text = xml(f"published: {claim.published}\n{told}")
 
 
 def _child(case: ET.Element, tag: str, message: str, text: str) -> None:
-    child = ET.SubElement(case, tag, message=_clean(message), type=tag)
-    child.text = _clean(text)
+    child = ET.SubElement(case, tag, message=xml(message), type=tag)
+    child.text = xml(text)
 
 
 def _count(element: ET.Element) -> None:
@@ -109,14 +110,14 @@ def _count(element: ET.Element) -> None:
 
 def _kcidb_test(run: Run, series: Series, claim: Claim, build: str) -> dict[str, object]:
     test: dict[str, object] = {
-        "id": f"{build}-{claim.name}",
+        "id": f"{build}-{identifier(claim.name)}",
         "build_id": build,
         "origin": _ORIGIN,
-        "path": f"blocklab.{series.name}.{claim.name}",
-        "comment": _clean(claim.published),
+        "path": f"blocklab.{identifier(series.name)}.{identifier(claim.name)}",
+        "comment": xml(claim.published),
         "start_time": _time(run.started),
         "duration": _seconds(run, claim),
-        "misc": {"verdict": claim.verdict, "findings": [_told(f) for f in claim.findings]},
+        "misc": {"verdict": claim.verdict, "findings": [xml(_told(f)) for f in claim.findings]},
     }
     if claim.verdict in _KCIDB_STATUS:
         test["status"] = _KCIDB_STATUS[claim.verdict]
@@ -137,7 +138,3 @@ def _seconds(run: Run, claim: Claim) -> float:
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-
-
-def _clean(text: str) -> str:
-    return _NOT_XML.sub("\ufffd", text)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from lab.base.text import PlainTable, number, percent
+from lab.base.plain_table import PlainTable
+from lab.base.text import number, percent, visible
 from lab.report import finding
 from lab.report.run_record import Finding, Run
 
@@ -21,7 +22,7 @@ def text(one: Run, other: Run) -> str:
     """Verdicts that changed, then every measured value that both runs have, in 80 columns."""
     lines = [f"{one.id}  {one.command}", f"{other.id}  {other.command}", ""]
     lines += [_verdicts(one, other), _values(one, other), _NOTE]
-    return "\n".join(lines)
+    return visible("\n".join(lines))
 
 
 def _verdicts(one: Run, other: Run) -> str:

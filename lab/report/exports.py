@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from lab.base.text import number
+from lab.base.text import number, visible
 from lab.inputs.terms import Verdict
 from lab.judge.verdict import SEEDS
 from lab.report import arm_table, finding, tables
 from lab.report.arm_table import ArmTable, Entry
+from lab.report.escapes import markdown as escaped
+from lab.report.escapes import markdown_code as code
 from lab.report.run_record import Claim, Finding, Run, Series
 
 _COMMIT_WIDTH = 74
@@ -40,33 +40,35 @@ def commit(run: Run) -> str:
             parts.append("\n".join(_commit_table(own)))
     if not parts:
         return "nothing that compares two kernels was measured\n"
-    return "\n\n".join([*parts, *_footnotes(run)]) + "\n"
+    return visible("\n\n".join([*parts, *_footnotes(run)])) + "\n"
 
 
 def markdown(run: Run) -> str:
     """Verdicts and measurements as GitHub-flavoured Markdown."""
-    lines = [f"# {tables.cell(run.title)}", ""]
+    lines = [f"# {escaped(run.title)}", ""]
     if run.control:
-        lines += [f"**Control `{run.control}`: nothing of this should hold.**", ""]
+        lines += [f"**Control {code(run.control)}: nothing of this should hold.**", ""]
     for table in run.tables:
         lines += [*tables.markdown(table), ""]
     if run.series:
         lines += ["| series | claim | verdict |", "|---|---|---|"]
         for series in run.series:
             for claim in series.claims:
-                lines.append(f"| `{series.name}` | `{claim.name}` | {_of_claim(claim)} |")
+                names = f"{code(series.name)} | {code(claim.name)}"
+                lines.append(f"| {names} | {_of_claim(claim)} |")
             if series.error:
-                lines.append(
-                    f"| `{series.name}` | {tables.cell(series.error)} | {_mark(series.verdict)} |"
-                )
+                told = f"{code(series.name)} | {escaped(series.error)}"
+                lines.append(f"| {told} | {_mark(series.verdict)} |")
     for series in run.series:
+        if differs := finding.configuration(series):
+            lines += ["", f"{code(series.name)}: {escaped(differs)}."]
         for claim in series.claims:
             lines += ["", *_claim(series, claim)]
     if run.cells and not run.series:
         lines += _cells(run)
     host = run.host
-    machine = f"{tables.cell(host.cpu_model)}, {host.cpus} CPUs, {tables.cell(host.qemu)}"
-    made_by = f"`{run.command}`, lab {run.lab}, run `{run.id}`"
+    machine = f"{escaped(host.cpu_model)}, {host.cpus} CPUs, {escaped(host.qemu)}"
+    made_by = f"{code(run.command)}, lab {escaped(run.lab)}, run {code(run.id)}"
     lines += [*([""] if lines[-1] else []), f"Measured on {machine}; {made_by}."]
     return "\n".join(lines) + "\n"
 
@@ -78,9 +80,10 @@ def csv_text(run: Run) -> str:
     """
     if run.tables and not run.cells:
         return "\n".join(tables.csv_text(table) for table in run.tables if table.columns)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+    return tables.csv_rows((_COLUMNS, *_numbers(run)))
+
+
+def _numbers(run: Run) -> Iterator[tuple[object, ...]]:
     for cell in run.cells:
         parameters = " ".join(f"{k}={v}" for k, v in sorted(cell.parameters.items()))
         what = (cell.topology, cell.scheduler, cell.workload, parameters, cell.executed)
@@ -88,8 +91,7 @@ def csv_text(run: Run) -> str:
         for boot in cell.boots:
             when = (boot.kernel, boot.id, boot.round, f"{boot.started:.3f}")
             for metric, value in sorted(boot.values.items()):
-                writer.writerow((run.id, *what, *arm, *when, metric, repr(value)))
-    return out.getvalue()
+                yield (run.id, *what, *arm, *when, metric, repr(value))
 
 
 def json_text(run: Run) -> str:
@@ -150,10 +152,10 @@ def _footnotes(run: Run) -> list[str]:
 
 
 def _claim(series: Series, claim: Claim) -> Iterator[str]:
-    yield f"## {_of_claim(claim)} {series.name}: {claim.name}"
+    yield f"## {_of_claim(claim)} {escaped(series.name)}: {escaped(claim.name)}"
     yield ""
-    yield f"Published: {tables.cell(claim.published)}. "
-    yield f"{claim.topology}, {claim.scheduler}, {claim.workload}."
+    yield f"Published: {escaped(claim.published)}. "
+    yield f"{escaped(f'{claim.topology}, {claim.scheduler}, {claim.workload}')}."
     yield ""
     yield "| verdict | evidence | metric | published | expected | measured | change |"
     yield "|---|---|---|---|---|---:|---:|"
@@ -165,14 +167,14 @@ def _markdown_row(found: Finding) -> str:
     told = finding.parts(found)
     cells = (
         _mark(told.verdict),
-        told.evidence,
-        told.subject.replace(found.metric, f"`{found.metric}`", 1),
-        told.published or "-",
-        told.expected,
-        "; ".join(filter(None, (told.values, told.reason))),
-        told.change,
+        escaped(told.evidence),
+        code(found.metric) + escaped(told.subject.removeprefix(found.metric)),
+        escaped(told.published) or "-",
+        escaped(told.expected),
+        escaped("; ".join(filter(None, (told.values, told.reason)))),
+        escaped(told.change),
     )
-    return f"| {' | '.join(map(tables.cell, cells))} |"
+    return f"| {' | '.join(cells)} |"
 
 
 def _cells(run: Run) -> Iterator[str]:
@@ -180,10 +182,10 @@ def _cells(run: Run) -> Iterator[str]:
     yield "|---|---|---|---|---:|---:|---|"
     for cell in run.cells:
         values = cell.values()
-        mean = number(cell.mean()) if values else tables.cell(cell.error)
+        mean = number(cell.mean()) if values else cell.error
         work = f"{cell.workload} {cell.sweep}".strip()
         shown = (cell.topology, cell.scheduler, work, cell.executed, str(len(values)), mean)
-        yield f"| {' | '.join(shown)} | {cell.unit if values else ''} |"
+        yield f"| {' | '.join(map(escaped, shown))} | {escaped(cell.unit) if values else ''} |"
 
 
 def _of_claim(claim: Claim) -> str:

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.base.stats import LOOKS
 from lab.base.text import number, percent
 from lab.inputs.terms import Level, Verdict
 from lab.inputs.workload import Value
-from lab.report.run_record import Claim, Finding
+from lab.report.run_record import Claim, Finding, Series
 
 ARROW = " -> "
+# So many options are named that differ in the configuration.
+_OPTIONS = 12
 # What decides a claim, the more telling first.
 _LEVELS = (Level.WALL, Level.SIMULATED, Level.COST, Level.MECHANISM)
 
@@ -64,6 +67,20 @@ def parts(found: Finding, arrow: str = ARROW) -> Parts:
         certainty=_certainty(found) if found.measured else (),
         reason="" if found.verdict is Verdict.HOLDS and found.measured else found.reason,
     )
+
+
+def configuration(own: Series) -> str:
+    """What the patches of a series change in the configuration of its kernels; empty if nothing."""
+    return "; ".join(
+        f"with {folder}/ the kernel's configuration differs, too: {options(changed)}"
+        for folder, changed in own.configuration.items()
+    )
+
+
+def options(changed: Sequence[str]) -> str:
+    """Options that differ, the first of them by name."""
+    more = f" and {len(changed) - _OPTIONS} more" if len(changed) > _OPTIONS else ""
+    return ", ".join(changed[:_OPTIONS]) + more
 
 
 def verdict(claim: Claim) -> str:

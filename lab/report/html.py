@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import itertools
 import math
 import os
@@ -17,7 +19,7 @@ import jinja2
 from markupsafe import Markup
 
 from lab.base.stats import Interval, paired
-from lab.base.text import number
+from lab.base.text import number, visible
 from lab.guest import host_noise
 from lab.inputs import series
 from lab.inputs.terms import Verdict
@@ -72,6 +74,7 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
         parts=_parts,
         decisive=_decisive,
         verdict=finding.verdict,
+        configuration=finding.configuration,
         finding_plots=lambda found: _finding_plots(run, found),
         grid_plots=lambda own: _grid_plots(run, own),
         latency=lambda claim: _latency(run, claim),
@@ -96,9 +99,21 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=True,
+        finalize=_finalized,
     )
-    environment.filters |= {"number": number, "time": _time, "points": _points}
+    own = {"number": number, "time": _time, "points": _points, "sha256": _sha256}
+    environment.filters |= own
     return environment.get_template(_TEMPLATE)
+
+
+def _finalized(value: object) -> object:
+    """A value as the page shows it."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _sha256(text: str) -> str:
+    """The hash of a script by which a Content-Security-Policy lets it run."""
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _parts(found: Finding) -> finding.Parts:
@@ -141,15 +156,21 @@ def _grid_plots(run: Run, own: Series) -> Markup:
     for found in arm_table.of_series(run, own):
         if len(found.rows) > 1:
             labels = arm_table.sorted_labels(list(found.rows))
-            drawn.append(
-                f"<figure><figcaption>{found.workload} on {found.topology}, {found.scheduler} "
-                f"({found.executed}): improvement of {found.metric} against {found.arms[0]}, by "
-                f"{found.swept}</figcaption>{_improvement(found, labels)}</figure>"
+            caption = (
+                f"{found.workload} on {found.topology}, {found.scheduler} ({found.executed}): "
+                f"improvement of {found.metric} against {found.arms[0]}, by {found.swept}"
             )
-    return Markup("".join(drawn))
+            drawn.append(_figure(caption, _improvement(found, labels)))
+    return Markup("").join(drawn)
 
 
-def _improvement(found: ArmTable, labels: Sequence[str]) -> str:
+def _figure(caption: str, drawing: Markup) -> Markup:
+    """A drawing with what it shows, which may be anybody's words."""
+    figure = Markup("<figure><figcaption>{}</figcaption>{}</figure>")
+    return figure.format(visible(caption), drawing)
+
+
+def _improvement(found: ArmTable, labels: Sequence[str]) -> Markup:
     curves: dict[str, list[float | None]] = {}
     dashed = []
     for arm in found.arms[1:]:
@@ -159,7 +180,7 @@ def _improvement(found: ArmTable, labels: Sequence[str]) -> str:
         if any(value is not None for value in published):
             curves[f"{arm} (published)"] = published
             dashed.append(f"{arm} (published)")
-    return svg.lines(labels, curves, "improvement", dashed=dashed, percent=True)
+    return Markup(svg.lines(labels, curves, "improvement", dashed=dashed, percent=True))
 
 
 def _curves(own: Curves, title: str) -> Markup:
@@ -207,11 +228,12 @@ def _histories(run: Run, claim: Claim, history: History) -> Markup:
             "history",
             marks=marks,
         )
-        drawn.append(
-            f"<figure><figcaption>{cell.name} ({cell.executed}), {cell.metric} in {cell.unit}, "
-            f"by kernel in order of time; change points: {len(marks)}</figcaption>{curve}</figure>"
+        caption = (
+            f"{cell.name} ({cell.executed}), {cell.metric} in {cell.unit}, by kernel in order of "
+            f"time; change points: {len(marks)}"
         )
-    return Markup("".join(drawn))
+        drawn.append(_figure(caption, Markup(curve)))
+    return Markup("").join(drawn)
 
 
 def _costs(run: Run, own: Series, claim: Claim) -> list[CostDifference]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lab.base.text import PlainTable, number
+from lab.base.plain_table import PlainTable
+from lab.base.text import number
 from lab.measure import cost
 from lab.measure.cost import Cost
 from lab.measure.sim_counts import Line

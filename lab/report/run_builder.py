@@ -11,7 +11,6 @@ import shlex
 import statistics
 import sys
 import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -77,9 +76,8 @@ class RunBuilder:
     ) -> run_record.Run:
         """The record of everything that got its place so far, and of these series and tables."""
         session, profile = self._session, self._session.profile
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(session.started))
         return run_record.Run(
-            id=f"{stamp}-{uuid.uuid4().hex[:4]}",
+            id=run_record.new_id(session.store.folder, session.started),
             command=self._command,
             title=self._title,
             profile=profile.title,
@@ -122,6 +120,7 @@ class RunBuilder:
             verdict=one.verdict(),
             error=one.error,
             claims=tuple(claims),
+            configuration=dict(one.configuration),
         )
 
     def finding(self, found: Finding) -> run_record.Finding:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import calendar
 import re
 import statistics
+import time
+import uuid
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -21,6 +24,7 @@ from lab.inputs.workload import Value
 # reads records of its own version only.
 SCHEMA_VERSION = 2
 _FILE = "run.json"
+_STAMP = "%Y%m%d-%H%M%S"
 
 # The lab's words: values of their types here, plain text in JSON and for who builds a record.
 AnEngine = Annotated[terms.Engine, Field(strict=False)]
@@ -165,6 +169,11 @@ class Series(Model):
     verdict: AVerdict
     error: str
     claims: tuple[Claim, ...]
+    configuration: dict[str, tuple[str, ...]] = Field(
+        default={},
+        description="options that differ from the kernel without the patches, such as "
+        "'CONFIG_X: n -> y', by the folder of the patches",
+    )
 
 
 class Workload(Model):
@@ -293,6 +302,24 @@ def save(run: Run, results: Path) -> Path:
     return folder
 
 
+def new_id(results: Path, started: float) -> str:
+    """An id for a run; ids sort by time, also after the clock was set back."""
+    newest = next(iter(known(results)[::-1]), "")[: len(_now(started))]
+    return f"{max(_now(started), _after(newest))}-{uuid.uuid4().hex[:4]}"
+
+
+def _now(seconds: float) -> str:
+    return time.strftime(_STAMP, time.gmtime(seconds))
+
+
+def _after(stamp: str) -> str:
+    """The next second; nothing for what is no time."""
+    try:
+        return _now(calendar.timegm(time.strptime(stamp, _STAMP)) + 1)
+    except ValueError:
+        return ""
+
+
 def known(results: Path) -> list[str]:
     """The ids of all recorded runs, oldest first."""
     return sorted(path.parent.name for path in (results / "runs").glob(f"*/{_FILE}"))
@@ -320,7 +347,9 @@ def load(folder: Path) -> Run:
     """Read the record in a run's folder. Raises UsageError for one that this lab cannot read."""
     path = folder / _FILE
     try:
-        return Run.model_validate_json(path.read_text())
+        return Run.model_validate_json(path.read_bytes())
+    except OSError as exc:
+        raise UsageError(f"the record cannot be read: {exc.strerror}", where=str(path)) from exc
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])

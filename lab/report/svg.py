@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from lab.base.stats import Interval
+from lab.base.text import visible
 
 _WIDTH = 460
 _LEFT, _RIGHT = 52, 12
@@ -135,7 +136,7 @@ def lines(
                     f'<circle class="{styles[name]}" cx="{x:.1f}" cy="{y(known):.1f}" r="4"/>'
                 )
     legend = "".join(
-        f'<span class="key {style}">{escape(name)}</span>' for name, style in styles.items()
+        f'<span class="key {style}">{_escaped(name)}</span>' for name, style in styles.items()
     )
     return f'<div class="legend">{legend}</div>{_svg(height, title, parts)}'
 
@@ -190,11 +191,15 @@ def _short(value: float) -> str:
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_escaped(text)}</text>'
+
+
+def _escaped(text: str) -> str:
+    return escape(visible(text))
 
 
 def _svg(height: float, title: str, parts: Sequence[str]) -> str:
     return (
         f'<svg class="plot" role="img" viewBox="0 0 {_WIDTH} {height:.0f}">'
-        f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
+        f"<title>{_escaped(title)}</title>{''.join(parts)}</svg>"
     )

@@ -6,8 +6,10 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
+from collections.abc import Iterable, Sequence
 
-from lab.base.text import PlainTable
+from lab.base.plain_table import PlainTable
+from lab.report import escapes
 from lab.report.run_record import Column, Table
 
 _WIDTH = 80
@@ -47,30 +49,30 @@ def text(table: Table) -> str:
 
 def markdown(table: Table) -> list[str]:
     """A table as lines of GitHub-flavoured Markdown, its notes as paragraphs."""
-    paragraphs = [f"## {cell(table.title)}"] if table.title else []
+    paragraphs = [f"## {escapes.markdown(table.title)}"] if table.title else []
     if table.columns:
-        lines = [
-            f"| {' | '.join(cell(column.title) for column in table.columns)} |",
-            f"|{'|'.join('---:' if column.right else '---' for column in table.columns)}|",
-            *(f"| {' | '.join(map(cell, row))} |" for row in (*table.rows, *table.totals)),
-        ]
-        paragraphs.append("\n".join(lines))
-    paragraphs += ["  \n".join(map(cell, note.splitlines())) for note in table.notes]
+        rows = ([column.title for column in table.columns], *table.rows, *table.totals)
+        head, *body = (f"| {' | '.join(map(escapes.markdown, row))} |" for row in rows)
+        below = f"|{'|'.join('---:' if column.right else '---' for column in table.columns)}|"
+        paragraphs.append("\n".join((head, below, *body)))
+    paragraphs += [
+        "  \n".join(map(escapes.markdown_line, note.splitlines())) for note in table.notes
+    ]
     return "\n\n".join(paragraphs).split("\n")
 
 
 def csv_text(table: Table) -> str:
-    """A table's rows below their titles, as they are."""
+    """A table's rows below their titles."""
+    titles = [column.title for column in table.columns]
+    return csv_rows((titles, *table.rows, *table.totals))
+
+
+def csv_rows(rows: Iterable[Sequence[object]]) -> str:
+    """Rows for a spreadsheet, in which no text is a formula."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(column.title for column in table.columns)
-    writer.writerows((*table.rows, *table.totals))
+    writer.writerows(map(escapes.csv_cell, row) for row in rows)
     return out.getvalue()
-
-
-def cell(text: str) -> str:
-    """Text that cannot break a Markdown table."""
-    return " ".join(text.replace("|", "\\|").split())
 
 
 def _wrapped(line: str) -> list[str]:

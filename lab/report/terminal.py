@@ -6,7 +6,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from lab.base.text import PlainTable
+from lab.base.plain_table import PlainTable
+from lab.base.text import visible
 from lab.inputs.terms import Verdict
 from lab.report import finding, matrix_text, tables
 from lab.report.run_record import Claim, Finding, Run, Series
@@ -23,10 +24,10 @@ def text(run: Run) -> str:
     Verdicts are every series with its claims and expectations, then one line a claim.
     """
     if run.tables:
-        return "\n".join(map(tables.text, run.tables))
+        return visible("\n".join(map(tables.text, run.tables)))
     if run.series:
-        return "\n".join([*map(series, run.series), summary(run)])
-    return matrix_text.text(run)
+        return visible("\n".join([*map(series, run.series), summary(run)]))
+    return visible(matrix_text.text(run))
 
 
 def summary(run: Run) -> str:
@@ -58,6 +59,8 @@ def summary(run: Run) -> str:
 def series(one: Series) -> str:
     """The claims of one series."""
     lines = [f"{one.name}: {one.verdict}", *_wrapped(one.title, "  "), *_wrapped(one.origin, "  ")]
+    if differs := finding.configuration(one):
+        lines += _wrapped(differs, "  ")
     if one.error:
         lines += ["", *(part for own in one.error.splitlines() for part in _wrapped(own, "  "))]
     for own in one.claims:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.base import cache
+from lab.base import cache, durable
 from lab.base.errors import LabError, UsageError
 from lab.base.process import run
 from lab.base.progress import Progress
@@ -52,7 +52,7 @@ def test_a_folder_that_another_lab_finished_meanwhile_stays(tmp_path: Path) -> N
         (ours / "ours").touch()
         with cache.building(tmp_path / "id") as theirs:
             (theirs / "theirs").touch()
-    assert os.listdir(tmp_path / "id") == ["theirs"]
+    assert sorted(os.listdir(tmp_path / "id")) == ["sums", "theirs"]
     assert os.listdir(tmp_path) == ["id"]
 
 
@@ -62,7 +62,7 @@ def test_what_a_killed_build_left_is_not_taken_over(tmp_path: Path) -> None:
     (left / "half").touch()
     with cache.building(tmp_path / "id") as aside:
         assert list(aside.iterdir()) == []
-    assert list((tmp_path / "id").iterdir()) == []
+    assert os.listdir(tmp_path / "id") == ["sums"]
 
 
 def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
@@ -204,3 +204,109 @@ def test_a_free_lock_is_silent(tmp_path: Path) -> None:
         with cache.lock(tmp_path / "lock", Progress(out=out), "building"):
             pass
     assert out.getvalue() == ""
+
+
+@pytest.fixture
+def entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An entry of the cache that this process has not used yet."""
+    monkeypatch.setattr(cache, "_held", {})
+    folder = cache.root() / "kernels" / "id"
+    with cache.building(folder) as aside:
+        (aside / "image").write_bytes(bytes(5000))
+        (aside / "sub").mkdir()
+        (aside / "sub" / "config").write_text("y")
+        (aside / "link").symlink_to("image")
+    os.close(cache._held.pop(folder))
+    return folder
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[2500] ^= 1
+    path.write_bytes(content)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "a bit flipped": lambda entry: _flip(entry / "image"),
+    "cut": lambda entry: os.truncate(entry / "image", 4096),
+    "emptied": lambda entry: (entry / "sub/config").write_bytes(b""),
+    "gone": lambda entry: (entry / "sub/config").unlink(),
+    "a stranger": lambda entry: (entry / "new").touch(),
+    "no sums": lambda entry: (entry / "sums").write_bytes(b""),
+    "half of the sums": lambda entry: os.truncate(entry / "sums", 80),
+    "sums of something": lambda entry: (entry / "sums").write_bytes(bytes(range(256))),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_entry_is_told_and_gone(
+    entry: Path, damage: Callable[[Path], object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(entry)
+    assert not cache.whole(entry)
+    assert list(entry.parent.iterdir()) == []
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_whole_entry_is_looked_at_once(entry: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cache.whole(entry)
+    _flip(entry / "image")
+    assert cache.whole(entry)  # this process has it
+    assert capsys.readouterr().err == ""
+
+
+def test_an_entry_of_before_there_were_sums_gets_them(
+    entry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (entry / "sums").unlink()
+    assert cache.whole(entry)
+    cache._held.clear()
+    _flip(entry / "image")
+    assert not cache.whole(entry)
+
+
+def test_an_entry_of_before_there_were_sums_that_is_not_sound_goes(entry: Path) -> None:
+    (entry / "sums").unlink()
+    assert not cache.whole(entry, sound=lambda folder: not (folder / "image").exists())
+    assert not entry.exists()
+
+
+def test_an_entry_that_is_used_is_in_use(entry: Path) -> None:
+    os.utime(entry, (1000, 1000))
+    assert not durable.in_use(entry)
+    assert cache.whole(entry)
+    assert durable.in_use(entry)
+    assert entry.stat().st_mtime > 1000
+
+
+def test_what_a_killed_lab_left_aside_is_swept_and_nothing_else(tmp_path: Path) -> None:
+    top = cache.make_folder(cache.root() / "kernels")
+    (top / ".id.0123456789ab").mkdir()
+    (top / ".id.0123456789ab" / "half").touch()
+    (top / ".id.json.0123456789ab").touch()
+    for name in (".hidden", "id", ".id.0123"):
+        (top / name).mkdir()
+    with cache.building(top / "new"):
+        cache.sweep()
+    assert sorted(os.listdir(top)) == [".hidden", ".id.0123", "id", "new"]
+
+
+def test_a_replaced_file_leaves_nothing_aside_when_it_fails(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    with pytest.raises(OSError):
+        durable.replace(tmp_path / "target", b"x")
+    assert os.listdir(tmp_path) == ["target"]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a"', "[]", '{"b": 1}', "\0\0"])
+def test_a_damaged_record_is_told_and_read_as_none(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "record.json"
+    assert cache.read(path, lambda found: int(found["a"])) is None
+    assert capsys.readouterr().err == ""
+    path.write_text(text)
+    assert cache.read(path, lambda found: int(found["a"])) is None
+    assert "asked again" in capsys.readouterr().err
+    path.write_text('{"a": 3}')
+    assert cache.read(path, lambda found: int(found["a"])) == 3

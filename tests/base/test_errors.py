@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from lab.base.errors import BuildError, GuestError, LabError, UsageError, nearest
+from lab.base.text import visible
 
 
 def test_a_message_says_what_where_and_how_to_mend_it_in_that_order() -> None:
@@ -42,3 +43,19 @@ def test_the_hint_for_a_mistyped_name_lists_all_and_guesses_one(
     name: str, known: list[str], hint: str
 ) -> None:
     assert nearest(name, known) == hint
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("two\n\tlines: \N{MICRO SIGN}s, ü, 漢", "two\n\tlines: \N{MICRO SIGN}s, ü, 漢"),
+        ("\x1b[2J\r\0\x7f\x9b", r"\x1b[2J\r\x00\x7f\x9b"),
+        ("\u202eevil\u2028\ufeff", r"\u202eevil\u2028\ufeff"),
+        ("\udcff", r"\udcff"),
+    ],
+)
+def test_a_message_shows_what_a_terminal_would_obey(text: str, shown: str) -> None:
+    assert visible(text) == shown
+    error = GuestError("panic", text, where=text, hint=text)
+    assert (error.what, error.where, error.hint) == (shown,) * 3
+    assert str(error).encode()

@@ -66,7 +66,7 @@ def object_folder() -> Path:
 def test_a_build_leaves_image_symbols_and_configuration_in_the_cache(build: Build) -> None:
     built = build()
     assert sorted(os.listdir(built.folder)) == [
-        *("System.map", "block-layer", "bzImage", "config", "kernel.json", "vmlinux")
+        *("System.map", "block-layer", "bzImage", "config", "kernel.json", "sums", "vmlinux")
     ]
     assert "int bfq_1;" in built.image.read_text()
     assert (built.folder / "config").read_text() == "CONFIG_BLOCK=y\nCONFIG_SMP=y\n"
@@ -278,3 +278,70 @@ def test_a_kernel_without_its_record_is_built_again(build: Build) -> None:
     assert kernel.find(first.id) is None
     assert build() == first
     assert first.image.exists()
+
+
+def compiler(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Put a make into PATH that does something else first; it finds how often it ran in n."""
+    folder.mkdir()
+    real = shutil.which("make")
+    count = f'n=$(wc -c <"{folder}/runs" 2>/dev/null || echo 0); printf x >>"{folder}/runs"'
+    (folder / "make").write_text(f'#!/bin/sh\n{count}\n{script}\nexec {real} "$@"\n')
+    (folder / "make").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+KILLED = 'echo "gcc: fatal error: Killed signal terminated program cc1" >&2; exit 2'
+MISTAKE = "echo \"block/bfq.c:1: error: expected ';'\" >&2; exit 2"
+
+
+@pytest.mark.parametrize("said", [KILLED, "kill -9 $$", MISTAKE])
+def test_what_goes_wrong_once_is_built_again(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    compiler(tmp_path / "bin", monkeypatch, f"if [ $n = 1 ]; then {said}; fi")
+    assert build().image.exists()
+
+
+@pytest.mark.parametrize("said", [KILLED, "kill -9 $$"])
+def test_a_compiler_that_is_killed_is_not_the_sources_fault(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    compiler(tmp_path / "bin", monkeypatch, said)
+    with pytest.raises(LabError) as caught:
+        build()
+    assert not isinstance(caught.value, BuildError)
+
+
+def test_a_mistake_that_was_seen_only_once_is_not_the_sources_fault(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"case $n in 1) {MISTAKE};; 3) {KILLED};; esac"
+    compiler(tmp_path / "bin", monkeypatch, script)
+    with pytest.raises(LabError) as caught:
+        build()
+    assert not isinstance(caught.value, BuildError)
+
+
+@pytest.mark.parametrize("name", ["bzImage", "vmlinux", "System.map", "kernel.json", "config"])
+def test_a_damaged_kernel_is_built_again(
+    build: Build, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = build()
+    before = cache.file_hash(first.folder / name)
+    (first.folder / name).write_text("")
+    monkeypatch.setattr(cache, "_held", {})  # as in the next process
+    assert build() == first
+    assert cache.file_hash(first.folder / name) == before
+    assert f"({name})" in capsys.readouterr().err
+
+
+def test_a_kernel_of_before_there_were_sums_is_not_built_again(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = build()
+    (first.folder / "sums").unlink()
+    before = logs()
+    monkeypatch.setattr(cache, "_held", {})
+    assert build() == first
+    assert logs() == before
+    assert (first.folder / "sums").exists()

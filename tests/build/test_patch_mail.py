@@ -7,6 +7,8 @@ import io
 import mailbox
 import random
 import sys
+import time
+from contextlib import suppress
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -62,12 +64,17 @@ def series(total: int, version: str = "") -> list[EmailMessage]:
     ]
 
 
+def in_order(content: bytes, *senders: str) -> list[patch_mail.Patch]:
+    """The series of a mailbox."""
+    return patch_mail.series(patch_mail.parse(content, "box"), "box", senders)
+
+
 def test_cover_letter_and_replies_are_left_out(tmp_path: Path) -> None:
     one, two = series(2)
     cover = mail("[PATCH 0/2] block: two steps", "diffstat\n")
     reply = mail("Re: [PATCH 1/2] block: step 1", DIFF)
     review = mail("Re: [PATCH 2/2] block: step 2", "> diff --git a/x b/x\nlooks good\n")
-    found = patch_mail.parse(box(tmp_path, cover, two, reply, one, review), "box")
+    found = in_order(box(tmp_path, cover, two, reply, one, review))
     assert [patch.title for patch in found] == ["block: step 1", "block: step 2"]
     assert "+new 1" in found[0].text
 
@@ -78,50 +85,66 @@ def test_order_of_arrival_does_not_matter(
 ) -> None:
     mails = series(5)
     content = box(tmp_path_factory.mktemp("box"), *(mails[place] for place in order))
-    assert [patch.number for patch in patch_mail.parse(content, "box")] == [1, 2, 3, 4, 5]
+    assert [patch.number for patch in in_order(content)] == [1, 2, 3, 4, 5]
 
 
 def test_the_newest_version_counts(tmp_path: Path) -> None:
     mails = series(2) + series(3, " v3") + series(2, " v2")
     random.Random(1).shuffle(mails)
-    found = patch_mail.parse(box(tmp_path, *mails), "box")
+    found = in_order(box(tmp_path, *mails))
     assert [(patch.version, patch.number) for patch in found] == [(3, 1), (3, 2), (3, 3)]
 
 
+@pytest.mark.parametrize(
+    ("tags", "place"),
+    [
+        ("[PATCH RFC v2 1/1]", (2, 1)),
+        ("[RFC][PATCH v3 1/1]", (3, 1)),
+        ("[linux-block] [PATCHv4 1/1]", (4, 1)),
+        ("[PATCH v2->v3 1/1]", (3, 1)),
+        ("[PATCH]", (1, 0)),
+        ("[1/2]", (1, 0)),
+    ],
+)
+def test_tags_are_read_as_people_write_them(
+    tmp_path: Path, tags: str, place: tuple[int, int]
+) -> None:
+    (found,) = in_order(box(tmp_path, mail(f"{tags} block: x 3/4 v9")))
+    assert ((found.version, found.number), found.title) == (place, "block: x 3/4 v9")
+
+
 def test_a_mail_from_two_lists_counts_once(tmp_path: Path) -> None:
-    assert len(patch_mail.parse(box(tmp_path, *series(2), *series(2)), "box")) == 2
+    assert len(in_order(box(tmp_path, *series(2), *series(2)))) == 2
 
 
 def test_a_missing_patch_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="patch 2 of 3 is missing"):
-        patch_mail.parse(box(tmp_path, *series(3)[::2]), "box")
+        in_order(box(tmp_path, *series(3)[::2]))
 
 
 @pytest.mark.parametrize("encoding", ["7bit", "quoted-printable", "base64"])
 def test_encodings_of_mail_are_undone(tmp_path: Path, encoding: str) -> None:
-    (found,) = patch_mail.parse(box(tmp_path, mail("[PATCH] block: ok", encoding=encoding)), "box")
+    (found,) = in_order(box(tmp_path, mail("[PATCH] block: ok", encoding=encoding)))
     assert "\n+new x\n" in found.text
 
 
 def test_a_folded_and_encoded_subject_is_read(tmp_path: Path) -> None:
     subject = "[PATCH RFC v2 1/1] block: größer als jemals zuvor, und das in mehr als einer Zeile"
-    (found,) = patch_mail.parse(box(tmp_path, mail(subject)), "box")
+    (found,) = in_order(box(tmp_path, mail(subject)))
     assert (found.version, found.number) == (2, 1)
     assert found.title.startswith("block: größer als")
 
 
 def test_a_patch_file_is_a_mailbox_of_one() -> None:
     content = b"From 0123456789 Mon Sep 17 00:00:00 2001\nSubject: [PATCH] x\n\n" + DIFF.encode()
-    assert [patch.title for patch in patch_mail.parse(content, "x.patch")] == ["x"]
-    assert [patch.title for patch in patch_mail.parse(b"Subject: y\n\n" + DIFF.encode(), "y")] == [
-        "y"
-    ]
+    assert [patch.title for patch in in_order(content)] == ["x"]
+    assert [patch.title for patch in in_order(b"Subject: y\n\n" + DIFF.encode())] == ["y"]
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\n", b"From x\nSubject: [PATCH] a\n\nno diff\n"])
 def test_no_patch_is_said(content: bytes) -> None:
     with pytest.raises(UsageError, match="no patch is in it"):
-        patch_mail.parse(content, "here")
+        in_order(content)
 
 
 def test_files_keep_the_order_and_are_written_once(
@@ -134,10 +157,10 @@ def test_files_keep_the_order_and_are_written_once(
         buffer = io.BytesIO(content)
 
     monkeypatch.setattr(sys, "stdin", Stdin)
-    found = patch_mail.collect("-")
+    found = patch_mail.collect("-").patches
     assert [path.name[:4] for path in found] == [f"{n:04}" for n in range(1, 12)]
     (tmp_path / "saved.mbox").write_bytes(content)
-    assert patch_mail.collect(str(tmp_path / "saved.mbox")) == found
+    assert patch_mail.collect(str(tmp_path / "saved.mbox")).patches == found
 
 
 def test_a_git_range_gives_its_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +172,7 @@ def test_a_git_range_gives_its_commits(tmp_path: Path, monkeypatch: pytest.Monke
         (repository / "a.c").write_text(f"{number}\n")
         run([*git, "add", "a.c"])
         run([*git, "commit", "-q", "-m", f"step {number}"])
-    found = patch_mail.collect(f"git:{repository}@HEAD~2..HEAD")
+    found = patch_mail.collect(f"git:{repository}@HEAD~2..HEAD").patches
     assert [path.name for path in found] == ["0001-step-1.patch", "0002-step-2.patch"]
     for wrong in ("HEAD", "HEAD..HEAD", "nowhere..HEAD"):
         with pytest.raises(UsageError):
@@ -166,7 +189,7 @@ def test_an_encoding_that_there_is_not_does_no_harm(tmp_path: Path) -> None:
     head = "From x Mon Sep 17 00:00:00 2001\nFrom: a@b.c\nSubject: =?klingon?q?[PATCH]_x?=\n"
     text = f"{head}Content-Type: text/plain; charset=klingon\n\n{DIFF}"
     (tmp_path / "x.mbox").write_text(text)
-    (found,) = patch_mail.collect(str(tmp_path / "x.mbox"))
+    (found,) = patch_mail.collect(str(tmp_path / "x.mbox")).patches
     assert "+new {name}" in found.read_text()
 
 
@@ -174,3 +197,194 @@ def test_a_closed_standard_input_has_no_patch(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UsageError, match="no patch"):
         patch_mail.collect("-")
+
+
+# --- mails of strangers
+
+
+def by(sender: str, subject: str, name: str = "evil") -> EmailMessage:
+    found = mail(subject, name=name)
+    found.replace_header("From", sender)
+    return found
+
+
+@pytest.mark.parametrize("subject", ["[PATCH v99 1/1] block: step 1", "[PATCH 1/2] block: step 1"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_strangers_patch_never_takes_the_place_of_the_series(
+    tmp_path: Path, subject: str, first: bool
+) -> None:
+    evil = by("Mallory <m@example.com>", subject)
+    mails = [evil, *series(2)] if first else [*series(2), evil]
+    content = box(tmp_path, *mails)
+    with pytest.raises(UsageError, match=r"several people: .*") as caught:
+        in_order(content)
+    assert {"a@example.org", "m@example.com"} <= set(caught.value.what.replace(",", "").split())
+    assert "--from" in caught.value.hint
+    assert [patch.title for patch in in_order(content, "A@Example.org")] == [
+        "block: step 1",
+        "block: step 2",
+    ]
+    with pytest.raises(UsageError, match="c@d sent no patch"):
+        in_order(content, "c@d")
+
+
+def test_a_name_that_looks_like_an_address_is_none(tmp_path: Path) -> None:
+    content = box(tmp_path, *series(1), mail("[PATCH v9 1/1] block: evil", name="evil"))
+    forged = b"=?utf-8?q?A_=3Ca=40example.org=3E=2C_?= <m@example.com>"
+    before, _, after = content.rpartition(b"A Hacker <a@example.org>")
+    with pytest.raises(UsageError, match=r"several people: a@example.org, m@example.com"):
+        in_order(before + forged + after)
+
+
+def test_a_series_may_have_several_senders_who_are_named(tmp_path: Path) -> None:
+    content = box(tmp_path, series(2)[0], by("B <b@example.org>", "[PATCH 2/2] block: step 2"))
+    found = in_order(content, "a@example.org", "b@example.org")
+    assert [patch.number for patch in found] == [1, 2]
+
+
+def test_who_wrote_a_patch_need_not_be_who_sends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    one, two = series(2)
+    two.set_content(f"From: B Author <b@example.org>\n\n{DIFF}")
+    (tmp_path / "x.mbox").write_bytes(box(tmp_path, one, two))
+    found = patch_mail.collect(str(tmp_path / "x.mbox"))
+    assert list(map(patch_mail.author, found.patches)) == [
+        "A Hacker <a@example.org>",
+        "B Author <b@example.org>",
+    ]
+
+
+def test_what_was_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    evil = by("Mallory <m@example.com>", "[PATCH v99 1/1] block: evil")
+    (tmp_path / "x.mbox").write_bytes(box(tmp_path, *series(1), evil, *series(1, " v2")))
+    found = patch_mail.collect(str(tmp_path / "x.mbox"), ["a@example.org"])
+    assert found.left_out == (
+        "block: step 1, version 1, by a@example.org",
+        "block: evil, version 99, by m@example.com",
+    )
+
+
+def test_the_same_number_twice_with_other_content_is_named(tmp_path: Path) -> None:
+    again = mail("[PATCH 1/2] block: another", name="other")
+    with pytest.raises(UsageError, match=r"patch 1 is there twice .*'block: step 1' by a@example"):
+        in_order(box(tmp_path, *series(2), again))
+
+
+def test_a_footer_of_a_mailing_list_makes_no_other_patch(tmp_path: Path) -> None:
+    again = mail("[PATCH 1/1] block: step 1", DIFF.replace("{name}", "1").replace("--\n", "-- \n"))
+    footed = mail("[dm-devel] [PATCH 1/1] block: step 1", again.get_content() + "_____\ndm-devel")
+    assert len(in_order(box(tmp_path, footed, again))) == 1
+
+
+def test_what_only_html_shows_is_not_applied(tmp_path: Path) -> None:
+    for text in ("please apply\n", DIFF):
+        found = mail("[PATCH] block: x", text)
+        found.add_alternative(f"<pre>{DIFF.replace('{name}', 'hidden')}</pre>", subtype="html")
+        if "diff" not in text:
+            with pytest.raises(UsageError, match="no patch is in it"):
+                in_order(box(tmp_path, found))
+        else:
+            (patch,) = in_order(box(tmp_path, found))
+            assert "hidden" not in patch.text
+
+
+@pytest.mark.parametrize("encoding", ["7bit", "quoted-printable", "base64"])
+def test_an_attached_patch_counts_where_the_mail_has_none(tmp_path: Path, encoding: str) -> None:
+    for text, wanted in (("see the attachment\n", "attached"), (DIFF, "{name}")):
+        found = mail("[PATCH] block: x", text)
+        diff = DIFF.replace("{name}", "attached")
+        found.add_attachment(diff, subtype="x-patch", cte=encoding, filename="0001.patch")
+        (patch,) = in_order(box(tmp_path, found))
+        assert f"\n+new {wanted}\n" in patch.text
+        assert patch.text.count("+new") == 1
+
+
+def test_a_mail_inside_of_a_mail_is_not_its_senders(tmp_path: Path) -> None:
+    outer = mail("[PATCH] block: look at this", "what do you think?\n")
+    outer.add_attachment(mail("[PATCH] block: x"))
+    with pytest.raises(UsageError, match="no patch"):
+        in_order(box(tmp_path, outer))
+
+
+def test_a_sentence_that_begins_with_from_begins_no_mail() -> None:
+    text = DIFF.replace("what and why", "From what I know\nFrom 10:00 on it is slow")
+    (found,) = in_order(b"From: a@b\nSubject: [PATCH 1/1] x\n\n" + text.encode())
+    assert (found.title, found.number) == ("x", 1)
+
+
+NESTED = b"".join(
+    b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (n, n) for n in range(3000)
+)
+HEAD = b"From: a@b\n"
+MALFORMED = {
+    "a billion patches": HEAD + b"Subject: [PATCH 1/1000000000] x\n\n",
+    "5,000 digits": HEAD + b"Subject: [PATCH 1/" + b"9" * 5000 + b"] x\n\n",
+    "5,000 digits of a version": HEAD + b"Subject: [PATCH v" + b"9" * 5000 + b"] x\n\n",
+    "beyond the end": HEAD + b"Subject: [PATCH 7/3] x\n\n",
+    "other digits": HEAD + "Subject: [PATCH ²/³] x\n\n".encode(),
+    "encoding of the subject": HEAD + b"Subject: =?no-such?q?[PATCH]_x?=\n\n",
+    "base64 of the subject": HEAD + b"Subject: =?utf-8?b?[PATCH?=\n\n",
+    "no text": HEAD + b"Content-Type: text/plain; charset=unicode_escape\n\n\\ud800",
+    "surrogates": HEAD + b"Content-Type: text/plain; charset=utf-16-le\n\n\x00\xd8",
+    "charset of zeros": HEAD + b"Content-Type: text/plain; charset=a\0b\n\n",
+    "digits of a charset": HEAD + b"Content-Type: text/plain; charset*" + b"9" * 1900 + b"*=x\n\n",
+    "a content type without end": HEAD + b"Content-Type: x" + b';a="' * 300_000 + b"\n\n",
+    "bad base64": HEAD + b"Content-Transfer-Encoding: base64\n\n=====",
+    "bad uuencode": HEAD + b"Content-Transfer-Encoding: x-uuencode\n\nbegin 644 x\n\xff",
+    "nested parts": HEAD + NESTED,
+    "many words": HEAD + b"Subject: [" + b"PATCH " * 170_000 + b"\n\n",
+    "many brackets": HEAD + b"Subject: " + b"[PATCH" * 170_000 + b"\n\n",
+    "many encoded words": HEAD + b"Subject: " + b"=?a?q?" * 170_000 + b"\n\n",
+    "many addresses": b"From: " + b'<a@b>,"' * 100_000 + b"\nSubject: [PATCH] x\n\n",
+    "zeros": b"\0" * 100_000,
+    "no headers": b"\n\n",
+    "nothing but headers": b"From: a\n" * 1000,
+}
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+def test_a_mail_that_nobody_sends_is_an_error_or_none_and_takes_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "x.mbox"
+    path.write_bytes(MALFORMED[what] + DIFF.encode())
+    started = time.process_time()
+    with suppress(UsageError):
+        for patch in patch_mail.collect(str(path)).patches:
+            patch_mail.author(patch)
+    assert time.process_time() - started < 2
+
+
+@given(st.binary(max_size=500), st.binary(max_size=500))
+def test_any_bytes_are_patches_or_a_usage_error(head: bytes, body: bytes) -> None:
+    mails = (HEAD + b"Subject: [PATCH] " + head + b"\n\n" + body + DIFF.encode(), head + body)
+    for content in mails:
+        with suppress(UsageError):
+            in_order(content)
+
+
+@pytest.mark.parametrize(
+    ("limit", "content", "said"),
+    [
+        ("patch_mail._MOST_BYTES", b"x" * 3000, "MiB"),
+        ("patch_mail._MOST_PATCHES", b"", "more than 3 patches"),
+        ("mail_text._MOST_MAILS", b"", "more than 3 mails"),
+        ("mail_text._MOST_LINES", b"\r" * 3000, "lines"),
+    ],
+)
+def test_there_are_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, content: bytes, said: str
+) -> None:
+    (tmp_path / "x.mbox").write_bytes(content or box(tmp_path, *series(4)))
+    monkeypatch.setattr(f"lab.build.{limit}", 2000 if content else 3)
+    with pytest.raises(UsageError, match=said):
+        patch_mail.collect(str(tmp_path / "x.mbox"))
+
+
+def test_what_never_ends_is_read_no_further() -> None:
+    with pytest.raises(UsageError, match="more than 50 MiB"):
+        patch_mail.collect("/dev/zero")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import time
@@ -12,7 +13,7 @@ import examples
 import guests as fakes
 import pytest
 
-from lab.base import cache
+from lab.base import cache, durable
 from lab.base.errors import UsageError
 from lab.base.system import PROJECT
 from lab.build.kernel import Kernel
@@ -106,7 +107,7 @@ def test_roots_and_sources_go_when_nobody_used_them(store: BootStore) -> None:
 
 
 # What cannot be had again for sure, or is small: sources, proofs of engines, locks, ccache's own.
-KEPT = {"ccache", "download", "host", "measuring", "objects.git", "sources"}
+KEPT = {"ccache", "host", "measuring", "objects.git", "sources"}
 
 
 def test_every_folder_of_the_cache_is_collected_or_kept_on_purpose() -> None:
@@ -148,3 +149,32 @@ def test_nothing_is_guessed_of_a_record_that_cannot_be_read(store: BootStore) ->
     (store.folder / "runs/r1/run.json").write_text("{")
     with pytest.raises(UsageError):
         found(store)
+
+
+def test_what_a_process_uses_or_used_lately_stays(store: BootStore) -> None:
+    used, free, recent = (
+        cached("kernels", "used"),
+        cached("kernels", "free"),
+        cached("kernels", "x"),
+    )
+    os.utime(recent)
+    held = durable.hold(used)
+    locked = cached("workbench", "locked")
+    (locked / "lock").touch()
+    os.utime(locked / "lock", (time.time() - OLD,) * 2)
+    os.utime(locked, (time.time() - OLD,) * 2)
+    with (locked / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert found(store, days=0) == {free.name}
+    os.close(held)
+    assert found(store, days=0) == {free.name, used.name, locked.name}
+
+
+def test_a_clock_that_jumped_ahead_makes_nothing_old(
+    store: BootStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    booted(store, "recent", "k", age_s=60)
+    cached("kernels", "recent", age_s=60)
+    later = time.time() + OLD
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert found(store) == set()

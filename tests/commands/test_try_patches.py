@@ -178,6 +178,19 @@ def test_the_exact_cells_are_those_of_fio_on_every_disk() -> None:
     assert all(one.cell.workload != "dbench_xfs" for one in found)
 
 
+def test_options_that_patches_change_are_told(
+    session: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed(before: Kernel, after: Kernel) -> tuple[str, ...]:
+        return ("CONFIG_KASAN: n -> y",) if level(before.id) < 2 <= level(after.id) else ()
+
+    monkeypatch.setattr(try_patches, "changed_options", changed)
+    steps = tried(session, each=True)
+    assert [bool(step.configuration) for step in steps] == [False, True, False, False]
+    text = "".join(map(tables.text, result_tables.of_steps(steps)))
+    assert text.count("configuration differs, too: CONFIG_KASAN: n -> y") == 1
+
+
 def test_what_a_kernel_complains_of_counts_although_its_guests_end_well(
     session: FakeSession, guests: Guests
 ) -> None:

@@ -12,11 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab.base.errors import GuestError
+from lab.base.errors import KERNEL_FAILURES, GuestError
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.guest import boot, lost_interrupt, qemu_command
-from lab.guest.boot import Boot, Orders
+from lab.guest.boot import Boot
+from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs import topology
 from lab.inputs.terms import Engine
@@ -24,7 +25,7 @@ from lab.inputs.terms import Engine
 DATA = Path(__file__).parents[1] / "data"
 KERNEL = Kernel("k", "6.12.117", "tree", ("base",), "gcc; ld")
 ORDERS = Orders(
-    ("phase setup", "facts", "phase workload"),
+    ("phase setup", "facts", "mkfs xfs", "mount xfs", "phase workload", "fio few", "fio many"),
     dict.fromkeys(("boot", "agent", "setup", "workload"), 20.0),
 )
 Guest = Callable[..., Boot]
@@ -126,11 +127,11 @@ def test_a_guest_that_ends_its_plan_gives_facts_and_outputs(guest: Guest) -> Non
         send("phase", "setup"),
         send("file", "facts.tsv", "hw_queues\t64\nqueue/scheduler\tnone [bfq]\nempty\t\nnoise\n"),
         send("phase", "workload"),
-        send("file", "fio.json", '{"jobs": []}\n@end ok 0\n'),
+        send("file", "many.json", '{"jobs": []}\n@end ok 0\n'),
         END,
     )
     assert done.facts == {"hw_queues": "64", "queue/scheduler": "none [bfq]", "empty": ""}
-    assert done.outputs["fio.json"] == '{"jobs": []}\n@end ok 0\n'
+    assert done.outputs["many.json"] == '{"jobs": []}\n@end ok 0\n'
     assert {"boot", "agent", "setup", "workload"} <= done.phases_s.keys()
 
 
@@ -162,8 +163,10 @@ def test_phases_are_observed_as_they_are_entered(
 
 
 def test_the_guest_finds_its_orders_and_its_disk(guest: Guest, tmp_path: Path) -> None:
-    done = guest("size=$(stat -c %s disk.raw)", 'printf "@file size 7\\n$size\\n" >>results', END)
-    assert done.outputs["size"] == str(7 * 2**20)
+    done = guest(
+        "size=$(stat -c %s disk.raw)", 'printf "@file mkfs.log 7\\n$size\\n" >>results', END
+    )
+    assert done.outputs["mkfs.log"] == str(7 * 2**20)
     with tarfile.open(tmp_path / "boot/cell.tar") as archive:
         plan = archive.extractfile("plan")
         assert plan is not None
@@ -261,7 +264,8 @@ def test_silence_past_the_deadline_is_a_hang_in_its_phase(
         observe=when_it_spoke(tmp_path, clock, 201),
     )
     assert error.outcome == "hang"
-    assert f"through phase {phase} within 201 s" in str(error)
+    fate = "come up" if phase == "boot" else f"get through phase {phase}"
+    assert f"did not {fate} within 201 s" in str(error)
     assert "[    3.5] last words" in str(error)
     assert not (tmp_path / "boot/outlived").exists()
 
@@ -366,6 +370,78 @@ def test_a_record_that_is_cut_off_is_no_end(guest: Guest) -> None:
 def test_garbage_on_the_channel_fails_this_guest_only(guest: Guest) -> None:
     error = failure(guest, "echo 'Segmentation fault' >>results", "sleep 100")
     assert "Segmentation fault" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("records", "outcome", "told"),
+    [
+        ([send("file", "insns", "phase 0 1 1\nend\n")], "corrupt", "nobody asked for: insns"),
+        ([send("file", "command", "rm")], "corrupt", "nobody asked for: command"),
+        ([send("file", ".."), END], "corrupt", "nobody asked for: .."),
+        ([send("phase", "party")], "corrupt", "nobody asked for: party"),
+        ([send("phase", "setup"), send("phase", "setup")], "endless", "setup once more"),
+        ([send("phase", "setup"), send("phase", "boot")], "endless", "boot once more"),
+        ([END, send("file", "fio.log", "more")], "corrupt", "more after its end"),
+    ],
+)
+def test_what_nobody_asked_for_ends_the_guest_and_changes_no_file(
+    guest: Guest, tmp_path: Path, records: list[str], outcome: str, told: str
+) -> None:
+    error = failure(guest, "echo honest >insns", "; ".join(records), LINGER)
+    assert error.outcome == outcome
+    assert told in str(error)
+    assert outcome in KERNEL_FAILURES
+    assert (tmp_path / "boot/insns").read_text() == "honest\n"
+    assert not (tmp_path / "boot/outlived").exists()
+
+
+@pytest.mark.parametrize("name", ["console.log", "qemu.log", "insns"])
+def test_a_guest_that_writes_without_end_is_ended(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(boot, "_MAX_CONSOLE", 1 << 20)
+    monkeypatch.setattr(boot, "_MAX_COUNTS", 1 << 20)
+    error = failure(guest, send("phase", "setup"), f"head -c 2M /dev/zero >>{name}", LINGER)
+    assert error.outcome == "flooded"
+    assert f"more than 1 MiB of {name} (phase setup)" in str(error)
+
+
+def test_a_flood_that_only_the_end_shows_counts_too(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boot, "_MAX_COUNTS", 1 << 20)
+    error = failure(guest, END, "head -c 2M /dev/zero >>insns")
+    assert error.outcome == "flooded"
+
+
+def test_a_panic_explains_what_came_out_of_a_broken_kernel(guest: Guest) -> None:
+    error = failure(guest, console("oops"), "echo rubbish >>results", LINGER)
+    assert error.outcome == "panic"
+
+
+def test_what_a_terminal_would_obey_is_shown(guest: Guest) -> None:
+    error = failure(guest, send("fail", "fio", "\x1b]0;owned\x07"))
+    assert "\\x1b]0;owned\\x07" in str(error)
+    assert "\x1b" not in str(error)
+
+
+def test_what_the_kernel_complained_of_explains_a_failed_step(guest: Guest) -> None:
+    said = "echo '[  1.0] I/O error, dev nvme0n1, sector 7 op 0x0' >>console.log"
+    error = failure(guest, said, send("fail", "fio", "fio ended with status 1"))
+    assert "I/O error: I/O error, dev nvme0n1" in str(error)
+
+
+@pytest.mark.parametrize("facts", ["x" * 5000 + "\t1", "a\t1\n" * 3000])
+def test_facts_that_no_disk_has_are_refused(guest: Guest, facts: str) -> None:
+    assert failure(guest, send("file", "facts.tsv", facts), END).outcome == "corrupt"
+
+
+def test_the_files_of_a_plan_are_none_of_the_hosts() -> None:
+    steps = ("facts", "dm x", "mkfs xfs", "mount xfs", "fio few", "fio many", "fio fio")
+    told = Orders((*steps, "dbench 4 10", "probes on", "probes off"), {}).outputs
+    own = {"insns", "sim", "command", "console.log", "qemu.log", "results", "cell.tar"}
+    assert told.isdisjoint(own | {"madt.aml", "disk.raw", "qmp", "cost.tsv", "lines.tsv"})
+    assert {"facts.tsv", "few.json", "many.json", "fio.log", "hist", "dbench.log"} <= told
 
 
 def test_the_command_can_be_pasted(guest: Guest, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lab.base.errors import GuestError
+from lab.guest import channel
 from lab.guest.channel import Reader, Record
 
 KINDS = ("phase", "file", "fail", "end")
@@ -64,7 +65,7 @@ def test_a_record_is_silent_until_its_last_byte(record: Record, data: st.DataObj
 def test_what_is_no_record_is_refused(garbage: bytes) -> None:
     with pytest.raises(GuestError, match="no record") as caught:
         list(Reader().feed(garbage))
-    assert caught.value.outcome == "garbled"
+    assert caught.value.outcome == "corrupt"
 
 
 @pytest.mark.parametrize("length", [1, 2, 4])
@@ -89,3 +90,27 @@ def test_text_that_is_not_utf8_still_reads() -> None:
 def test_a_record_that_is_cut_off_is_left_out() -> None:
     found = Reader().feed(b"@phase setup 0\n\n@file facts.tsv 99\ncut off")
     assert [*found] == [Record("phase", "setup", b"")]
+
+
+@pytest.mark.parametrize(
+    "header", [b"@file " + b"x" * 65 + b" 1\n", b"@file x 1234567890\n", b"@file x \xd9\xa1\n"]
+)
+def test_names_and_lengths_are_no_longer_than_the_agents(header: bytes) -> None:
+    with pytest.raises(GuestError, match="no record") as caught:
+        list(Reader().feed(header))
+    assert caught.value.outcome == "corrupt"
+
+
+def test_a_length_beyond_all_limits_is_a_flood_before_it_comes() -> None:
+    with pytest.raises(GuestError, match="more than 64 MiB") as caught:
+        list(Reader().feed(b"@file trace 99999999\n"))
+    assert caught.value.outcome == "flooded"
+
+
+def test_many_records_together_are_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "MAX_BYTES", 1000)
+    reader, record = Reader(), b"@file x 90\n" + b"y" * 90 + b"\n"
+    assert len([*reader.feed(record * 9)]) == 9
+    with pytest.raises(GuestError) as caught:
+        list(reader.feed(record))
+    assert caught.value.outcome == "flooded"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.guest.console import complaints, death, is_hang, last_line
+from lab.guest.console import complaints, death, is_hang, kind, last_line
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -182,3 +182,41 @@ def test_the_lines_of_another_complaint_tell_nothing_of_this_one() -> None:
     first, second = complaints("BUG: sleeping function called\nsomething\n" + KASAN)
     assert first == "BUG: sleeping function called"
     assert second == "KASAN: slab-use-after-free in dd_insert_requests()"
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("Kernel panic - not syncing: Attempted to kill init!", "panic"),
+        ("Kernel panic - not syncing: System is deadlocked on memory", "out of memory"),
+        ("Out of memory: Killed process 83 (fio) total-vm:1kB", "out of memory"),
+        ("BUG: kernel NULL pointer dereference, address: 0000000000000038", "oops"),
+        ("general protection fault, probably for non-canonical address", "oops"),
+        ("BUG: soft lockup - CPU#1 stuck for 26s! [fio:83]", "lockup"),
+        ("BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 32s!", "lockup"),
+        ("INFO: task dbench:97 blocked for more than 120 seconds.", "hung task"),
+        ("INFO: rcu_sched self-detected stall on CPU", "stall"),
+        ("I/O error, dev nvme0n1, sector 1234 op 0x1:(WRITE)", "I/O error"),
+        ("Buffer I/O error on dev sda, logical block 77", "I/O error"),
+        (
+            "XFS (sda): Filesystem has been shut down due to log error (0x2).",
+            "file system shut down",
+        ),
+        ("WARNING: bad unlock balance detected!", "warning"),
+    ],
+)
+def test_ends_and_complaints_are_told_apart_in_a_word(line: str, word: str) -> None:
+    found = death(line) or complaints(line)[0]
+    assert kind(found) == word
+
+
+def test_a_terminal_only_shows_what_a_kernel_prints() -> None:
+    text = "[    1.0] BUG: \x1b]0;owned\x07\u202eright\n"
+    assert death(text) == r"BUG: \x1b]0;owned\x07\u202eright"
+    assert last_line("\x9b2J") == r"\x9b2J"
+
+
+def test_of_a_line_without_end_little_is_told() -> None:
+    told = death("BUG: " + "x" * 10**6)
+    assert told is not None
+    assert len(told) < 1000

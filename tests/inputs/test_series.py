@@ -452,6 +452,32 @@ def test_a_rival_stands_on_the_base_and_not_on_the_series(folder: Path) -> None:
     assert arms(series.no_op(own))["other"] == ("base", 0)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("[arms.single]", '[arms."<img src=x onerror=alert(1)>"]', "arms.<img"),
+        ("[arms.single]", '[arms."=cmd"]', "arms.=cmd"),
+        ("[arms.single]", '[arms.""]', "arms."),
+        ('"nullb"', '"../../x"', "claims.faster.topology"),
+        ('"nullb"', '"a/b"', "claims.faster.topology"),
+        ('"bfq"', '"bfq\\n[x]"', "claims.faster.scheduler"),
+        ('"randread_burst"', '"\\u001b[2J"', "claims.faster.workload"),
+        ('"iops"', f'"{"m" * 65}"', "claims.faster.expect.0.metric"),
+        ('metric = "iops"', 'metric = "iops"\nmachine = "../m"', "claims.faster.expect.0.machine"),
+        ('metric = "iops"', 'metric = "iops"\nparameters."a b" = 1', "expect.0.parameters.a b"),
+        ('arm = "single"', 'arm = "@team"', "claims.faster.expect.1.arm"),
+        ("hw_queues = 1", 'kernel_parameters = ["a;$(id)"]', "arms.single.kernel_parameters.0"),
+        ("[arms.single]", 'kernel = ["../../evil"]\n[arms.single]', "kernel.0"),
+        ("[claims.faster]", '[claims."a\\u0001b"]', r"claims.a\x01b"),
+    ],
+)
+def test_what_is_named_is_a_name(folder: Path, old: str, new: str, key: str) -> None:
+    (folder / "series.toml").write_text(TEXT.replace(old, new))
+    with pytest.raises(UsageError, match=r" is no (name|parameter): ") as caught:
+        series.get("own")
+    assert key in caught.value.where
+
+
 def test_a_series_needs_no_base(folder: Path) -> None:
     (folder / "base").rmdir()
     (folder / "series/0001-a.patch").write_text("")

@@ -408,6 +408,11 @@ def test_a_host_that_cannot_simulate_says_why(ask: Write) -> None:
     assert asked.lacking.startswith("needs the engine sim; on this host: ")
 
 
+def test_a_row_asks_for_more_seeds_than_its_claim(ask: Write) -> None:
+    found = ask(claim(f"{COST}\nseeds = 6", COUNTER, more="seeds = 3"))
+    assert [one.looks for one in found] == [(3, 6), (3,)]
+
+
 def test_a_claim_asks_for_seeds_of_what_it_counts_too(ask: Write) -> None:
     found = ask(claim(COST, COUNTER, more="seeds = 3"))
     assert [(one.looks, one.drawn) for one in found] == [((3,), True)] * 2

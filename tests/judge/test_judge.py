@@ -14,6 +14,7 @@ import pytest
 from guests import FakeSession, Guests
 
 from lab.base.errors import BuildError, GuestError, UsageError
+from lab.build.kernel import Kernel
 from lab.guest.host_noise import LIMITS, PREFIX
 from lab.inputs import profile, series
 from lab.inputs.series import Series
@@ -23,6 +24,7 @@ from lab.judge.verdict import Finding, Judged
 from lab.measure import cost
 from lab.measure.boot_store import BootStore
 from lab.measure.job import Job
+from lab.report.run_builder import RunBuilder
 
 QUICK = profile.get("quick")
 EIGHT = QUICK.model_copy(update={"rounds": 8})
@@ -116,6 +118,19 @@ def test_every_level_of_evidence_comes_to_its_verdict(
     ]
     assert [job.cell.engine for job in guests.booted] == [Engine.ICOUNT] * 4 + [Engine.KVM] * 16
     assert len(guests.proofs) == 2
+
+
+def test_options_that_patches_change_are_told(
+    session: FakeSession, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed(before: Kernel, after: Kernel) -> tuple[str, ...]:
+        return ("CONFIG_KASAN: n -> y",) if own(after.id) and not own(before.id) else ()
+
+    monkeypatch.setattr(judge, "changed_options", changed)
+    (one,) = judge.judge([write(claim(COST))], session)
+    assert one.configuration == {"series": ("CONFIG_KASAN: n -> y",)}
+    record = RunBuilder(session, "x").judged([one])
+    assert record.series[0].configuration == one.configuration
 
 
 def test_what_an_arm_takes_is_taken_off_the_others(
@@ -323,6 +338,38 @@ def test_a_failure_is_the_patches_when_only_they_can_be_the_cause(
     counted_base = expectation == MERGES and not patched  # it needs no base kernel
     assert finding.verdict is (Verdict.HOLDS if counted_base else verdict)
     assert counted_base or "BUG: x" in finding.reason
+
+
+@pytest.mark.parametrize("outcome", ["corrupt", "flooded", "endless"])
+def test_a_patched_kernel_that_lies_is_refuted_and_the_other_claims_are_measured(
+    session: FakeSession, guests: Guests, write: Write, outcome: str
+) -> None:
+    def lies(job: Job) -> fakes.Answer:
+        forged = own(job.task.kernel.id) and job.cell.scheduler == "bfq"
+        return GuestError(outcome, "what nobody asked for") if forged else says(job)
+
+    guests.says = lies
+    honest = claim(COST, name="honest").replace('"bfq"', '"kyber"')
+    (judged,) = judge.judge([write(claim(COST), honest)], session)
+    lied, held = found((judged,))
+    assert lied.verdict is Verdict.REFUTED
+    # Nothing holds of a kernel that lied elsewhere.
+    assert held.verdict is Verdict.INCONCLUSIVE
+    assert held.change == pytest.approx(-0.1)
+    assert f"{outcome} in 1 of 2 boots" in held.reason
+    assert "the patched kernel breaks in arm after: what nobody asked for" in lied.reason
+
+
+def test_work_that_moved_to_user_space_saves_nothing(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    def answer(job: Job) -> fakes.Answer:
+        return {cost.USER: 2100.0 if own(job.task.kernel.id) else 2000.0, cost.TIME: 7000.0}
+
+    guests.says = answer
+    (one,) = found(judge.judge([write(claim(COST))], session))
+    assert one.verdict is Verdict.INCONCLUSIVE
+    assert one.reason == "user space did other work: 2,000 and 2,100 instructions an I/O"
 
 
 def test_when_both_arms_fail_it_is_the_labs_error(

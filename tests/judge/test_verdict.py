@@ -14,6 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from lab.base.errors import KERNEL_FAILURES
 from lab.inputs.series import Claim, Expectation, Series
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge import verdict
@@ -367,7 +368,7 @@ def test_failures_on_record_keep_a_claim_from_holding(
     assert next(iter(failures)) in found.reason
 
 
-@pytest.mark.parametrize("outcome", ["panic", "hang", "failed"])
+@pytest.mark.parametrize("outcome", KERNEL_FAILURES)
 @pytest.mark.parametrize("level", Level)
 def test_a_patched_kernel_that_breaks_is_refuted(outcome: str, level: Level) -> None:
     failure = Failure("after", True, outcome, "BUG: x")
@@ -395,6 +396,15 @@ def test_any_other_failure_is_the_labs(arm: str, outcome: str, patched: bool) ->
     found = judged(experiment(change="<= 0%"), evidence)
     assert found.verdict is ERROR
     assert found.reason == f"arm {arm} failed: something"
+
+
+@pytest.mark.parametrize("after", [900.0, 1100.0])
+def test_what_cannot_be_compared_is_not_judged(after: float) -> None:
+    evidence = Evidence(((1000.0,), (after,)), doubt="user space did other work")
+    asked = experiment(change="<= -5%", metric="kernel_insns_per_io", level=Level.COST)
+    assert judged(asked, replace(evidence, doubt="")).verdict.decided
+    found = judged(asked, evidence)
+    assert (found.verdict, found.reason) == (INCONCLUSIVE, "user space did other work")
 
 
 def test_with_the_arms_reversed_the_patched_kernel_is_the_first() -> None:

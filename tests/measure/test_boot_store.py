@@ -6,6 +6,7 @@ from __future__ import annotations
 import multiprocessing
 import sqlite3
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -15,7 +16,7 @@ import guests as fakes
 import pytest
 
 from lab.base import cache
-from lab.base.errors import UsageError
+from lab.base.errors import LabError, UsageError
 from lab.build.kernel import Kernel
 from lab.inputs.terms import Engine
 from lab.measure.boot_store import SCHEMA_VERSION, BootStore, Ends, Provenance
@@ -317,3 +318,67 @@ def test_draws_are_the_boots_of_a_cell_with_any_seed_by_kernel(store: BootStore)
     assert sorted(store.draws(cell, "iops")) == [[10.0, 11.0], [20.0]]
     assert store.draws(replace(cell, seed=7), "iops") == store.draws(cell, "iops")
     assert store.draws(cell, "ios_per_s") == []
+
+
+DAMAGE = {
+    "gone": lambda path: path.unlink(),
+    "changed": lambda path: (path.chmod(0o644), path.write_bytes(b"X")),
+    "emptied": lambda path: (path.chmod(0o644), path.write_bytes(b"")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_boot_without_its_evidence_is_told_and_no_result(
+    store: BootStore, damage: Callable[[Path], object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = booted(store, **{"cost.tsv": b"one", "console": b"c"})
+    good = booted(store, **{"cost.tsv": b"two", "console": b"d"})
+    damage(bad / "cost.tsv")
+    fresh = BootStore(store.folder)
+    assert [boot.id for boot in fresh.finished("key")] == [good.name]
+    assert str(bad / "cost.tsv") in capsys.readouterr().err
+    assert [boot.id for boot in fresh.finished("key")] == [good.name]
+    assert capsys.readouterr().err == ""
+    assert fresh.ends({"kernel"}).boots == 1
+
+
+def test_what_damaged_one_boot_does_not_damage_the_next(store: BootStore) -> None:
+    bad = booted(store, cost=b"same")
+    (bad / "cost").chmod(0o644)
+    (bad / "cost").write_bytes(b"else")
+    again = booted(store, cost=b"same")
+    assert [boot.id for boot in BootStore(store.folder).finished("key")] == [again.name]
+
+
+def test_results_of_before_files_were_summed_are_believed(store: BootStore) -> None:
+    own = booted(store, cost=b"one")
+    with closing(sqlite3.connect(store.folder / "lab.sqlite")) as connection:
+        connection.execute("DROP TABLE files")
+    again = BootStore(store.folder)
+    assert [boot.id for boot in again.finished("key")] == [own.name]
+    booted(again, cost=b"two")
+    assert len(again.finished("key")) == 2
+
+
+def test_a_store_that_is_only_read_is_not_written(store: BootStore) -> None:
+    add(store)
+    before = (store.folder / "lab.sqlite").stat().st_mtime_ns
+    assert len(BootStore(store.folder).finished("key")) == 1
+    assert (store.folder / "lab.sqlite").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("content", [b"garbage" * 1000, b"SQLite format 3\0" + bytes(50)])
+def test_a_database_that_is_none_is_one_message(store: BootStore, content: bytes) -> None:
+    store.folder.mkdir()
+    (store.folder / "lab.sqlite").write_bytes(content)
+    with pytest.raises(LabError, match="the results cannot be read or written") as caught:
+        store.finished("key")
+    assert "lab.sqlite" in caught.value.where
+
+
+def test_what_a_killed_lab_left_of_a_record_is_swept(store: BootStore) -> None:
+    run = cache.make_folder(store.folder / "runs/r1")
+    (run / ".run.json.0123456789ab").touch()
+    (run / "run.json").touch()
+    store.forget_unfinished()
+    assert [path.name for path in run.iterdir()] == ["run.json"]

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.base.errors import LabError
+from lab.base.errors import GuestError
 from lab.measure import cost, determinism, insn_counts
 from lab.measure.cost import Change, Cost
 from lab.measure.insn_counts import Phase, Symbols
 
 NAMES = Symbols((0x100, 0x200, 0x300), ("submit", "complete", "idle"))
 OUTPUT = """\
-phase 0 500
+phase 0 500 256
 100 40
 1f8 2
 200 7
-phase 1 900
+phase 1 900 1024
 100 80
 end
 """
@@ -39,12 +39,39 @@ def test_phases_are_read_with_user_space_apart() -> None:
     assert (first.user, first.kernel_total) == (500, 49)
     assert insn_counts.by_function(first, NAMES) == {"submit": 42, "complete": 7}
     assert second.kernel == {0x100: 80}
+    assert (first.ended_ns, second.ended_ns) == (1, 4)
 
 
 @pytest.mark.parametrize("text", ["", "phase 0 1\n", OUTPUT.removesuffix("end\n")])
 def test_counts_that_were_cut_off_are_refused(text: str) -> None:
-    with pytest.raises(LabError, match="incomplete"):
+    with pytest.raises(GuestError, match="cut off") as caught:
         insn_counts.phases(text)
+    assert caught.value.outcome == "corrupt"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "end", "phase 1 5 5", "phase 3 5 5", "phase 2 5", "100", "100 -7", "0x100 7", "100 1_0"],
+)
+def test_a_line_that_the_plugin_does_not_write_is_refused(line: str) -> None:
+    text = OUTPUT.replace("end\n", f"{line}\nend\n")
+    with pytest.raises(GuestError, match="line 7 of the instruction counts") as caught:
+        insn_counts.phases(text)
+    assert caught.value.outcome == "corrupt"
+
+
+@pytest.mark.parametrize("more", [-6, -2, -1, 1, 2, 6])
+def test_one_mark_too_many_or_too_few_is_no_count(more: int) -> None:
+    phases = [Phase(1, {})] * (1 + 3 * 6)
+    insn_counts.require_marks(phases, 3, jobs=2)
+    with pytest.raises(GuestError, match=f"made {18 + more} marks, not the 18") as caught:
+        insn_counts.require_marks([Phase(1, {})] * (19 + more), 3, jobs=2)
+    assert caught.value.outcome == "corrupt"
+
+
+def test_the_time_of_a_run_is_that_of_its_jobs() -> None:
+    phases = [Phase(0, {}, float(place**2)) for place in range(1 + 2 * 6)]
+    assert [insn_counts.run_ns(phases, run, jobs=2) for run in (0, 1)] == [16 - 1, 100 - 49]
 
 
 def test_the_slope_leaves_what_both_runs_share_out() -> None:
@@ -64,7 +91,7 @@ def test_an_address_belongs_to_the_function_that_begins_before_it() -> None:
         "idle",
     ]
     assert NAMES.address("complete") == 0x200
-    with pytest.raises(LabError, match="no function nowhere"):
+    with pytest.raises(GuestError, match="no function nowhere"):
         NAMES.address("nowhere")
 
 
@@ -73,6 +100,40 @@ def test_symbols_are_the_functions_of_a_system_map(tmp_path: Path) -> None:
     (tmp_path / "System.map").write_text(text)
     found = insn_counts.symbols(tmp_path / "System.map")
     assert (found.addresses, found.names) == ((0xFF10, 0xFF20), ("submit", "weak"))
+
+
+@pytest.mark.parametrize("line", ["", "x T a", "ff T", "ff T a b", "f" * 17 + " T a", "ff  T a"])
+def test_what_is_no_system_map_is_an_error_of_that_kernel(tmp_path: Path, line: str) -> None:
+    own = tmp_path / "System.map"
+    own.write_text(f"ff10 T submit\n{line}\nff20 T other\n")
+    with pytest.raises(GuestError, match=r"no line of a System\.map") as caught:
+        insn_counts.symbols(own)
+    assert caught.value.where == f"{own}:2"
+
+
+def boot(user: float, ns: float = 7000.0) -> dict[str, float]:
+    return {cost.USER: user, cost.TIME: ns}
+
+
+@pytest.mark.parametrize(
+    ("arms", "told"),
+    [
+        ([[boot(2000)], [boot(2035)]], False),
+        ([[boot(2000)], [boot(2045)]], True),
+        ([[boot(2000)], [boot(1950)]], True),
+        ([[boot(2000), boot(2060)], [boot(2000), boot(2060)]], False),
+        # What was recorded of a disk that one arm keeps waiting twice as long.
+        ([[boot(3472.8, 5817383)], [boot(2806.1, 2362305)]], False),
+        ([[boot(3972.8, 5817383)], [boot(2806.1, 2362305)]], True),
+        ([[boot(2000)], [boot(2000)], [boot(2500)]], True),
+        ([[boot(2000)], []], False),
+        ([[{}], [boot(2000)]], False),
+    ],
+)
+def test_arms_whose_programs_did_other_work_are_told(
+    arms: list[list[dict[str, float]]], told: bool
+) -> None:
+    assert cost.other_work(arms).startswith("user space did other work") == told
 
 
 @given(costs, costs)
@@ -97,8 +158,6 @@ def test_of_a_run_only_what_lies_between_its_jobs_marks_is_taken() -> None:
     phases = [Phase(9, {}), start, *inside, end, between, start, *inside, end, between]
     for run in (0, 1):
         assert insn_counts.run_phase(phases, run, jobs=2) == Phase(30, {0x100: 6})
-    with pytest.raises(LabError, match="too few for 3 runs"):
-        insn_counts.run_phase(phases, 2, jobs=2)
 
 
 def test_two_boots_are_compared_to_their_ends(tmp_path: Path) -> None:

@@ -96,10 +96,10 @@ def test_text_before_the_json_is_skipped() -> None:
 @pytest.mark.parametrize(
     ("output", "complaint", "outcome"),
     [
-        ("", "no job", "garbled"),
-        ("fio: failed to open /dev/nb", "no job", "garbled"),
-        ('{"jobs": []}', "no job", "garbled"),
-        (RECORDED[: len(RECORDED) // 2], "Invalid JSON", "garbled"),
+        ("", "no job", "corrupt"),
+        ("fio: failed to open /dev/nb", "no job", "corrupt"),
+        ('{"jobs": []}', "no job", "corrupt"),
+        (RECORDED[: len(RECORDED) // 2], "Invalid JSON", "corrupt"),
         (changed(error=5), "writers failed with error 5", "failed"),
         (changed(write=DOCUMENT["jobs"][0]["read"]), "no I/O", "failed"),
     ],
@@ -121,7 +121,7 @@ def test_what_is_no_number_is_no_result(place: str, value: object) -> None:
     write = {**DOCUMENT["jobs"][0]["write"], place: value}
     with pytest.raises(GuestError, match=place) as caught:
         fio.metrics(changed(write=write))
-    assert caught.value.outcome == "garbled"
+    assert caught.value.outcome == "corrupt"
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists))
@@ -139,3 +139,33 @@ def test_an_error_in_any_job_counts() -> None:
     document["jobs"].append({**document["jobs"][0], "jobname": "second", "error": 28})
     with pytest.raises(GuestError, match="second failed with error 28"):
         fio.metrics(json.dumps(document))
+
+
+def test_the_ios_of_all_groups_and_the_longest_time_are_told() -> None:
+    document = copy.deepcopy(DOCUMENT)
+    write = {**DOCUMENT["jobs"][0]["write"], "total_ios": 500, "runtime": 5000, "iops": 100.0}
+    document["jobs"].append({**document["jobs"][0], "write": write})
+    found = fio.run(json.dumps(document))
+    assert (found.ios, found.longest_s) == (176086 + 500, 5.0)
+    assert found.values["ios"] == 176086
+
+
+@pytest.mark.parametrize(
+    ("ordered", "most_s", "told"),
+    [(176085, 9, "did 176,086 I/Os, not the 176,085"), (176086, 3.0, "took 3.059 s")],
+)
+def test_more_than_was_ordered_or_could_be_is_no_result(
+    ordered: int, most_s: float, told: str
+) -> None:
+    found = fio.run(RECORDED)
+    found.require(176086, 3.0585)
+    with pytest.raises(GuestError, match=told) as caught:
+        found.require(ordered, most_s)
+    assert caught.value.outcome == "corrupt"
+
+
+@pytest.mark.parametrize("change", [{"iops": 57564.5}, {"total_ios": 176100}, {"runtime": 3060}])
+def test_numbers_that_contradict_each_other_are_no_result(change: dict[str, Any]) -> None:
+    write = {**DOCUMENT["jobs"][0]["write"], **change}
+    with pytest.raises(GuestError, match="contradicts itself"):
+        fio.run(changed(write=write))

@@ -11,7 +11,8 @@ from lab.base.progress import Progress
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.guest import boot
-from lab.guest.boot import Boot, Orders
+from lab.guest.boot import Boot
+from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs.terms import Engine
 from lab.measure import host
@@ -95,7 +96,7 @@ def test_what_is_proved_once_is_asked_of_the_cache(
 
     def prove(engine: Engine, *rest: object) -> EngineReport:
         calls.append(engine)
-        return EngineReport(engine, engine is Engine.TCG, "because", 1.0)
+        return EngineReport(engine, engine is not Engine.KVM, "because", 1.0)
 
     monkeypatch.setattr(host, "prove", prove)
     guest = GuestRoot("g")
@@ -104,3 +105,22 @@ def test_what_is_proved_once_is_asked_of_the_cache(
     assert calls == list(Engine)
     assert host.examine(FACTS, KERNEL, guest, None, quiet, fresh=True) == first
     assert calls == 2 * list(Engine)
+
+
+@pytest.mark.parametrize("kept", ["refused", "", "[{", "{}", '[{"engine": "xen"}]'])
+def test_what_a_bad_moment_or_a_damaged_file_said_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, quiet: Progress, kept: str
+) -> None:
+    works = False
+
+    def prove(engine: Engine, *rest: object) -> EngineReport:
+        return EngineReport(engine, works or engine is not Engine.ICOUNT, "because", 1.0)
+
+    monkeypatch.setattr(host, "prove", prove)
+    assert not host.examine(FACTS, KERNEL, GuestRoot("g"), None, quiet).works(Engine.ICOUNT)
+    (record,) = (cache.root() / "host").iterdir()
+    if kept != "refused":
+        record.write_text(kept)
+    works = True
+    for _ in range(2):
+        assert host.examine(FACTS, KERNEL, GuestRoot("g"), None, quiet).works(Engine.ICOUNT)

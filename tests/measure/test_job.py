@@ -17,7 +17,7 @@ from guests import cell
 from lab.base import toml
 from lab.base.errors import UsageError
 from lab.build.guest_root import GuestRoot
-from lab.guest.boot import Orders
+from lab.guest.orders import Orders
 from lab.inputs import topology, workload
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value

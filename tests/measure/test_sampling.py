@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import guests as fakes
 import pytest
 
-from lab.base.errors import GuestError
+from lab.base.errors import KERNEL_FAILURES, GuestError
 from lab.guest import boot
-from lab.guest.boot import Boot, Orders
+from lab.guest.boot import Boot
+from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
-from lab.measure import dbench, metrics, sampling
+from lab.inputs.terms import Engine
+from lab.measure import cost, dbench, metrics, sampling
 from lab.measure.cell import Task
 from lab.measure.job import Job, resolve
 
@@ -100,3 +105,99 @@ def test_a_guest_that_sent_no_result_is_a_failed_guest(
     guest_sends({}, facts())
     with pytest.raises(GuestError, match="no job"):
         sampling.measure(job(), tmp_path)
+
+
+SYSTEM_MAP = "ffffffff81000000 T submit_bio\nffffffff81000100 T __x64_sys_sethostname\n"
+JOBS, FEW, MANY = 2, 1000, 41000
+MS = 256_000_000 // 1000 * 1000  # a millisecond as the plugin counts
+
+
+class Forged:
+    """What an exact guest leaves: honest unless a test changes it.
+
+    Each I/O costs 50 instructions in the kernel and 20 in user space, and takes 5 us.
+    """
+
+    def __init__(self) -> None:
+        self.marks = [0, 0, 0]  # more than there are: before, between and after the fio runs
+        self.ios = {"few": FEW, "many": MANY}
+        self.runtime_ms = {"few": FEW // 200, "many": MANY // 200}
+        self.end = "end\n"
+
+    def counts(self) -> str:
+        found: list[tuple[int, int, int]] = [(9, 9, 0)] * (1 + self.marks[0])
+        now = 0
+        for ios in (FEW, FEW, MANY):
+            now += 50 * MS
+            found.append((1000, 3000, now))
+            for _ in range(2 * JOBS - 1):
+                now += ios * MS // 200 // (2 * JOBS - 1)
+                found.append((ios * 20 // 3, ios * 50 // 3, now))
+            found += [(1000, 2000, now + MS), (7, 7, now + 2 * MS)]
+            found += [(7, 7, now + 2 * MS)] * (self.marks[1] if ios == MANY else 0)
+        found += [(7, 7, now + 2 * MS)] * self.marks[2]
+        phases = (
+            f"phase {number} {user} {ended}\nffffffff81000004 {kernel}\n"
+            for number, (user, kernel, ended) in enumerate(found)
+        )
+        return "".join(phases) + self.end
+
+    def outputs(self) -> dict[str, str]:
+        return {f"{name}.json": self._json(name) for name in self.ios}
+
+    def _json(self, name: str) -> str:
+        document: dict[str, Any] = copy.deepcopy(
+            json.loads((DATA / "fio-randwrite-group.json").read_text())
+        )
+        ios, runtime = self.ios[name], self.runtime_ms[name]
+        own = {"total_ios": ios, "runtime": runtime, "iops": 1000 * ios / runtime}
+        document["jobs"][0]["write"].update(own)
+        return json.dumps(document)
+
+
+def measured(forged: Forged, guest_sends: Callable[..., None], folder: Path) -> dict[str, float]:
+    """The numbers of an exact guest that left this."""
+    kernel = fakes.kernel("kernel-id")
+    kernel.system_map.write_text(SYSTEM_MAP)
+    (kernel.folder / "block-layer").write_text("submit_bio\n")
+    cell = fakes.cell("raid64", engine=Engine.ICOUNT, parameters={"numjobs": JOBS})
+    own = resolve(Task(cell=cell, kernel=kernel), fakes.proved(kernel, plugin=fakes.PLUGIN))
+    guest_sends(forged.outputs(), {**facts(), "queue/scheduler": "none [bfq]"})
+    (folder / "insns").write_text(forged.counts())
+    return dict(sampling.measure(own, folder).values)
+
+
+def test_an_honest_guest_costs_what_the_plugin_counted_over_what_was_ordered(
+    guest_sends: Callable[..., None], tmp_path: Path
+) -> None:
+    found = measured(Forged(), guest_sends, tmp_path)
+    assert found[cost.KERNEL] == pytest.approx(50, rel=1e-3)
+    assert found[cost.USER] == pytest.approx(20, rel=1e-3)
+    assert found[cost.TIME] == pytest.approx(5000)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"marks": [6, 0, 0]}, "24 marks, not the 18"),
+        ({"marks": [1, 0, 0]}, "19 marks, not the 18"),
+        ({"marks": [0, 6, 0]}, "24 marks, not the 18"),
+        ({"marks": [0, 0, 1]}, "19 marks, not the 18"),
+        ({"ios": {"few": FEW, "many": 10 * MANY}}, "did 410,000 I/Os, not the 41,000"),
+        ({"ios": {"few": FEW - 1, "many": MANY}}, "did 999 I/Os, not the 1,000"),
+        ({"runtime_ms": {"few": 5, "many": 900}}, "took 0.900 s"),
+        ({"runtime_ms": {"few": 5, "many": 3}}, "took 0.002 s less"),
+        ({"end": ""}, "cut off"),
+        ({"end": "phase 0 1 1\nend\n"}, "none of the plugin's"),
+        ({"end": "rubbish\nend\n"}, "none of the plugin's"),
+    ],
+)
+def test_a_guest_that_forges_gives_no_number_and_it_is_its_kernel_that_did(
+    guest_sends: Callable[..., None], tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
+    forged = Forged()
+    vars(forged).update(change)
+    with pytest.raises(GuestError, match=told) as caught:
+        measured(forged, guest_sends, tmp_path)
+    assert caught.value.outcome in KERNEL_FAILURES
+    assert not (tmp_path / "cost.tsv").exists()

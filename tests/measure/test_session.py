@@ -14,7 +14,8 @@ from guests import FakeSession, Guests
 from lab.base import cache
 from lab.base.errors import GuestError, LabError, UsageError
 from lab.guest import boot
-from lab.guest.boot import Boot, Orders
+from lab.guest.boot import Boot
+from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
 from lab.inputs import profile, workload

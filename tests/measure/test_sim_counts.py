@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.base.errors import GuestError, LabError
+from lab.base.errors import GuestError
 from lab.measure import sim_counts
 from lab.measure.insn_counts import Symbols
 
@@ -15,7 +15,7 @@ VARIABLES = Symbols(
     ("jiffies", "planted", "beside", "other"),
 )
 MS = 256_000_000 // 1000 * 1000  # a millisecond in parts of a nanosecond
-# A warm-up, then a run: its beginning, what is measured, its end. 2000 I/Os took 10 ms; two
+# The guest's start, fio's warm-up, what is measured, and both ends. 2000 I/Os took 10 ms; two
 # translations of submit_bio began there, each 1000 times.
 WINDOW = f"""\
 phase 1 {25 * MS} 5120000
@@ -30,8 +30,6 @@ line ffff888000002000 1010 80
 line ffff888000002000 1014 20
 """
 OUTPUT = f"""\
-phase 0 {1 * MS} 0
-phase 0 {4 * MS} 0
 phase 0 {10 * MS} 0
 phase 0 {15 * MS} 0
 {WINDOW}phase 0 {27 * MS} 0
@@ -83,12 +81,32 @@ def test_waiting_for_locks_is_told_apart() -> None:
 def test_a_guest_with_another_clock_is_an_error(runtime_ms: float) -> None:
     with pytest.raises(GuestError, match="clock is not the simulated one") as caught:
         sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, runtime_ms / 1e3)
-    assert caught.value.outcome == "mismatch"
+    assert caught.value.outcome == "corrupt"
 
 
 def test_a_record_that_was_cut_off_is_refused() -> None:
-    with pytest.raises(LabError, match="incomplete"):
+    with pytest.raises(GuestError, match="cut off"):
         sim_counts.phases(OUTPUT.removesuffix("end\n"))
+
+
+@pytest.mark.parametrize("extra", ["phase 0 {} 0\n", WINDOW])
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_one_mark_more_is_another_run(extra: str, place: str) -> None:
+    extra = extra.format(5 * MS)
+    text = extra + OUTPUT if place == "first" else OUTPUT.replace("end\n", f"{extra}end\n")
+    with pytest.raises(GuestError, match="not in one run of fio") as caught:
+        sim_counts.simulated(sim_counts.phases(text), NAMES, VARIABLES, 0.012)
+    assert caught.value.outcome == "corrupt"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["phase 2 1 1", "phase 0 1", "1000 -1 1", "1000 1_0 1", "line 1 2", "0x10 1 1", "", "end"],
+)
+def test_a_line_that_the_plugin_does_not_write_is_refused(line: str) -> None:
+    text = OUTPUT.replace("2000 1024000 500\n", f"2000 1024000 500\n{line}\n")
+    with pytest.raises(GuestError, match="none of the plugin's"):
+        sim_counts.phases(text)
 
 
 @pytest.mark.parametrize("measured", ["", WINDOW.replace("phase 1", "phase 0")])

@@ -104,3 +104,12 @@ def test_the_schema_describes_a_record() -> None:
     schema = run_record.Run.model_json_schema()
     assert schema["properties"]["schema_version"]["maximum"] == run_record.SCHEMA_VERSION
     assert {"series", "cells", "host", "tables"} <= schema["properties"].keys()
+
+
+def test_ids_sort_by_time_also_when_the_clock_was_set_back(tmp_path: Path) -> None:
+    ids = []
+    for started in (1.7e9, 1.7e9 - 86400, 1.7e9 - 86400, 1.7e9 + 5):
+        ids.append(run_record.new_id(tmp_path, started))
+        run_record.save(examples.matrix_run(1).model_copy(update={"id": ids[-1]}), tmp_path)
+    assert ids == sorted(ids) == run_record.known(tmp_path)
+    assert [name[-7:-5] for name in ids] == ["20", "21", "22", "25"]

@@ -22,7 +22,8 @@ from lab.base import cache
 from lab.base.errors import GuestError, LabError
 from lab.base.progress import Progress
 from lab.guest import boot
-from lab.guest.boot import Boot, Orders
+from lab.guest.boot import Boot
+from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot, TimeSlices
 from lab.inputs import topology
@@ -145,7 +146,8 @@ def test_a_guest_with_other_hardware_than_its_topology_is_refused(
 ) -> None:
     wanted = topology.get("megasas")
     steps = ("phase setup", *wanted.setup_steps(16), "scheduler none", "facts")
-    facts = run_guest(machine_of(testbed, tmp_path), Orders(steps, {"boot": 60, "setup": 30})).facts
+    orders = Orders(steps, {"boot": 60, "agent": 10, "setup": 30})
+    facts = run_guest(machine_of(testbed, tmp_path), orders).facts
     topology.require_match("megasas", wanted, "none", facts)
     more = wanted.model_copy(update={"hw_queues": 64})
     with pytest.raises(GuestError, match="hw_queues: wanted 64, the guest has 1"):
@@ -155,8 +157,9 @@ def test_a_guest_with_other_hardware_than_its_topology_is_refused(
 def test_an_impossible_setting_names_the_step(testbed: Testbed, tmp_path: Path) -> None:
     wanted = topology.get("megasas")
     steps = ("phase setup", *wanted.setup_steps(16), "scheduler cfq")
+    orders = Orders(steps, {"boot": 60, "agent": 10, "setup": 30})
     with pytest.raises(GuestError, match="does not take the scheduler cfq") as caught:
-        run_guest(machine_of(testbed, tmp_path), Orders(steps, {"boot": 60, "setup": 30}))
+        run_guest(machine_of(testbed, tmp_path), orders)
     assert caught.value.outcome == "failed"
 
 

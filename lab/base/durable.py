@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Files that a power cut, a kill or a second lab cannot spoil: whole or not there, and summed.
+
+What is not complete lies aside, under a name of its own and with a lock on it that ends with its
+process: so everybody can tell what a killed one left from what is being written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import file_digest
+from pathlib import Path
+
+# In a folder whose files do not change: what `sha256sum` prints of each.
+SUMS = "sums"
+# A network file system may know no locks.
+_ATTEMPTS = 3
+_ASIDE = re.compile(r"\..+\.[0-9a-f]{12}", re.DOTALL)
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file's content, in hex."""
+    with path.open("rb") as content:
+        return file_digest(content, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Return when a file, or a folder with all that is in it, is on the disk."""
+    inside = path.rglob("*") if path.is_dir() else ()
+    for one in (*inside, path):
+        if not one.is_symlink() and (one.is_dir() or one.is_file()):
+            opened = os.open(one, os.O_RDONLY)
+            try:
+                os.fsync(opened)
+            finally:
+                os.close(opened)
+
+
+@contextmanager
+def folder_aside(target: Path) -> Iterator[Path]:
+    """Yield an empty folder beside target for the block; what is not moved away vanishes."""
+    path, opened = _made_aside(target, Path.mkdir)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        _close(opened)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Make content that of a file; whoever reads finds the old or the new, also after a crash."""
+    aside, opened = _made_aside(path, Path.touch)
+    try:
+        aside.write_bytes(content)
+        sync(aside)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+        _close(opened)
+    sync_name(path)
+
+
+def replace_by_link(path: Path, other: Path) -> None:
+    """Make a file a hard link to another one."""
+    aside = _aside(path)
+    try:
+        aside.hardlink_to(other)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)  # there still when both were one file already
+
+
+def sync_name(path: Path) -> None:
+    """Return when the disk has a file's name; what is in a folder beside it is not waited for."""
+    opened = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def sweep(folder: Path) -> None:
+    """Delete what killed processes left aside in a folder."""
+    left = [path for path in folder.glob(".*") if _ASIDE.fullmatch(path.name)]
+    for path in left:
+        if (opened := claim(path)) is not None:
+            delete(path)
+            _close(opened)
+
+
+def delete(path: Path) -> None:
+    """Delete a file or a folder; what cannot be deleted stays."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def discard(folder: Path) -> None:
+    """Delete a folder so that its name is free at once."""
+    aside = _aside(folder)
+    folder.rename(aside)
+    delete(aside)
+
+
+def hold(path: Path) -> int:
+    """Keep a file or folder from being claimed until the descriptor returned here is closed."""
+    opened = os.open(path, os.O_RDONLY)
+    with suppress(OSError):
+        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return opened
+
+
+def claim(path: Path) -> int | None:
+    """A descriptor that has a file or folder to itself; None where somebody holds it."""
+    try:
+        opened = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(opened)
+        return None
+    return opened
+
+
+def in_use(path: Path) -> bool:
+    """Whether a running process holds a file or folder."""
+    opened = claim(path)
+    _close(opened)
+    return opened is None
+
+
+def write_sums(folder: Path) -> None:
+    """Write down the hashes of all files of a folder, for damaged() and for `sha256sum -c`."""
+    lines = (f"{digest}  {name}\n" for name, digest in _sums(folder).items())
+    replace(folder / SUMS, os.fsencode("".join(lines)))
+
+
+def damaged(folder: Path) -> str:
+    """The first file of a folder that is not what was written down of it; empty for none."""
+    try:
+        lines = os.fsdecode((folder / SUMS).read_bytes()).splitlines()
+        known = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+        found = _sums(folder)
+    except OSError as exc:
+        return Path(exc.filename).name if exc.filename else SUMS
+    names = sorted(known.keys() | found.keys())
+    return next((name or SUMS for name in names if known.get(name) != found.get(name)), "")
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file by its name within a folder; links are no files."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    named = {str(path.relative_to(folder)): path for path in files}
+    return {name: file_hash(named[name]) for name in sorted(named) if name != SUMS}
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
+
+
+def _made_aside(target: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]:
+    """Something new beside target, locked if that can be; swept before it was, it is made again."""
+    for left in reversed(range(_ATTEMPTS)):
+        path = _aside(target)
+        make(path)
+        opened = claim(path)
+        if not left or (opened is not None and path.exists()):
+            break
+        delete(path)
+        _close(opened)
+    return path, opened
+
+
+def _close(opened: int | None) -> None:
+    if opened is not None:
+        os.close(opened)

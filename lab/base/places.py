@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where the lab's folders are, and whether they are the user's own.
+
+What lies in them is executed: kernels, guest roots, a plugin that QEMU loads. So nobody else may be
+able to write there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from functools import cache
+from pathlib import Path
+
+from lab.base.errors import UsageError
+
+# The kernel's make and virtme-ng take these paths unquoted.
+_TAKEN = re.compile(r"[\w./+@,~-]+")
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def home() -> Path:
+    """The user's home folder. Raises UsageError where none is known."""
+    try:
+        return Path.home()
+    except RuntimeError as exc:
+        raise UsageError(
+            "no home folder is known", hint="set HOME, or LAB_CACHE and LAB_RESULTS"
+        ) from exc
+
+
+@cache
+def trusted(path: Path, variable: str) -> Path:
+    """The path, of a folder that variable names, if what lies there may be believed.
+
+    The owner is to be the user, root, or who owns the lab's own code; nobody else may write there.
+    A folder that is not there yet will be. Raises UsageError.
+    """
+    if not _TAKEN.fullmatch(str(path)):
+        raise UsageError(
+            f"the name of a folder has characters that the kernel's make does not take: "
+            f"{str(path)!a}",
+            hint=f"set {variable} to a path of letters, digits and . _ - + , @ ~",
+        )
+    try:
+        found = path.stat()
+    except OSError:
+        return path  # making it will tell what is wrong
+    if found.st_uid not in (os.geteuid(), 0, _PACKAGE.stat().st_uid):
+        raise UsageError(
+            f"{path} belongs to another user (uid {found.st_uid}), who could change what is run",
+            hint=f"set {variable} to a folder of your own",
+        )
+    # On many systems a user has a group to himself, which may write what he writes.
+    others = stat.S_IWOTH if found.st_gid == found.st_uid else stat.S_IWOTH | stat.S_IWGRP
+    if path.is_dir() and found.st_mode & others:
+        raise UsageError(
+            f"others may write to {path}, and so change what is run",
+            hint=f"set {variable} to a folder for this alone, or take their right: chmod go-w",
+        )
+    return path

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""In which options of their configuration two kernels differ.
+
+Both are configured with the same fragments. Where patches change a default, or select what nobody
+asked for, a difference between the kernels need not be one of their code.
+"""
+
+from __future__ import annotations
+
+from lab.build.kernel import Kernel
+from lab.inputs import kconfig
+
+
+def changed_options(before: Kernel, after: Kernel) -> tuple[str, ...]:
+    """The options that differ, such as ``CONFIG_X: n -> y``; none where a kernel is not there."""
+    files = [kernel.folder / "config" for kernel in (before, after)]
+    if before.id == after.id or not all(file.is_file() for file in files):
+        return ()
+    old, new = (file.read_text(errors="replace") for file in files)
+    return kconfig.differences(old, new)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the agent (lab/guest/agent) is told to do, and what it sends of that."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+# What the agent sends of a step; {} is the step's first word.
+_SENT = {
+    "facts": ("facts.tsv",),
+    "fio": ("fio.log", "{}.json"),
+    "probes off": ("hist", "lock_stat", "trace"),
+    **{verb: (f"{verb}.log",) for verb in ("dm", "mkfs", "mount", "dbench")},
+}
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What the agent has to do: the plan's steps, files they need, and seconds for each phase.
+
+    deadlines_s must hold ``boot`` and every phase that a step ``phase NAME`` enters. A guest begins
+    each of them once, so all together are the deadline of the boot.
+    """
+
+    steps: tuple[str, ...]
+    deadlines_s: Mapping[str, float]
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        """The names of all files that the agent can send while it takes these steps."""
+        found = set[str]()
+        for step in self.steps:
+            verb, _, words = step.partition(" ")
+            sent = _SENT.get(f"{verb} {words}") or _SENT.get(verb, ())
+            found.update(name.format(words) for name in sent)
+        return frozenset(found)
+
+    def archive(self) -> bytes:
+        """The orders as the tar archive that the agent unpacks; equal orders, equal bytes."""
+        buffer = io.BytesIO()
+        content = {**self.files, "plan": "\n".join(self.steps) + "\n"}
+        with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+            for name in sorted(content):
+                data = content[name].encode()
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
+        return buffer.getvalue()

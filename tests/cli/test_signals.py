@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Signals and full outputs: how a command ends in a process of its own, and what it leaves."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+# A command that builds something for ever, with a short program of the lab's running.
+_ENDLESS = """
+import sys
+from lab.base import cache
+from lab.base.process import run
+from lab.cli import main
+from lab.measure.session import Session
+
+def kernel(*args):
+    with cache.scratch(), cache.building(cache.root() / "kernels" / "id") as aside:
+        (aside / "half").touch()
+        run(["sleep", "4321"], cwd=aside)
+
+Session.kernel = kernel
+sys.argv = ["lab", "build"]
+main.main()
+"""
+
+
+def _endless(**options: object) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", _ENDLESS]
+    return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def _half(cache: Path) -> Path:
+    """The folder in which the command is, once it is there."""
+    for _ in range(500):
+        for found in cache.glob("kernels/.*/half"):
+            if _sleeping(found.parent):
+                return found.parent
+        time.sleep(0.02)
+    raise AssertionError("it did not begin")
+
+
+def _sleeping(folder: Path) -> bool:
+    """Whether a process works in a folder, also in one that is gone."""
+    for entry in Path("/proc").iterdir():
+        try:
+            own = entry.name.isdigit() and (entry / "comm").read_text() == "sleep\n"
+            if own and str((entry / "cwd").readlink()).startswith(str(folder)):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _left(cache: Path) -> list[Path]:
+    return [path for path in cache.rglob("*") if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ([signal.SIGTERM], 143),
+        ([signal.SIGHUP], 129),
+        ([signal.SIGINT], 130),
+        ([signal.SIGHUP, signal.SIGTERM], 129),
+    ],
+)
+def test_a_command_that_is_ended_leaves_nothing(
+    tmp_path: Path, sent: list[signal.Signals], status: int
+) -> None:
+    lab = _endless()
+    half = _half(tmp_path / "cache")
+    for one in sent:
+        lab.send_signal(one)
+    _, err = lab.communicate(timeout=20)
+    assert lab.returncode == status
+    assert "run it again to go on" in err
+    assert "Traceback" not in err
+    assert _left(tmp_path / "cache") == []
+    assert not _sleeping(half)
+
+
+def test_what_a_killed_command_leaves_the_next_one_sweeps(tmp_path: Path) -> None:
+    lab = _endless()
+    half = _half(tmp_path / "cache")
+    lab.kill()
+    lab.communicate(timeout=20)
+    deadline = time.monotonic() + 5
+    while _sleeping(half) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _sleeping(half)
+    assert half.exists()
+    again = _endless()
+    other = _half(tmp_path / "cache")
+    again.terminate()
+    again.communicate(timeout=20)
+    assert other != half
+    assert _left(tmp_path / "cache") == []
+
+
+def test_who_ignores_a_signal_goes_on(tmp_path: Path) -> None:
+    lab = _endless(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    _half(tmp_path / "cache")
+    lab.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert lab.poll() is None
+    lab.terminate()
+    lab.communicate(timeout=20)
+    assert lab.returncode == 143
+
+
+@pytest.mark.parametrize("command", [["list"], ["schema", "run"], ["--help"]])
+def test_a_full_output_is_one_message(command: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        argv = [sys.executable, "-m", "lab", *command]
+        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert "No space left" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A run whose every word is an attack: in each format it is text, and nothing but text."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import examples
+import kcidb_io
+import pytest
+
+from lab.base.text import visible
+from lab.report import ci, compare, escapes, exports, html, published, run_record, terminal
+from lab.report.run_record import Column, CostDifference, MovedLine, Table
+
+TAG = "<img src=x onerror=alert(1)>\"'</script></title><script>alert(2)</script>"
+LINK = "[click](javascript:alert(3)) ![i](http://evil/x.png) <details ontoggle=alert(4)>"
+MARKS = "a|b `c` @torvalds #1 \\[x](y) ]: z"
+CONTROL = "\x1b]52;c;ZXZpbA==\x07\x00\x9b31m\u202e\r\n::set-output name=a::b\n##[add-matcher]x"
+EVIL = f"{TAG}{LINK}{MARKS}{CONTROL}"
+FORMULA = "=cmd|' /C calc'!A0"
+
+
+def hostile() -> run_record.Run:
+    """A run with attacks wherever the record takes text."""
+    changes: dict[str, object] = {
+        "topology": EVIL,
+        "scheduler": EVIL,
+        "parameters": {EVIL: EVIL, "numjobs": FORMULA},
+        "swept": (EVIL,),
+        "facts": {"release": EVIL, "queue/scheduler": EVIL},
+        "unit": EVIL,
+        "error": EVIL,
+        "machine": EVIL,
+    }
+    cells = [
+        examples.cell(arm, values, **{**changes, "parameters": {EVIL: value}})
+        for value in (EVIL, "2")
+        for arm, values in ((EVIL, examples.BEFORE), (FORMULA, examples.AFTER))
+    ]
+    texts = dict.fromkeys(("unit", "because", "published", "machine", "reason"), EVIL)
+    findings = [
+        examples.finding(cells=places, arms=(EVIL, "after")).model_copy(
+            update={**texts, "conditions": {EVIL: EVIL}}
+        )
+        for places in ((0, 1), (2, 3))
+    ]
+    known = examples.claim(*findings)
+    claim = known.model_copy(
+        update=dict.fromkeys(("name", "published", "topology", "scheduler"), EVIL)
+    )
+    own = examples.series(claim, error=EVIL).model_copy(
+        update={
+            **dict.fromkeys(("name", "title", "origin", "tree"), EVIL),
+            "configuration": {"series": (EVIL,)},
+        }
+    )
+    cost = CostDifference(
+        claim=f"{EVIL}.{EVIL}",
+        arms=(EVIL, EVIL),
+        cells=(0, 1),
+        functions=((EVIL, 1.0, 2.0),),
+        totals=(1.0, 2.0),
+        lines=((MovedLine(place=EVIL, moves=1.0, by={EVIL: 1.0}),),),
+    )
+    return examples.run(own, cells=cells, title=EVIL, command=f"lab try {EVIL}", costs=(cost,))
+
+
+def tables() -> run_record.Run:
+    """A command that shows tables, of what others wrote."""
+    table = Table(
+        title=EVIL,
+        columns=(Column(title=EVIL), Column(title=FORMULA)),
+        rows=((EVIL, FORMULA), ("-4.25", "+1,234.5"), ("-4.1 %", "-2.0 ±0.3 %"), ("-", "@x")),
+        notes=(EVIL, "/close", "# heading", "> quoted"),
+    )
+    return examples.run(tables=(table,), title=EVIL)
+
+
+RUNS = [hostile(), tables()]
+
+
+class Markup(HTMLParser):
+    """Collects what a browser would act on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: dict[str, int] = {}
+        self.handlers: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] = self.tags.get(tag, 0) + 1
+        self.handlers += [name for name, _ in attrs if name.startswith("on") or name == "src"]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def page(run: run_record.Run) -> str:
+    known = [(1.0, TAG, 5.0), (2.0, "bbbbbbbb", 7.0)]
+    results = Path("/results")
+    target = results / "runs" / run.id / "report.html"
+    return html.html(run, results, target, lambda boot, metric: known)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_page_has_no_markup_but_its_own(run: run_record.Run) -> None:
+    text = page(run)
+    found = Markup()
+    found.feed(text)
+    assert found.tags["script"] == 1
+    assert "img" not in found.tags
+    assert not found.handlers
+    assert "onerror=alert(1)" in found.text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_the_page_lets_only_its_own_script_run() -> None:
+    text = page(examples.paired_run())
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    wanted = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert f"script-src 'sha256-{wanted}'" in policy.replace("&#43;", "+")
+    assert policy.startswith("default-src 'none'")
+    assert text.index("Content-Security-Policy") < text.index("<style>")
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_markdown_has_no_links_no_html_and_calls_nobody(run: run_record.Run) -> None:
+    for text in (exports.markdown(run), published.published(run)):
+        code = re.sub(r"`[^`\n]*`", "", text.replace("\\`", ""))
+        assert not re.search(r"(?<!\\)(?:\\\\)*\]\(", code)
+        assert not re.search(r"(?<!\\)<[A-Za-z/!]", code)
+        assert not re.search(r"[@#]\w", code.replace("&#8203;", " "))
+        assert "\x1b" not in text
+        columns = None
+        for line in text.splitlines():
+            if not line.startswith("|"):
+                columns = None
+                continue
+            cells = line.replace("\\\\", "").replace("\\|", "").count("|")
+            assert columns in (None, cells)
+            columns = cells
+
+
+@pytest.mark.parametrize("line", ["/close", "# x", "> x", "- x", "::x", "    x"])
+def test_a_line_of_markdown_begins_nothing(line: str) -> None:
+    assert re.match(r"\\[/#>\\-]|x", escapes.markdown_line(line))
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_no_cell_of_a_spreadsheet_is_a_formula_and_numbers_are_numbers(
+    run: run_record.Run,
+) -> None:
+    rows = list(csv.reader(io.StringIO(exports.csv_text(run))))
+    assert len(rows) > 3
+    for cell in (cell for row in rows for cell in row):
+        if cell.startswith(("=", "@", "\t", "\r", "+", "-")):
+            assert not re.search(r"[A-Za-z(|!]", cell)
+    for value in ("-4.25", "+1,234.5", "-4.1 %", "-"):
+        assert escapes.csv_cell(value) == value
+    assert escapes.csv_cell(-4.25) == -4.25
+    assert escapes.csv_cell("-1+cmd|x") == "'-1+cmd|x"
+    assert escapes.csv_cell("\t=1") == "'\t=1"
+
+
+def test_xml_is_read_by_a_strict_parser() -> None:
+    top = ET.fromstring(ci.junit(hostile()))
+    assert {case.get("name") for case in top.iter("testcase")} > {"prepare"}
+
+
+def test_kcidb_takes_it() -> None:
+    document = json.loads(ci.kcidb(hostile()))
+    kcidb_io.schema.V5_3.validate(document)
+    assert all(re.fullmatch(r"[\w.-]+", test["path"]) for test in document["tests"])
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_terminal_and_a_log_show_it_and_do_nothing(run: run_record.Run) -> None:
+    for text in (terminal.text(run), compare.text(run, run), exports.commit(run)):
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+        assert not re.search(r"^\s*::|##\[", text, re.MULTILINE)
+    assert "\\x1b]52;c" in terminal.text(run).replace("\n", "").replace(" ", "")
+
+
+def test_all_that_is_not_seen_is_made_visible() -> None:
+    assert visible("a\tb\nc") == "a\tb\nc"
+    assert visible("\x1b[31m\x07\x00\r\x9b\x7f") == r"\x1b[31m\x07\x00\r\x9b\x7f"
+    assert visible("a\u202eb\u2066\udc80") == r"a\u202eb\u2066\udc80"
+    assert visible("größer als 1 µs, 20 %: a::b #1") == "größer als 1 µs, 20 %: a::b #1"
+    assert visible("x\n  ::set-output x\n##[error]##vso[y]") == (
+        "x\n  \\x3a:set-output x\n\\x23#[error]\\x23#vso[y]"
+    )
+    assert visible(visible(EVIL)) == visible(EVIL)
+    visible("\n" * 1_000_000 + "#" * 1_000_000 + " " * 1_000_000)
+
+
+def test_a_record_without_what_is_new_is_read(tmp_path: Path) -> None:
+    folder = run_record.save(examples.paired_run(), tmp_path)
+    record = json.loads((folder / "run.json").read_text())
+    del record["series"][0]["configuration"]
+    (folder / "run.json").write_text(json.dumps(record))
+    assert run_record.load(folder).series[0].configuration == {}
+
+
+def test_a_changed_configuration_is_told_everywhere() -> None:
+    run = examples.paired_run()
+    changed = tuple(f"CONFIG_N{number}: n -> y" for number in range(20))
+    own = run.series[0].model_copy(update={"configuration": {"series": changed}})
+    run = run.model_copy(update={"series": (own,)})
+    for text in (terminal.text(run), exports.markdown(run), page(run)):
+        told = " ".join(text.split())
+        assert "with series/ the kernel's configuration" in told.replace("&#39;", "'")
+        assert "CONFIG_N11: n" in told
+        assert "and 8 more" in told
