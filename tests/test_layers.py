@@ -107,7 +107,7 @@ SOURCES = sorted(
     for path in PROJECT.glob(pattern)
     if path.is_file()
     and "__pycache__" not in path.parts
-    and not path.name.endswith((".md", "LICENSE"))  # prose, and the licence itself
+    and not path.name.endswith((".md", "LICENSE", ".git"))  # prose, the licence, a worktree's
 )
 
 

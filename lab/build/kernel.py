@@ -26,7 +26,7 @@ from lab.build.source import git
 from lab.build.workbench import Workbench
 from lab.inputs import kconfig
 
-_PRODUCTS = ("arch/x86/boot/bzImage", "vmlinux", ".config")
+_PRODUCTS = ("arch/x86/boot/bzImage", "vmlinux", "System.map", ".config")
 _BLOCK_LAYER = "block-layer"
 _FRAGMENT = "lab.config"
 
@@ -186,7 +186,7 @@ def _compile(how: Make, bench: Workbench, log: Path, progress: Progress) -> None
 
 def _keep(kernel: Kernel, objects: Path) -> None:
     made = [products.product(objects, name) for name in _PRODUCTS]
-    made.append(products.symbols(objects))
+    products.check_symbols(objects)
     with cache.building(kernel.folder) as folder:
         for product in made:
             shutil.copy2(product, folder / product.name.lstrip("."), follow_symlinks=False)

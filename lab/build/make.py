@@ -58,9 +58,8 @@ class Make:
     ) -> None:
         """Make a goal, with all output appended to a log; what is it called in an error.
 
-        The make finds files, by their names, in scratch. Raises BuildError with the compiler's
-        errors, Overrun when it had to be ended, another LabError where nothing is said of the
-        source.
+        The make finds files, by their names, in scratch. Raises BuildError where a tool names a
+        mistake, Overrun when it had to be ended, another LabError where nobody knows.
         """
         for folder in (self.objects, self.ccache):
             cache.make_folder(folder)
@@ -149,6 +148,7 @@ def _watched(process: Process, log: Path, objects: Path) -> str:
 
 
 def _failed(what: str, log: Path) -> LabError:
+    """A BuildError where a tool blames the source, else the host is at fault or nobody knows."""
     output = log.read_text(errors="replace")
     kind = BuildError if make_log.blames_source(output) else LabError
     return kind(

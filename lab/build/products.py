@@ -50,13 +50,9 @@ def release(objects: Path) -> str:
     return found
 
 
-def symbols(objects: Path) -> Path:
-    """The System.map, of which each line has an address, a type and a name.
-
-    Raises BuildError for any other line.
-    """
+def check_symbols(objects: Path) -> None:
+    """Raise BuildError for a line of System.map without an address, a type and a name."""
     path = product(objects, "System.map")
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         if not _SYMBOL.fullmatch(line):
             raise BuildError(f"not a symbol: {line[:80]!r}", where=f"{path}:{number}")
-    return path

@@ -30,7 +30,8 @@ _HOME_SUITES = {
 }
 _PASSING_THROUGH = ("trixie-backports",)
 _IMPORT_GIB = 3.0
-# No option of the user's may change what a tree is, or start a program of his.
+# No option of the user's may change what a tree is, as apply.ignoreWhitespace does, or start a
+# program of his.
 ISOLATED = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -70,12 +71,11 @@ def store() -> Path:
     path = cache.root() / "objects.git"
     if not (path / "HEAD").exists():
         with cache.building(path, summed=False) as aside:
-            init = ["git", "init", "--quiet", "--bare", "--template=", str(aside)]
-            run(init, env=ISOLATED)
-            run(["git", "-C", str(aside), "config", "gc.auto", "0"], env=ISOLATED)
-            run(["git", "-C", str(aside), "config", "core.autocrlf", "false"], env=ISOLATED)
+            run(["git", "init", "--quiet", "--bare", "--template=", str(aside)], env=ISOLATED)
             # The record of a source is on the disk before git's loose objects are, else.
-            run(["git", "-C", str(aside), "config", "core.fsync", "committed"], env=ISOLATED)
+            options = {"gc.auto": "0", "core.autocrlf": "false", "core.fsync": "committed"}
+            for name, value in options.items():
+                run(["git", "-C", str(aside), "config", name, value], env=ISOLATED)
     attributes = path / "info/attributes"
     if not attributes.exists() or attributes.read_text() != _ATTRIBUTES:
         cache.write_atomically(attributes, _ATTRIBUTES)

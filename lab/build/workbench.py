@@ -59,8 +59,8 @@ class Workbench:
             progress.say("    the clock was set back: make could take old objects for new ones")
             make.delete(path)
         # What others' sources gave is not for the compilers of a distribution's.
-        packaged = self.tree.source.packaged
-        ccache = cache.root() / "ccache" if packaged else self.folder / "ccache"
+        own = self.folder / "ccache"
+        ccache = cache.root() / "ccache" if self.tree.source.packaged else own
         foreign = self.tree.foreign
         how = Make(self.source, path, self.folder / "scratch", ccache, keeps=not foreign)
         if not foreign:
