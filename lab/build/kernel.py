@@ -128,8 +128,7 @@ def find(identity: str) -> Kernel | None:
 
 def _read(folder: Path) -> Kernel | None:
     """The kernel in a folder of the cache; None when it is not complete."""
-    made = (*_PRODUCTS, "System.map")
-    files = [folder / Path(product).name.lstrip(".") for product in made]
+    files = [folder / Path(product).name.lstrip(".") for product in _PRODUCTS]
     if not all(file.is_file() and file.stat().st_size for file in files):
         return None
     return cache.read(
