@@ -54,6 +54,7 @@ NEEDS = (
     Need("xz-utils", program="xz"),
     Need("kmod", program="depmod"),
     Need("util-linux", program="setpriv"),
+    Need("bubblewrap", program="bwrap"),
     Need("xfsprogs", program="mkfs.xfs"),
     Need("busybox-static", program="busybox"),
     Need("libelf-dev", file="/usr/include/gelf.h"),
