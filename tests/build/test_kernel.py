@@ -6,7 +6,6 @@ The kernel here is the fake one of conftest.py: real make, real git, no compiler
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import signal
@@ -19,38 +18,15 @@ import pytest
 
 from lab.base import cache, sandbox
 from lab.base.errors import BuildError, LabError
-from lab.base.progress import Progress
 from lab.base.sandbox import Mode
 from lab.build import kernel, patching
 from lab.build.kernel import Kernel
-from lab.build.source import resolve
-from lab.inputs import kconfig
 
 MakePatch = Callable[..., Path]
 Build = Callable[..., Kernel]
 
 
-@pytest.fixture(autouse=True)
-def fragments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of kernel fragments that the fake kernel can serve."""
-    folder = tmp_path / "fragments"
-    folder.mkdir()
-    (folder / "base.config").write_text("# comment\nCONFIG_SMP=y\n")
-    (folder / "block.config").write_text("CONFIG_BLOCK=y\n")
-    (folder / "lost.config").write_text("CONFIG_SMP=y\n\nCONFIG_NEEDS_MISSING=y\nCONFIG_TYPO=y\n")
-    monkeypatch.setattr(kconfig, "merge", functools.partial(kconfig.merge, folder=folder))
-    return folder
-
-
-@pytest.fixture
-def build(fake_tarball: Path, quiet: Progress) -> Build:
-    """A function that builds the fake kernel with patches."""
-    plain = resolve(f"tar:{fake_tarball}", quiet)
-
-    def build_patched(*patches: Path, fragments: tuple[str, ...] = ("base", "block")) -> Kernel:
-        return kernel.build(patching.patched(plain, patches), fragments, quiet)
-
-    return build_patched
+pytestmark = pytest.mark.usefixtures("fragments")
 
 
 def logs() -> dict[str, tuple[int, str]]:

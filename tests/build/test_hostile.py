@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Makefiles that attack: each tries what an unconfined one can do, and says what it managed."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from lab.base import cache, sandbox
+from lab.base.errors import BuildError
+from lab.base.sandbox import Mode
+from lab.build import make, products
+from lab.build.kernel import Kernel
+
+MakePatch = Callable[..., Path]
+Build = Callable[..., Kernel]
+FIRST = '\t@echo "  CC      block/bfq.o"\n'
+LAST = '\t@echo "0.1.0$(LOCALVERSION)" > $(O)/include/config/kernel.release\n'
+CONFINED = (Mode.BWRAP, Mode.LANDLOCK)
+
+
+@dataclass
+class Victim:
+    """What an attack is after: files and servers outside of the build."""
+
+    folder: Path
+    tcp: socket.socket = field(default_factory=socket.socket)
+    unix: socket.socket = field(default_factory=lambda: socket.socket(socket.AF_UNIX))
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        (self.folder / "secret").write_text("s3cret")
+        self.tcp.bind(("127.0.0.1", 0))
+        self.unix.bind(f"\0lab-test-{os.getpid()}")
+        for server in (self.tcp, self.unix):
+            server.listen()
+
+    @property
+    def attacks(self) -> dict[str, str]:
+        """Shell commands that succeed when the attack does, by name."""
+        home, store = self.folder, cache.root()
+        abstract = f"\\0lab-test-{os.getpid()}"
+        perl = "perl -MSocket -e 'socket(S,PF_UNIX,SOCK_STREAM,0); exit !connect(S, {})'"
+        return {
+            "read-home": f"cat {home}/secret",
+            "write-home": f"echo bad >{home}/canary",
+            "read-environment": "env | grep LAB_TEST_TOKEN",
+            "read-processes": "cat /proc/[0-9]*/environ | grep -a LAB_TEST_TOKEN",
+            "reach-network": f"bash -c 'echo >/dev/tcp/127.0.0.1/{self.tcp.getsockname()[1]}'",
+            "reach-daemon": perl.format(f'pack_sockaddr_un("{abstract}")'),
+            "write-source": 'echo "all:" >GNUmakefile',
+            "write-index": "echo bad >>../index",
+            "write-store": f"mkdir -p {store}/objects.git/hooks &&"
+            f" echo bad >{store}/objects.git/hooks/post-checkout",
+            "write-kernels": f"echo bad >{store}/kernels/planted",
+            "write-compiler-cache": "echo prefix_command=false >$$CCACHE_DIR/ccache.conf",
+        }
+
+
+@pytest.fixture
+def victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Victim]:
+    """Files and servers that an attack is after."""
+    found = Victim(tmp_path / "home")
+    monkeypatch.setenv("LAB_TEST_TOKEN", "t0ken")
+    monkeypatch.setenv("HOME", str(found.folder))
+    yield found
+    found.tcp.close()
+    found.unix.close()
+
+
+@pytest.fixture(params=CONFINED)
+def confined(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mode:
+    """Each mode that confines, where it works."""
+    mode = Mode(request.param)
+    if why := sandbox.obstacle_to(mode):
+        pytest.skip(f"{mode}: {why}")
+    monkeypatch.setenv(sandbox.CHOICE, mode)
+    return mode
+
+
+def managed(make_patch: MakePatch, build: Build, attacks: dict[str, str]) -> set[str]:
+    """Which of the attacks succeed in a build."""
+    told = "".join(
+        f"\t@({attack}) >/dev/null 2>&1 && echo did-{name} || true\n"
+        for name, attack in attacks.items()
+    )
+    build(make_patch("attack.patch", "Makefile", (FIRST, told + FIRST)))
+    logs = (cache.root() / "logs").glob("build-*.log")
+    return {name for log in logs for name in re.findall(r"^did-(\S+)", log.read_text(), re.M)}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_a_makefile_tries_fails(
+    confined: Mode, victim: Victim, build: Build, make_patch: MakePatch
+) -> None:
+    first = build()
+    home, objects = contents(victim.folder), contents(objects_of_the_baseline())
+    index = (objects_of_the_baseline().parent.parent / "index").read_bytes()
+    done = managed(make_patch, build, victim.attacks)
+    # What bubblewrap shows in the place of other folders can be written to, and is not there after.
+    assert {name for name in done if not name.startswith("write-")} == set()
+    assert contents(victim.folder) == home
+    assert b"bad\n" not in contents(cache.root()).values()
+    assert not [*cache.root().rglob("ccache.conf"), *cache.root().rglob("GNUmakefile")]
+    assert (objects_of_the_baseline().parent.parent / "index").read_bytes().startswith(index[:12])
+    assert contents(objects_of_the_baseline()) == objects
+    before = cache.file_hash(first.vmlinux)
+    cache.remove(first.folder)
+    again = build()
+    assert (again.id, cache.file_hash(again.vmlinux)) == (first.id, before)
+
+
+def test_the_same_attacks_succeed_where_nothing_confines(
+    victim: Victim, build: Build, make_patch: MakePatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(sandbox.CHOICE, Mode.NONE)
+    build()
+    # The environment is clean in every mode; those of the processes around it are not.
+    attacks = {name: attack for name, attack in victim.attacks.items() if name != "write-index"}
+    assert managed(make_patch, build, attacks) == attacks.keys() - {"read-environment"}
+    assert [*cache.root().rglob("ccache.conf"), *cache.root().rglob("post-checkout")]
+
+
+def test_a_daemon_ends_with_its_build(
+    confined: Mode, build: Build, make_patch: MakePatch, tmp_path: Path
+) -> None:
+    told = "\t@(sleep 4321 </dev/null >/dev/null 2>&1 &) ; (setsid sleep 4321 &) ; true\n"
+    build(make_patch("daemon.patch", "Makefile", (FIRST, told + FIRST)))
+    end = time.monotonic() + 5
+    while left := [pid for pid in os.listdir("/proc") if "4321" in arguments(pid)]:
+        assert time.monotonic() < end, left
+        time.sleep(0.05)
+
+
+def arguments(pid: str) -> list[str]:
+    try:
+        return Path("/proc", pid, "cmdline").read_text().split("\0")
+    except OSError:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("attack", "limit", "told"),
+    [
+        ("sleep 1000", ("DEADLINE_S", 1.0), "did not end within 1 s"),
+        ("yes", ("MOST_LOG_BYTES", 1 << 20), "printed more than 1 MiB"),
+    ],
+)
+def test_a_build_without_end_is_the_patchs_doing(
+    build: Build,
+    make_patch: MakePatch,
+    monkeypatch: pytest.MonkeyPatch,
+    attack: str,
+    limit: tuple[str, float],
+    told: str,
+) -> None:
+    monkeypatch.setattr(make, *limit)
+    patch = make_patch("endless.patch", "Makefile", (FIRST, f"\t@{attack}\n{FIRST}"))
+    with pytest.raises(BuildError, match=told):
+        build(patch)
+
+
+@pytest.mark.parametrize(
+    ("attack", "told"),
+    [
+        ("ln -sf /etc/hostname $(O)/vmlinux", "vmlinux is not a file of its own"),
+        ("rm $(O)/vmlinux; mkdir $(O)/vmlinux", "vmlinux is not a file of its own"),
+        ("rm $(O)/vmlinux; mkfifo $(O)/vmlinux", "vmlinux is not a file of its own"),
+        ("mv $(O)/arch $(O)/b; ln -s b $(O)/arch", "bzImage is not a file of its own"),
+        ("printf 'evil\\033[2J\\n' > $(O)/System.map", "not a symbol"),
+        ("echo '../..' > $(O)/include/config/kernel.release", "not a kernel release"),
+        ("rm $(O)/System.map", "the build made no System.map"),
+        ("truncate -s 5M $(O)/.config", "too large"),
+    ],
+)
+def test_products_that_are_none_are_the_patchs_doing(
+    build: Build, make_patch: MakePatch, attack: str, told: str
+) -> None:
+    patch = make_patch("product.patch", "Makefile", (LAST, f"{LAST}\t@{attack}\n"))
+    with pytest.raises(BuildError, match=re.escape(told)):
+        build(patch)
+    assert build().image.is_file()
+
+
+def objects_of_the_baseline() -> Path:
+    (found,) = cache.root().glob("workbench/*/src/obj-*")
+    return found
+
+
+def test_a_killed_labs_foreign_objects_are_thrown_away(build: Build) -> None:
+    build()
+    own = objects_of_the_baseline()
+    before = contents(own)
+    kept = own.parent.parent / "clean" / own.name
+    kept.parent.mkdir(exist_ok=True)
+    own.rename(kept)
+    own.mkdir()
+    (own / "planted").write_text("bad")
+    cache.remove(build().folder)
+    build()
+    assert not (own / "planted").exists()
+    assert before.keys() <= contents(own).keys()
+
+
+def test_symbols_are_looked_at_line_by_line(tmp_path: Path) -> None:
+    (tmp_path / "System.map").write_text("ffffffff81000000 T _text\nno symbol\n")
+    with pytest.raises(BuildError, match="not a symbol") as caught:
+        products.check_symbols(tmp_path)
+    assert caught.value.where.endswith("System.map:2")
