@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import tarfile
 import time
@@ -12,7 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from lab.base import sandbox
 from lab.base.errors import KERNEL_FAILURES, GuestError
+from lab.base.sandbox import Mode
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.guest import boot, lost_interrupt, qemu_command
@@ -119,6 +122,29 @@ def _disk_goes(tmp_path: Path) -> object:
     """Whatever becomes of a guest, its disk does not stay."""
     yield
     assert not (tmp_path / "boot/disk.raw").exists()
+
+
+@pytest.mark.parametrize("mode", [Mode.BWRAP, Mode.LANDLOCK, Mode.NONE])
+def test_what_gets_out_of_a_guest_gets_no_further_than_its_folder(
+    guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
+) -> None:
+    if why := sandbox.obstacle_to(mode):
+        pytest.skip(f"{mode}: {why}")
+    monkeypatch.setenv(sandbox.CHOICE, mode)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "secret").write_text("s3cret")
+    guest(
+        f"cat {home}/secret >stolen",
+        f"echo bad >{home}/canary",
+        f"cat /proc/{os.getpid()}/cmdline >seen",
+        *(send("phase", name) for name in ("agent", "setup", "workload")),
+        END,
+    )
+    unconfined = mode is Mode.NONE
+    assert (tmp_path / "boot/stolen").read_text() == ("s3cret" if unconfined else "")
+    assert (home / "canary").exists() == unconfined
+    assert ((tmp_path / "boot/seen").read_text() != "") == unconfined
 
 
 def test_a_guest_that_ends_its_plan_gives_facts_and_outputs(guest: Guest) -> None:
