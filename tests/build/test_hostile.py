@@ -135,10 +135,10 @@ def test_the_same_attacks_succeed_where_nothing_confines(
 def test_a_daemon_ends_with_its_build(
     confined: Mode, build: Build, make_patch: MakePatch, tmp_path: Path
 ) -> None:
-    told = "\t@(sleep 4321 </dev/null >/dev/null 2>&1 &) ; (setsid sleep 4321 &) ; true\n"
+    told = "\t@(sleep 8765 </dev/null >/dev/null 2>&1 &) ; (setsid sleep 8765 &) ; true\n"
     build(make_patch("daemon.patch", "Makefile", (FIRST, told + FIRST)))
     end = time.monotonic() + 5
-    while left := [pid for pid in os.listdir("/proc") if "4321" in arguments(pid)]:
+    while left := [pid for pid in os.listdir("/proc") if "8765" in arguments(pid)]:
         assert time.monotonic() < end, left
         time.sleep(0.05)
 

@@ -419,6 +419,8 @@ def _check_results(place: Place) -> None:
         ((whole,),) = connection.execute("PRAGMA integrity_check").fetchall()
         if whole != "ok":
             raise Broken(f"the database: {whole}")
+        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            return  # killed before there were tables
         query = "SELECT boot, name, sha256 FROM files JOIN boots ON id = boot WHERE outcome = 'ok'"
         for boot, name, digest in connection.execute(query):
             path = place.results / "boots" / boot / name
