@@ -163,4 +163,4 @@ def is_hang(cause: str) -> bool:
 def last_line(console: str) -> str:
     """The last line that is not empty."""
     last = console.rstrip()[-_LINE:].rpartition("\n")[2].strip()
-    return visible(last[:_SHOWN])
+    return visible(last)[:_SHOWN]
