@@ -15,6 +15,8 @@ from pydantic.fields import FieldInfo
 
 from lab.base.errors import UsageError, nearest
 
+# Chosen: the longest of the lab's own has 20 KiB, and every message looks for its line.
+_MOST_BYTES = 1 << 20
 _HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]")
 _KEY = re.compile(r"""\s*([\w.-]+|"[^"]*"|'[^']*')\s*=\s*(\[\s*(?:#.*)?$)?""")
 
@@ -37,11 +39,15 @@ def load(path: Path, model: type[M]) -> M:
     message names the file, the line and the key.
     """
     try:
-        text = path.read_text()
+        with path.open("rb") as content:
+            text = content.read(_MOST_BYTES + 1).decode()
     except OSError as exc:
         raise UsageError(f"cannot read {path}: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
         raise UsageError(f"{path} is not UTF-8 text: {exc.reason}") from exc
+    if len(text) > _MOST_BYTES:
+        raise UsageError(f"{path} is larger than {_MOST_BYTES >> 20} MiB")
+    text = text.replace("\r\n", "\n")
     try:
         data = _decoded(text)
     except RecursionError as exc:

@@ -18,6 +18,7 @@ from lab.base.errors import BuildError, LabError, UsageError, nearest
 from lab.base.process import CommandError, run
 from lab.base.progress import Progress
 from lab.build import source
+from lab.build.config_diff import changed_options
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
 from lab.commands.cost_diff import CellChange, Threshold
@@ -166,7 +167,10 @@ def _judged(name: str, branch: Branch, gating: Gating) -> BranchResult:
     claims = tuple(_claim(title, found, gating) for title, found in findings.items())
     known = {_title(one.planned): one.change for one, _ in costs}
     judged = verdict.of_claim(list(findings.values()))
-    return BranchResult(_series(name, branch, base, judged, claims), state, known)
+    own = _series(name, branch, base, judged, claims)
+    if changed := changed_options(*kernels):
+        own = own.model_copy(update={"configuration": {"branch": changed}})
+    return BranchResult(own, state, known)
 
 
 def _costs(

@@ -72,7 +72,7 @@ def parts(found: Finding, arrow: str = ARROW) -> Parts:
 def configuration(own: Series) -> str:
     """What the patches of a series change in the configuration of its kernels; empty if nothing."""
     return "; ".join(
-        f"with {folder}/ the kernel's configuration differs, too: {options(changed)}"
+        f"the kernel's configuration differs, too ({folder}): {options(changed)}"
         for folder, changed in own.configuration.items()
     )
 

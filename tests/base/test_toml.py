@@ -137,6 +137,15 @@ def test_a_file_that_is_not_text_is_the_users_error(tmp_path: Path) -> None:
         load(path, Thing)
 
 
+def test_a_file_without_end_is_the_users_error(tmp_path: Path) -> None:
+    path = tmp_path / "large.toml"
+    path.write_text("# \n" * 400_000)
+    with pytest.raises(UsageError, match="larger than 1 MiB"):
+        load(path, Thing)
+    with pytest.raises(UsageError, match="larger than 1 MiB"):
+        load(Path("/dev/zero"), Thing)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"gone\.toml.*No such file"):
         load(tmp_path / "gone.toml", Thing)

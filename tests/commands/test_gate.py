@@ -24,6 +24,7 @@ from lab.inputs import profile, workload
 from lab.inputs.terms import Engine, Verdict
 from lab.measure.cost import Cost
 from lab.measure.job import Job
+from lab.report import finding
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Claim, Run
 
@@ -135,6 +136,15 @@ def test_a_regression_is_red_and_names_the_function(lab: Lab) -> None:
     assert [len(values) for values in finding.values] == [3, 3]
     reason = reasons(lab, "next")[-1]
     assert reason == "costs more: nullb_mq/none/randread_burst"
+
+
+def test_options_that_a_branch_changes_are_told(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        gate, "changed_options", lambda old, new: ("CONFIG_X: n -> y",) if old != new else ()
+    )
+    assert not lab.night("c0").series.configuration
+    found = lab.night("c1").series
+    assert "differs, too (branch): CONFIG_X: n -> y" in finding.configuration(found)
 
 
 @pytest.mark.parametrize(("cost", "change"), [(1002.9, 0.0029), (997.0, -0.003), (500.0, -0.5)])
