@@ -32,3 +32,9 @@ def test_every_option_that_is_set_otherwise_is_told() -> None:
     )
     assert changed_options(before, before) == ()
     assert changed_options(before, replace(after, id="gone")) == ()
+
+
+def test_a_rust_compiler_that_only_one_build_saw_is_no_difference() -> None:
+    before = configured("a", "CONFIG_A=y\nCONFIG_RUSTC_VERSION=109500\nCONFIG_RUSTC_HAS_X=y\n")
+    after = configured("b", "CONFIG_A=y\nCONFIG_RUSTC_VERSION=0\n")
+    assert changed_options(before, after) == ()
