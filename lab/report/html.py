@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import math
 import os
+import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from lab.guest import host_noise
 from lab.inputs import series
 from lab.inputs.terms import Verdict
 from lab.judge import verdict
-from lab.report import arm_table, finding, svg
+from lab.report import answers, arm_table, finding, svg
 from lab.report.arm_table import ArmTable
 from lab.report.run_record import Cell, Claim, CostDifference, Curves, Finding, Run, Series
 
@@ -41,6 +42,10 @@ _TELLING = (
     "queue/nr_requests",
     "device/queue_depth",
 )
+# Of a kernel's release what names a tag: v6.12, v7.3-rc2.
+_RELEASE = re.compile(r"(\d+\.\d+)(?:\.\d+)*(-rc\d+)?")
+# A function of C, without what a compiler appends to its copies.
+_FUNCTION = re.compile(r"([A-Za-z_]\w*)(?:\.(?:part|constprop|isra|cold)(?:\.\d+)?)*$", re.ASCII)
 # Of a cell of a matrix the page shows so many boots, the newest.
 _POINTS = 12
 
@@ -57,7 +62,7 @@ class MatrixTable:
     unit: str
     direction: str
     schedulers: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell | None, ...]], ...]
+    rows: tuple[tuple[str, tuple[int | None, ...]], ...]  # places in the run's cells
     top: float
 
 
@@ -72,7 +77,8 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
         run=run,
         raw=raw,
         parts=_parts,
-        decisive=_decisive,
+        answers=answers.of_run(run),
+        verdicts=_verdicts,
         verdict=finding.verdict,
         configuration=finding.configuration,
         finding_plots=lambda found: _finding_plots(run, found),
@@ -80,7 +86,8 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
         latency=lambda claim: _latency(run, claim),
         history=lambda claim: _histories(run, claim, history),
         costs=lambda own, claim: _costs(run, own, claim),
-        matrix=() if run.series or any(table.curves for table in run.tables) else _matrix(run),
+        source=lambda cost, name: _source(run, cost, name),
+        matrix=[] if run.series or any(table.curves for table in run.tables) else [*_matrix(run)],
         hardware=_hardware(run),
         curves=_curves,
         telling=_TELLING,
@@ -102,6 +109,7 @@ def _template() -> jinja2.Template:
         finalize=_finalized,
     )
     own = {"number": number, "time": _time, "points": _points, "sha256": _sha256}
+    own["slug"] = _slug
     environment.filters |= own
     return environment.get_template(_TEMPLATE)
 
@@ -120,14 +128,24 @@ def _parts(found: Finding) -> finding.Parts:
     return finding.parts(found, " → ")
 
 
-def _decisive(claim: Claim) -> str:
-    """What decided a claim, in a line."""
-    found = finding.deciding(claim)
-    if found is None:
+def _slug(verdict: Verdict) -> str:
+    """A verdict as a word without spaces."""
+    return verdict.replace(" ", "-")
+
+
+def _verdicts(own: Series) -> str:
+    """The verdicts that a filter shows a series for."""
+    found = {claim.verdict for claim in own.claims} or {own.verdict}
+    return " ".join(sorted(map(_slug, found)))
+
+
+def _source(run: Run, cost: CostDifference, function: str) -> str:
+    """Where to read a function of the release that was measured; empty where it is not known."""
+    release = _RELEASE.match(run.cells[cost.cells[0]].facts.get("release", ""))
+    name = _FUNCTION.match(function)
+    if not release or not name:
         return ""
-    told = _parts(found)
-    shown = ", ".join(filter(None, (f"{found.metric} {told.values}".strip(), told.change)))
-    return f"{shown}: {told.reason}" if told.reason else shown
+    return f"https://elixir.bootlin.com/linux/v{release[1]}{release[2] or ''}/A/ident/{name[1]}"
 
 
 def _points(cell: Cell, top: float) -> Markup:
@@ -244,14 +262,15 @@ def _costs(run: Run, own: Series, claim: Claim) -> list[CostDifference]:
 def _matrix(run: Run) -> Iterator[MatrixTable]:
     """The cells of a run without a claim, as tables."""
     by_workload: dict[tuple[str, str], list[Cell]] = {}
+    places = {id(cell): place for place, cell in enumerate(run.cells)}
     for cell in run.cells:
         by_workload.setdefault((cell.workload, cell.metric), []).append(cell)
     for (work, metric), cells in by_workload.items():
         schedulers = tuple(dict.fromkeys(cell.scheduler for cell in cells))
-        rows: dict[str, dict[str, Cell]] = {}
+        rows: dict[str, dict[str, int]] = {}
         for cell in cells:
             label = f"{cell.topology} {cell.sweep}".strip()
-            rows.setdefault(label, {})[cell.scheduler] = cell
+            rows.setdefault(label, {})[cell.scheduler] = places[id(cell)]
         yield MatrixTable(
             workload=work,
             metric=metric,
@@ -289,9 +308,8 @@ def _noise(run: Run) -> list[tuple[str, int, float, float]]:
 
 
 def _counts(run: Run) -> dict[Verdict, int]:
-    claims = [claim for own in run.series for claim in own.claims]
-    names = dict.fromkeys(claim.verdict for claim in claims)
-    return {name: sum(claim.verdict is name for claim in claims) for name in sorted(names)}
+    found = [answer.verdict for answer in answers.of_run(run)]
+    return {name: found.count(name) for name in answers.ORDER if name in found}
 
 
 def _commands(run: Run) -> list[str]:

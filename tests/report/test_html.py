@@ -79,7 +79,7 @@ def test_published_expected_and_measured_are_there() -> None:
     tags = read(page(examples.paired_run()))
     text = " ".join(tags.text.split())
     for part in (
-        "1 HOLDS of 1 claims",
+        "all 1 claims 1 HOLDS",
         "published +40 %",
         "expected before → after >= +20%: half of it",
         "measured 20,667 → 28,917 IOPS, +39.9 % [+35.0, +47.0] · p 0.016",
@@ -89,6 +89,112 @@ def test_published_expected_and_measured_are_there() -> None:
     ):
         assert part in text
     assert "../../boots/boot-after-nullb-5/" in tags.links
+
+
+def test_what_is_refuted_is_said_first_and_beside_what_was_published() -> None:
+    claims = [
+        examples.claim(examples.finding(verdict=found, published="+40 %"), name=name, verdict=found)
+        for name, found in (("good", "HOLDS"), ("open", "INCONCLUSIVE"), ("bad", "REFUTED"))
+    ]
+    run = examples.run(examples.series(*claims), cells=examples.paired_run().cells)
+    text = page(run)
+    table = text[text.index("<tbody>") : text.index("</tbody>")]
+    assert re.findall(r'href="#own\.(\w+)"', table) == ["bad", "open", "good"]
+    assert table.count("+40 %") == 3
+    opened = re.findall(r'<details class="claim" data-verdict="(\w+)" open>', text)
+    assert sorted(opened) == ["INCONCLUSIVE", "REFUTED"]
+    for verdict in ("REFUTED", "INCONCLUSIVE", "HOLDS"):
+        assert f'id="only-{verdict}"' in text
+        assert f'#only-{verdict}:checked) [data-verdict]:not([data-verdict~="{verdict}"])' in text
+
+
+def test_cells_lead_to_their_boots() -> None:
+    tags = read(page(examples.matrix_run(8)))
+    for place in range(8):
+        assert f"#cell-{place}" in tags.links
+        assert f"cell-{place}" in tags.ids
+
+
+@pytest.mark.parametrize(
+    ("release", "function", "tail"),
+    [
+        ("6.12.94", "dd_has_work", "v6.12/A/ident/dd_has_work"),
+        ("7.3.0-rc2", "dd_has_work.isra.0", "v7.3-rc2/A/ident/dd_has_work"),
+        ("block-next", "dd_has_work", ""),
+        ("6.12.94", "541 more", ""),
+        ("6.12.94", "f/../x", ""),
+    ],
+)
+def test_a_function_leads_to_its_source_where_that_is_known(
+    release: str, function: str, tail: str
+) -> None:
+    cells = [examples.cell("before", (1.0,), facts={"release": release})] * 2
+    cost = run_record.CostDifference(
+        claim="own.claim",
+        arms=("before", "after"),
+        cells=(0, 1),
+        functions=((function, 1.0, 2.0),),
+        totals=(1.0, 2.0),
+    )
+    own = examples.series(examples.claim(examples.finding(), name="claim"))
+    links = read(page(examples.run(own, cells=cells, costs=(cost,)))).links
+    found = [link for link in links if "elixir" in link]
+    assert found == ([f"https://elixir.bootlin.com/linux/{tail}"] if tail else [])
+
+
+class Names(HTMLParser):
+    """Collects what a screen reader or a keyboard would stumble over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: list[str] = []
+        self.header: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        scrolls = given.get("class") == "scroll" or tag == "pre"
+        if scrolls and given.get("tabindex") != "0":
+            self.faults.append(f"{tag} scrolls and has no tabindex")
+        if given.get("class") == "scroll" and not given.get("aria-label"):
+            self.faults.append("what scrolls has no name")
+        if tag == "th":
+            self.header = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.header is not None:
+            self.header += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "th":
+            if not (self.header or "").strip():
+                self.faults.append("a header of a table is empty")
+            self.header = None
+
+
+@pytest.mark.parametrize(
+    "run", [examples.paired_run(), examples.swept_run(), examples.matrix_run(8)]
+)
+def test_what_scrolls_has_a_name_and_no_header_is_empty(run: run_record.Run) -> None:
+    names = Names()
+    names.feed(page(run))
+    assert not names.faults
+
+
+def _luminance(color: str) -> float:
+    digits = color * 2 if len(color) == 3 else color
+    parts = [int(digits[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return math.fsum(a * b for a, b in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
+def test_colours_of_text_have_contrast(mode: int) -> None:
+    own = re.findall(r":root \{ --bg.*?\}", page(examples.paired_run()), re.S)[mode]
+    colours = dict(re.findall(r"--(\w+):#(\w+)", own))
+    for name in ("fg", "soft", "good", "bad", "open", "a0", "a1", "a2", "a3"):
+        for below in ("bg", "card"):
+            one, other = sorted(_luminance(colours[key]) for key in (name, below))
+            assert (other + 0.05) / (one + 0.05) >= 4.5, (name, below)
 
 
 def test_text_of_a_series_stays_text() -> None:
