@@ -7,6 +7,8 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -109,16 +111,23 @@ def test_no_capability_is_left_to_root(confining: Mode) -> None:
     assert os.geteuid() or bounding == 0
 
 
+@pytest.fixture
+def anybodys() -> Iterator[Path]:
+    """A folder that every user reaches; tmp_path's parents are its owner's."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 def test_a_user_without_privileges_confines_as_well(
-    confining: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    confining: Mode, anybodys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if os.geteuid():
         pytest.skip("the other tests are run by such a user")
-    own = tmp_path / "own"
+    own = anybodys / "own"
     own.mkdir()
-    (tmp_path / "secret").write_text("secret")
-    for folder in (own, tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o777 if folder == own else 0o755)
+    own.chmod(0o777)
+    (anybodys / "secret").write_text("secret")
     user = [*("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--")]
     python = [*user, "env", sys.executable, "-V"]  # setpriv itself still may what root may
     if confining is Mode.LANDLOCK and run(python, check=False).status:

@@ -220,6 +220,8 @@ def test_a_changed_configuration_is_told_everywhere() -> None:
     run = run.model_copy(update={"series": (own,)})
     for text in (terminal.text(run), exports.markdown(run), page(run)):
         told = " ".join(text.split())
-        assert "with series/ the kernel's configuration" in told.replace("&#39;", "'")
+        assert "the kernel's configuration differs, too (series): CONFIG_N0" in told.replace(
+            "&#39;", "'"
+        )
         assert "CONFIG_N11: n" in told
         assert "and 8 more" in told
