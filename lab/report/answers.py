@@ -51,7 +51,9 @@ def _of_claim(own: Series, claim: Claim) -> Answer:
     measured = ""
     if found and told:
         values = ", ".join(filter(None, (f"{found.metric} {told.values}".strip(), told.change)))
-        measured = f"{values}: {told.reason}" if told.reason else values
+        expected = f"expected {found.expected}" if found.verdict is not Verdict.HOLDS else ""
+        why = "; ".join(filter(None, (told.reason, expected)))
+        measured = ": ".join(filter(None, (values, why)))
     return Answer(
         series=own.name,
         name=claim.name,
