@@ -59,9 +59,10 @@ check: setup ## format, lint, types and the tests that need no guest
 			-m 'not vm and not slow and not claim and not kernels and not fuzz'; tests=$$?; \
 		wait $$types && exit $$tests
 
-faults: setup ## faults at random moments of real commands (SEED= COUNT= ONLY=)
+faults: setup ## faults at random moments of real commands (SEED= COUNT= ONLY= REAL=)
 	@PYTHONPATH=.:tests:tests/faults .venv/bin/python tests/faults/campaign.py \
-		--seed $(or $(SEED),1) --count $(or $(COUNT),100) $(if $(ONLY),--only $(ONLY))
+		--seed $(or $(SEED),1) --count $(or $(COUNT),100) \
+		$(if $(ONLY),--only $(ONLY)) $(if $(REAL),--real)
 
 lock: ## write requirements.lock anew: the versions that setup installs
 	@PYTHON=$(PYTHON) .ci/lock
