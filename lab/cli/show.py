@@ -15,7 +15,7 @@ from lab.base.text import visible
 from lab.commands import gate_config
 from lab.inputs import counters, kconfig, machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
-from lab.report import compare, finish, run_record, terminal
+from lab.report import compare, finish, mail, run_record, terminal
 from lab.report.formats import FORMATS
 
 _SCHEMAS: dict[str, type[toml.Model]] = {
@@ -89,27 +89,36 @@ def show(run: str) -> None:
     default="html",
     show_default=True,
     type=click.Choice(["html", *FORMATS]),
-    help="html: a page; commit: a table for a commit message; the others as they are called.",
+    help="html: a page; commit: a table for a commit message; mail: a reply to the patches; b4: "
+    "a check of `b4 review`; the others as they are called.",
+)
+@click.option(
+    "--tested-by",
+    default="",
+    metavar="'NAME <ADDRESS>'",
+    help="For --format mail: end it with this trailer, unless the patches do not deserve it.",
 )
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where to; default: standard output, for html the run's folder.",
 )
-def report_command(run: str, name: str, output: Path | None) -> None:
+def report_command(run: str, name: str, tested_by: str, output: Path | None) -> None:
     """Make a report of a run.
 
     RUN is an id (`lab list`), the beginning of one, `last`, or `last~1` for the one before.
 
     Examples: lab report; lab report --format commit; lab report last~1 --format junit >junit.xml
     """
+    if tested_by and name != "mail":
+        raise UsageError("--tested-by is a line of a mail", hint="give --format mail, too")
     store = BootStore()
     folder = run_record.find(store.folder, run)
     found = run_record.load(folder)
     if name == "html":
         click.echo(finish.write_page(found, store, output))
         return
-    text = FORMATS[name](found)
+    text = mail.reply(found, tested_by) if name == "mail" else FORMATS[name](found)
     if output:
         cache.write_atomically(output, text)
     else:

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lab.report import ci, exports, published
+from lab.report import ci, exports, mail, published
 from lab.report.run_record import Run
 
 FORMATS: dict[str, Callable[[Run], str]] = {
     "commit": exports.commit,
     "markdown": exports.markdown,
     "published": published.published,
+    "mail": mail.reply,
     "csv": exports.csv_text,
     "json": exports.json_text,
     "junit": ci.junit,
     "kcidb": ci.kcidb,
+    "b4": ci.b4,
 }

@@ -43,10 +43,17 @@ _MOVERS = 4
 class RunBuilder:
     """Collects what one run measured; every cell has its place once, whoever asks for it."""
 
-    def __init__(self, session: Session, title: str, command: str = "") -> None:
+    def __init__(
+        self,
+        session: Session,
+        title: str,
+        command: str = "",
+        mail: run_record.Mail | None = None,
+    ) -> None:
         self._session = session
         self._store = session.store
         self._title = title
+        self._mail = mail
         self._command = command or shlex.join(["lab", *sys.argv[1:]])
         self._cells: list[run_record.Cell] = []
         self._places: dict[tuple[str, Cell, tuple[str, ...]], int] = {}
@@ -59,20 +66,24 @@ class RunBuilder:
         return self.run(series=tuple(map(self._series, found)), control=control)
 
     def measured(
-        self, outcomes: Sequence[Outcome], tables: tuple[run_record.Table, ...] = ()
+        self,
+        outcomes: Sequence[Outcome],
+        tables: tuple[run_record.Table, ...] = (),
+        steps: tuple[run_record.Step, ...] = (),
     ) -> run_record.Run:
         """The record of cells that were measured without a claim."""
         for outcome in outcomes:
             error = outcome.error.brief if outcome.error else ""
             task, boots = outcome.task, tuple(boot.id for boot in outcome.boots)
             self._place(task.arm, task.cell, task.swept, boots, error)
-        return self.run(tables=tables)
+        return self.run(tables=tables, steps=steps)
 
     def run(
         self,
         series: tuple[run_record.Series, ...] = (),
         control: str = "",
         tables: tuple[run_record.Table, ...] = (),
+        steps: tuple[run_record.Step, ...] = (),
     ) -> run_record.Run:
         """The record of everything that got its place so far, and of these series and tables."""
         session, profile = self._session, self._session.profile
@@ -90,6 +101,8 @@ class RunBuilder:
             host=_host(session.proved.host if session.proved else None),
             series=series,
             tables=tables,
+            mail=self._mail,
+            steps=steps,
             workloads=self._workloads,
             cells=tuple(self._cells),
             costs=tuple(self._costs),
