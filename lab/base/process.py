@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import pty
 import shlex
 import shutil
 import signal
@@ -133,6 +134,15 @@ def run(
         printed = done.stdout if merge else done.stdout + done.stderr
         raise _failed(argv, cwd, done.returncode, printed)
     return Result(done.returncode, done.stdout)
+
+
+def converse(argv: Sequence[str]) -> int:
+    """Run a command at a terminal of its own that stands for the user's; return its exit status.
+
+    What runs there cannot put words into the user's own terminal's input.
+    """
+    _tell(argv, None, None)
+    return os.waitstatus_to_exitcode(pty.spawn(_ending_with_the_lab(argv, None)))
 
 
 class Process:

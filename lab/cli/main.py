@@ -55,12 +55,14 @@ COMMANDS = {
         "Run a profile's matrix of schedulers, topologies ...",
     ),
     "report": ("lab.cli.show:report_command", "Make a report of a run."),
+    "rerun": ("lab.cli.guests:rerun_command", "Boot one boot of a run again, and compare."),
     "run": ("lab.cli.run:run_command", "Judge whether what patch series claim holds."),
     "scaling": (
         "lab.cli.measure:scaling_command",
         "Simulate how throughput grows with the CPUs ...",
     ),
     "schema": ("lab.cli.show:schema_command", "Print the JSON Schema of a run's record ..."),
+    "shell": ("lab.cli.guests:shell_command", "Type at a guest: the kernel and disk of a cell."),
     "show": ("lab.cli.show:show", "Print what a run found, as it did when it ended."),
     "try": ("lab.cli.patches:try_", "Judge somebody's patches."),
 }

@@ -154,9 +154,9 @@ def run(
     folder = cache.make_folder(machine.folder)
     argv, log = qemu_command.command(machine), folder / _log_name(machine)
     with cache.disk_space_matters(folder):
-        _write_inputs(machine, orders, argv)
+        write_inputs(machine, orders, argv)
     try:
-        command = sandbox.confined(argv, _view(machine))
+        command = sandbox.confined(argv, view(machine))
         with supervised(command, log=log, cwd=folder) as guest:
             watch = _Watch(orders, lambda: _noise(guest, slot))
             _follow(guest, machine, orders, watch, observe, slot)
@@ -213,7 +213,7 @@ def _noise(guest: Process, slot: Slot | None) -> host_noise.Reading | None:
     return found if slot.company() == company else None
 
 
-def _view(machine: Machine) -> View:
+def view(machine: Machine) -> View:
     """What a guest's QEMU has: what it boots, and its own folder to write to.
 
     Vng starts its helper from PATH, leaves a file in TMPDIR when it is killed, and asks HOME for
@@ -240,7 +240,8 @@ def _log_name(machine: Machine) -> str:
     return "qemu.log" if machine.engine.sealed else "console.log"
 
 
-def _write_inputs(machine: Machine, orders: Orders, argv: Sequence[str]) -> None:
+def write_inputs(machine: Machine, orders: Orders, argv: Sequence[str]) -> None:
+    """Write what a machine boots with into its folder, and the command that boots it."""
     folder, topology = machine.folder, machine.topology
     (folder / "cell.tar").write_bytes(orders.archive())
     if topology.possible_cpus > topology.cpus:

@@ -64,7 +64,8 @@ class Machine:
     say, and starts a new phase when the guest reaches the address marker. A guest whose kernel is
     up reaches up, where that matters, and a simulated one io with each I/O.
     seed determines the random numbers of a sealed guest. host_cpu is the one that QEMU has to
-    itself; None leaves that to the host.
+    itself; None leaves that to the host. With gdb QEMU waits for a debugger at the socket of that
+    name in folder.
     """
 
     kernel: Kernel
@@ -81,6 +82,7 @@ class Machine:
     io: int = 0
     host_cpu: int | None = None
     seed: int = 1
+    gdb: bool = False
 
     @property
     def monitor(self) -> Path:
@@ -182,10 +184,15 @@ def _sealed(machine: Machine) -> list[str]:
         *("-sandbox", _SECCOMP),
         *("-serial", f"file:{machine.console}"),
         *devices(machine),
+        *_debugger(machine),
         *_plugin(machine),
         *("-kernel", str(machine.kernel.vmlinux), "-initrd", str(machine.guest.initramfs)),
         *("-append", " ".join(append)),
     ]
+
+
+def _debugger(machine: Machine) -> list[str]:
+    return ["-S", "-gdb", "unix:gdb,server=on,wait=off"] if machine.gdb else []
 
 
 def _alone(machine: Machine) -> list[str]:
@@ -212,7 +219,7 @@ def _plugin(machine: Machine) -> list[str]:
 
 def _virtme(machine: Machine) -> list[str]:
     kvm = machine.engine is Engine.KVM
-    options = devices(machine) + ([] if kvm else ["-cpu", _CPU])
+    options = devices(machine) + _debugger(machine) + ([] if kvm else ["-cpu", _CPU])
     options += ["-sandbox", _SECCOMP]
     options += ["-name", "lab,debug-threads=on"]  # vCPU threads that can be told from others
     # By its name alone: QEMU runs in the folder, and a socket's address holds 108 bytes.

@@ -293,3 +293,40 @@ def test_a_guest_whose_qemu_was_killed_is_booted_again(testbed: Testbed, results
     assert "FAILED: died" in output
     for scheduler in ("none", "bfq"):
         assert re.search(rf"megasas {scheduler} randread_burst +[\d,.]+ IOPS", output), output
+
+
+def test_a_shell_is_the_guest_of_a_cell_and_is_left_by_exit(testbed: Testbed) -> None:
+    words = ["shell", "--topology", "nullb_mq", "--scheduler", "kyber"]
+    with subprocess.Popen(
+        [LAB, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as shell:
+        assert shell.stdin
+        assert shell.stdout
+        said = ""
+        while "The end: exit" not in said:
+            line = shell.stdout.readline()
+            assert line, said
+            said += line
+        shell.stdin.write("ls /sys/block/nb/mq | wc -l\ncat /sys/block/nb/queue/scheduler\nexit\n")
+        shell.stdin.flush()
+        said = shell.stdout.read()
+        assert shell.wait(60) == 0
+    assert re.search(r"^128\r?$", said, re.MULTILINE)
+    assert "[kyber]" in said
+
+
+def test_a_sealed_boot_is_repeated_to_the_last_digit(testbed: Testbed, tmp_path: Path) -> None:
+    own = {**os.environ, "LAB_RESULTS": str(tmp_path / "results")}
+
+    def lab(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([LAB, *words], capture_output=True, text=True, env=own, check=False)
+
+    cell = ("--engine", "icount", "--topology", "nullb", "--scheduler", "none")
+    assert lab("matrix", "--workload", "randread_burst", *cell).returncode == 0
+    done = lab("rerun", "last")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "equal: all " in done.stdout

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The commands that show a guest to whoever wants to see it: shell, rerun."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from lab.base import cache
+from lab.base.errors import ExitCode, UsageError, nearest
+from lab.build import trust
+from lab.cli import options
+from lab.commands import rerun
+from lab.guest import interactive
+from lab.inputs import series, workload
+from lab.inputs.series import Arm, Series
+from lab.inputs.terms import Engine
+from lab.measure import matrix, recorded
+from lab.measure.cell import Cell, Task, resolved
+from lab.measure.job import resolve
+from lab.measure.session import Session
+
+# What a guest is without a series that says so: a disk that needs no device, and what reads it.
+_TOPOLOGY, _SCHEDULER, _WORKLOAD = "nullb", "none", "randread_burst"
+
+
+@click.command("shell")
+@click.argument("name", metavar="[SERIES]", default="")
+@click.option("--arm", default="after", show_default=True, help="An arm of the series.")
+@click.option("--topology", default="", help="Default: that of the series' first claim, or nullb.")
+@click.option("--scheduler", default="", help="Default: that of the first claim, or none.")
+@click.option("--workload", "work", default="", help="Whose job files and file system are there.")
+@options.tree
+@options.measuring
+def shell_command(
+    session: Session, name: str, arm: str, topology: str, scheduler: str, work: str, spec: str
+) -> int:
+    """Type at a guest: the kernel and disk of a cell, with fio and dbench.
+
+    It is the guest of a cell up to the moment in which the cell would be measured, on the host's
+    clock, without network. Nothing of it is kept.
+
+    Examples: lab shell; lab shell bfq_burst_merge --arm before --topology nullb_mq
+    """
+    own = series.get(name) if name else None
+    cell, arms = _cell(own, arm, topology, scheduler, work)
+    tree = spec or (own.tree if own else "")
+    patches = own.patches(arms.patches) if own and arms else ()
+    trust.require(tree, patches)
+    fragments = (*own.kernel, *workload.get(cell.workload).kernel) if own else ()
+    kernel = session.kernel(tree, patches, fragments)
+    engine = session.testbed.host.best_wall_clock()
+    task = Task(cell=replace(cell, engine=engine), kernel=kernel, arm=arm)
+    with cache.scratch() as folder:
+        job = resolve(task, session.testbed)
+        if job.refusal:
+            raise UsageError(job.refusal)
+        session.progress.say(f"Linux {kernel.release}: {task}, {cell.cpus} vCPUs")
+        interactive.talk(job.at(folder), job.orders)
+    return ExitCode.DONE
+
+
+def _cell(
+    own: Series | None, arm: str, topology: str, scheduler: str, work: str
+) -> tuple[Cell, Arm | None]:
+    """What the guest is, out of the series' first claim and what the user says else."""
+    claim = next(iter(own.claims.values())) if own else None
+    side = own.all_arms.get(arm) if own else None
+    if own and side is None:
+        raise UsageError(f"no arm is called {arm!r}", hint=nearest(arm, own.all_arms))
+    topology = topology or (side.topology if side else "") or (claim.topology if claim else "")
+    scheduler = scheduler or (side.scheduler if side else "") or (claim.scheduler if claim else "")
+    work = work or (claim.workload if claim else "") or _WORKLOAD
+    topology, scheduler = topology or _TOPOLOGY, scheduler or _SCHEDULER
+    matrix.require_known(
+        [topology], [scheduler], [work], own_schedulers=own.schedulers if own else ()
+    )
+    matrix.require_possible(work, topology, "")
+    # Of a workload that is swept the first of its points.
+    offered = {**workload.get(work).parameters, **(claim.parameters if claim else {})}
+    parameters = {k: v[0] if isinstance(v, tuple) else v for k, v in offered.items()}
+    cell = resolved(
+        topology_name=topology,
+        scheduler=scheduler,
+        workload=work,
+        parameters=parameters,
+        engine=Engine.TCG,
+        hw_queues=side.hw_queues if side else 0,
+        kernel_parameters=side.kernel_parameters if side else (),
+    )
+    return cell, side
+
+
+@click.command("rerun")
+@click.argument("boot", default="last")
+@click.option("--console", is_flag=True, help="Print the kernel's console while it boots.")
+@click.option("--gdb", is_flag=True, help="Have QEMU wait for a debugger, and say what to type.")
+@options.measuring
+def rerun_command(session: Session, boot: str, console: bool, gdb: bool) -> int:
+    """Boot one boot of a run again, and compare its numbers with the recorded ones.
+
+    BOOT is an id, the beginning of one, or `last`. The same kernel out of the cache is booted on
+    the same hardware to do the same work; the exact engine gives the same numbers to the last
+    digit. Exit codes: 0 equal, or timed by the host's clock, or debugged; 3 it failed or differs.
+
+    Examples: lab rerun last --console; lab rerun 20260101-120000-1a2b3c --gdb
+    """
+    found = rerun.run(recorded.find(session.store, boot), session, console=console, gdb=gdb)
+    click.echo(rerun.text(found), nl=False)
+    timed = not found.recorded.cell.engine.sealed and not found.failure
+    return ExitCode.DONE if found.equal or timed or found.debugged else ExitCode.FAILED
