@@ -64,7 +64,7 @@ class Kernel:
     @cached_property
     def block_layer(self) -> frozenset[str]:
         """The names of its block layer's functions."""
-        return frozenset((self.folder / _BLOCK_LAYER).read_text().splitlines())
+        return block_functions(self.id)
 
     @cached_property
     def code(self) -> str:
@@ -118,6 +118,12 @@ def configure(tree: Tree, fragments: Sequence[str], progress: Progress) -> str:
     with workbench.opened(tree, progress) as bench, bench.objects(fragments, progress) as how:
         _configure(how, bench, options, _log(f"configure-{tree.hash}"), progress)
         return products.text(how.objects, ".config")
+
+
+def block_functions(identity: str) -> frozenset[str]:
+    """The names of the block layer's functions in a kernel; OSError without it in the cache."""
+    path = cache.root() / "kernels" / identity / _BLOCK_LAYER
+    return frozenset(path.read_text(errors="replace").splitlines())
 
 
 def find(identity: str) -> Kernel | None:

@@ -10,13 +10,14 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from lab.base import cache, toml
-from lab.base.errors import UsageError
+from lab.base.errors import UsageError, nearest
 from lab.base.text import visible
 from lab.commands import gate_config
 from lab.inputs import counters, kconfig, machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
-from lab.report import compare, finish, run_record, terminal
-from lab.report.formats import FORMATS
+from lab.report import compare, finish, profiles, run_record, terminal
+from lab.report.formats import FORMATS, PROFILES
+from lab.report.run_record import Run
 
 _SCHEMAS: dict[str, type[toml.Model]] = {
     "run": run_record.Run,
@@ -88,32 +89,57 @@ def show(run: str) -> None:
     "name",
     default="html",
     show_default=True,
-    type=click.Choice(["html", *FORMATS]),
-    help="html: a page; commit: a table for a commit message; the others as they are called.",
+    type=click.Choice(["html", *FORMATS, *PROFILES]),
+    help="html: a page; commit: a table for a commit message; folded, speedscope: what an I/O "
+    "costs by function; svg: a flame graph of the difference; the others as they are called.",
+)
+@click.option(
+    "--cell",
+    metavar="TEXT",
+    default="",
+    help="folded, speedscope, svg: only cells with this in their name, such as 'none, after'.",
 )
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where to; default: standard output, for html the run's folder.",
 )
-def report_command(run: str, name: str, output: Path | None) -> None:
+def report_command(run: str, name: str, cell: str, output: Path | None) -> None:
     """Make a report of a run.
 
     RUN is an id (`lab list`), the beginning of one, `last`, or `last~1` for the one before.
 
-    Examples: lab report; lab report --format commit; lab report last~1 --format junit >junit.xml
+    Examples: lab report; lab report --format commit; lab report last~1 --format junit >junit.xml;
+    lab report --format folded --cell nullb_mq | flamegraph.pl >cost.svg
     """
+    if cell and name not in PROFILES:
+        what = f"--cell chooses nothing from {name}"
+        raise UsageError(what, hint=f"leave it out, or give --format {', '.join(PROFILES)}")
     store = BootStore()
     folder = run_record.find(store.folder, run)
     found = run_record.load(folder)
     if name == "html":
         click.echo(finish.write_page(found, store, output))
         return
-    text = FORMATS[name](found)
+    text = _profile(found, store, name, cell) if name in PROFILES else FORMATS[name](found)
     if output:
         cache.write_atomically(output, text)
     else:
         click.echo(text, nl=False)
+
+
+def _profile(run: Run, store: BootStore, name: str, cell: str) -> str:
+    """What an I/O costs by function; UsageError where a run has nothing of that kind."""
+    if text := PROFILES[name](run, store.cost, cell):
+        return text
+    what = "no two cells were compared" if name == "svg" else "no cell was counted"
+    named = f" with {cell!r} in its name" if cell else ""
+    counted = sorted({one.name for one in profiles.of_run(run, store.cost)})
+    raise UsageError(
+        f"{what} by function{named}",
+        where=f"run {run.id}",
+        hint=nearest(cell, counted) if cell else "the engines icount and sim count fio's jobs",
+    )
 
 
 @click.command("compare")

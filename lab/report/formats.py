@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lab.report import ci, exports, published
+from lab.report import ci, exports, flame, profiles, published
+from lab.report.profiles import Costs
 from lab.report.run_record import Run
 
 FORMATS: dict[str, Callable[[Run], str]] = {
@@ -16,4 +17,12 @@ FORMATS: dict[str, Callable[[Run], str]] = {
     "json": exports.json_text,
     "junit": ci.junit,
     "kcidb": ci.kcidb,
+}
+
+# Of what an I/O costs by function, which is not in the record: of all cells, or of those with a
+# text in their name. Empty where nothing was counted.
+PROFILES: dict[str, Callable[[Run, Costs, str], str]] = {
+    "folded": profiles.folded,
+    "speedscope": profiles.speedscope,
+    "svg": flame.standalone,
 }
