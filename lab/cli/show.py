@@ -10,12 +10,12 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from lab.base import cache, toml
-from lab.base.errors import UsageError, nearest
+from lab.base.errors import UsageError
 from lab.base.text import visible
 from lab.commands import gate_config
 from lab.inputs import counters, kconfig, machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
-from lab.report import compare, finish, profiles, run_record, terminal
+from lab.report import compare, finish, run_record, terminal
 from lab.report.formats import FORMATS, PROFILES
 from lab.report.run_record import Run
 
@@ -90,14 +90,15 @@ def show(run: str) -> None:
     default="html",
     show_default=True,
     type=click.Choice(["html", *FORMATS, *PROFILES]),
-    help="html: a page; commit: a table for a commit message; folded, speedscope: what an I/O "
-    "costs by function; svg: a flame graph of the difference; the others as they are called.",
+    metavar="FORMAT",
+    help=f"html: a page; commit: a table for a commit message; {', '.join([*FORMATS][1:])}. "
+    f"{', '.join(PROFILES)}: what an I/O costs by function; svg is a flame graph of the change.",
 )
 @click.option(
     "--cell",
     metavar="TEXT",
     default="",
-    help="folded, speedscope, svg: only cells with this in their name, such as 'none, after'.",
+    help="folded, speedscope, svg: only cells with this in their name, such as 'nullb_mq bfq'.",
 )
 @click.option(
     "--output",
@@ -133,12 +134,12 @@ def _profile(run: Run, store: BootStore, name: str, cell: str) -> str:
     if text := PROFILES[name](run, store.cost, cell):
         return text
     what = "no two cells were compared" if name == "svg" else "no cell was counted"
-    named = f" with {cell!r} in its name" if cell else ""
-    counted = sorted({one.name for one in profiles.of_run(run, store.cost)})
     raise UsageError(
-        f"{what} by function{named}",
+        f"{what} by function" + (f" with {cell!r} in its name" if cell else ""),
         where=f"run {run.id}",
-        hint=nearest(cell, counted) if cell else "the engines icount and sim count fio's jobs",
+        hint="without --cell all are printed, each by its name"
+        if cell
+        else "the engines icount and sim count, where fio does the work: lab diff",
     )
 
 

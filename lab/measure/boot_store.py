@@ -123,7 +123,7 @@ class BootStore:
         return self._files.boot_folder(identity)
 
     def cost(self, identity: str) -> Cost | None:
-        """What an I/O of a boot cost by function; None where that was not counted or is gone."""
+        """What an I/O of a boot cost by function; None where that was not counted."""
         path = self.boot_folder(identity) / "cost.tsv"
         return from_text(path.read_text()) if path.exists() else None
 

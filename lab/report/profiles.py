@@ -60,8 +60,8 @@ Comparison = tuple[Profile, Profile]
 
 
 def of_cell(cell: Cell, costs: Costs, block_layer: Collection[str] = ()) -> Profile | None:
-    """The profile of a cell; None where nothing was counted by function."""
-    found = [one for boot in cell.boots if (one := costs(boot.id))]
+    """The profile of a cell; None where nothing was counted by function, or nothing is left."""
+    found = [one for boot in cell.boots if (one := _readable(costs, boot.id))]
     if not found:
         return None
     means: dict[Stack, float] = {(USER,): statistics.fmean(one.user for one in found)}
@@ -75,6 +75,14 @@ def of_cell(cell: Cell, costs: Costs, block_layer: Collection[str] = ()) -> Prof
         simulated=cell.engine.simulated,
         stacks={stack: value for stack, value in means.items() if value > 0},
     )
+
+
+def _readable(costs: Costs, boot: str) -> Cost | None:
+    """What an I/O of a boot cost; a file that is damaged does not take the whole page with it."""
+    try:
+        return costs(boot)
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def of_run(run: Run, costs: Costs, only: str = "") -> list[Profile]:
@@ -102,7 +110,7 @@ def block_layer(run: Run) -> frozenset[str]:
     """The functions of the block layer in the kernels of a run; none of those that are deleted."""
     found: set[str] = set()
     for identity in dict.fromkeys(boot.kernel for cell in run.cells for boot in cell.boots):
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # an id with a zero byte, of a stranger's record
             found |= kernel.block_functions(identity)
     return frozenset(found)
 
