@@ -2,10 +2,10 @@
 """A flame graph of the difference between two profiles: static SVG, no script.
 
 A box is as wide as what it costs after, its colour says what has changed, and its title, which a
-browser shows where the pointer is, has the numbers. Widths are parts of the whole, so that it fits
-a phone and a wide screen, and text keeps its size. Nothing is known of callers, so there are few
-rows and many narrow functions: these are drawn high, with their names turned. Pure: profiles in,
-text out.
+browser shows where the pointer is, has the numbers. What is gone has no width then, so where that
+tells something a second graph is as wide as what it cost before. Widths are parts of the whole: it
+fits a phone and a wide screen, and text keeps its size. Nothing is known of callers, so there are
+few rows and many narrow functions: these are drawn high, with their names turned.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 
 from lab.base.text import number, percent, visible
@@ -32,11 +33,10 @@ _TELLING = 0.05
 _STEPS = 5
 _STRONG = 0.01
 _FAINT = 0.01
-# A letter's share of a page, and a line's; what is narrower than a letter's or a line's room on a
-# phone shows none there.
-_LETTER = 0.0072
-_LINE = 0.0155
-_PHONE, _PHONES_LINE = 0.15, 0.045
+# A letter's share of a page as wide as it can be, and a line's; of narrower ones a name and a line
+# take so much.
+_LETTER, _LINE = 0.0072, 0.0155
+_NARROWER_LINE, _PHONES_LINE, _PHONES_NAME = 0.029, 0.045, 0.15
 # Letters of a name that is turned.
 _TURNED = (_FUNCTION - 8) // 7
 # What is left of a function that is all but gone; so many are named, for they have no width.
@@ -52,6 +52,7 @@ STYLE = """\
 .flame .s1 > rect { fill-opacity:.14 } .flame .s2 > rect { fill-opacity:.23 }
 .flame .s3 > rect { fill-opacity:.32 } .flame .s4 > rect { fill-opacity:.41 }
 .flame .s5 > rect { fill-opacity:.5 }
+@media (max-width:61rem) { .flame .slim { display:none } }
 @media (max-width:34rem) { .flame .thin { display:none } }
 """
 _COLOURS = """\
@@ -65,7 +66,7 @@ _COLOURS = """\
 
 @dataclass(frozen=True)
 class Box:
-    """A part of what an I/O costs, before and after; what is in it, the widest first."""
+    """A part of what an I/O costs, before and after, and what is in it."""
 
     name: str
     before: float
@@ -77,6 +78,11 @@ class Box:
         """How much more it costs than before."""
         return self.after - self.before
 
+    @property
+    def change(self) -> str:
+        """The same in per cent; empty for what is new."""
+        return percent(self.difference / self.before, exact=True) if self.before else ""
+
     def leaves(self) -> Iterator[Box]:
         """The functions in it."""
         if not self.inside:
@@ -86,33 +92,31 @@ class Box:
 
 
 @dataclass(frozen=True)
-class _Scale:
-    """How boxes are drawn: what is as wide as the graph, the largest change of a function, the
-    height of all.
+class Graph:
+    """A graph as it is drawn: as wide as what it costs in an arm, and its height in pixels.
+
+    gone says what it has and the one of the other arm has not.
     """
 
-    whole: float
-    largest: float
+    svg: str
     height: int
-
-    def told(self, box: Box) -> bool:
-        """Whether a box is drawn by itself."""
-        width = box.after / self.whole
-        changed = abs(box.difference) >= _TELLING * self.largest > 0
-        return width >= _NARROW or (changed and width >= _HAIR)
-
-    def colour(self, box: Box) -> str:
-        """The classes of a box: whether it costs more or less, and how much."""
-        share = min(1.0, abs(box.difference) / max(self.largest, _STRONG * self.whole))
-        if share <= _FAINT:
-            return ""
-        step = math.ceil(_STEPS * math.sqrt(share))
-        return f"{'more' if box.difference > 0 else 'less'} s{step}"
+    arm: str
+    gone: str = ""
 
 
-def difference(before: Profile, after: Profile) -> str:
-    """The graph of what two profiles cost; empty where nothing is left after."""
-    return _graph(boxes(before, after), _unit(after))
+def graphs(before: Profile, after: Profile) -> list[Graph]:
+    """The graph that is as wide as after, and where something is gone the one as wide as before.
+
+    None of an arm that costs nothing.
+    """
+    unit, root = "ns" if after.simulated else "instructions", _boxes(before, after)
+    found = []
+    if root.after > 0:
+        found.append(Graph(_svg(_Scale(root, unit)), _height(root), after.arm))
+    if gone := _gone(root):
+        scale = _Scale(root, unit, of_before=True)
+        found.append(Graph(_svg(scale), _height(root), before.arm, gone))
+    return found
 
 
 def standalone(run: Run, costs: Costs, only: str = "") -> str:
@@ -120,17 +124,11 @@ def standalone(run: Run, costs: Costs, only: str = "") -> str:
     parts: list[str] = []
     top = 8
     for before, after in profiles.compared(run, costs, only).values():
-        root = boxes(before, after)
-        if graph := _graph(root, _unit(after)):
-            for line in (
-                f"{after.cell}: {_told(root, _unit(after), before.arm, after.arm)}",
-                gone(root),
-            ):
-                if line:
-                    parts.append(f'<text class="title" x="4" y="{top + 14}">{_text(line)}</text>')
-                    top += 20
-            parts.append(f'<svg y="{top}">{graph}</svg>')
-            top += _height(root) + 16
+        for graph in graphs(before, after):
+            title = f"{after.cell}: {before.arm} → {after.arm}, as wide as {graph.arm}"
+            parts.append(f'<text class="title" x="4" y="{top + 14}">{_text(title)}</text>')
+            parts.append(f'<svg y="{top + 20}">{graph.svg}</svg>')
+            top += graph.height + 36
     if not parts:
         return ""
     return (
@@ -139,22 +137,46 @@ def standalone(run: Run, costs: Costs, only: str = "") -> str:
     )
 
 
-def boxes(before: Profile, after: Profile) -> Box:
+@dataclass(frozen=True)
+class _Scale:
+    """How the boxes of a root are drawn: in which unit, as wide as before or as after."""
+
+    root: Box
+    unit: str
+    of_before: bool = False
+
+    def cost(self, box: Box) -> float:
+        """What a box is as wide as."""
+        return box.before if self.of_before else box.after
+
+    def width(self, box: Box) -> float:
+        """How wide a box is, as a part of the whole."""
+        return self.cost(box) / self.cost(self.root)
+
+    @cached_property
+    def largest(self) -> float:
+        """The change that has the strongest colour."""
+        every = max(abs(box.difference) for box in self.root.leaves())
+        return max(every, _STRONG * self.root.after, _STRONG * self.root.before)
+
+    def told(self, box: Box) -> bool:
+        """Whether a box is drawn by itself."""
+        width, changed = self.width(box), abs(box.difference) >= _TELLING * self.largest
+        return width >= _NARROW or (changed and width >= _HAIR)
+
+    def colour(self, box: Box) -> str:
+        """The classes of a box: whether it costs more or less, and how much."""
+        share = min(1.0, abs(box.difference) / self.largest)
+        if share <= _FAINT:
+            return ""
+        step = math.ceil(_STEPS * math.sqrt(share))
+        return f"{'more' if box.difference > 0 else 'less'} s{step}"
+
+
+def _boxes(before: Profile, after: Profile) -> Box:
     """What two profiles have in them, as boxes in boxes."""
     every = dict.fromkeys((*after.stacks, *before.stacks))
-    both = {s: (before.stacks.get(s, 0.0), after.stacks.get(s, 0.0)) for s in every}
-    return _box("an I/O", both)
-
-
-def gone(root: Box) -> str:
-    """The functions that are hardly executed any more, and so have no width."""
-    found = sorted(
-        (b for b in root.leaves() if b.after <= _GONE_BELOW * b.before), key=lambda box: -box.before
-    )
-    telling = [box for box in found if box.before >= _HAIR * root.before]
-    named = [f"{box.name} ({number(box.before)})" for box in telling[:_GONE]]
-    more = [f"{len(telling) - _GONE} more"] if len(telling) > _GONE else []
-    return f"All but gone: {', '.join(named + more)}." if named else ""
+    return _box("an I/O", {s: (before.stacks.get(s, 0.0), after.stacks.get(s, 0.0)) for s in every})
 
 
 def _box(name: str, both: Mapping[Stack, tuple[float, float]]) -> Box:
@@ -162,64 +184,74 @@ def _box(name: str, both: Mapping[Stack, tuple[float, float]]) -> Box:
     for stack, pair in both.items():
         if stack:
             inner.setdefault(stack[0], {})[stack[1:]] = pair
-    inside = [_box(own, stacks) for own, stacks in inner.items()]
-    inside.sort(key=lambda box: (-box.after, -box.before, box.name))
     before, after = (math.fsum(pair[side] for pair in both.values()) for side in (0, 1))
-    return Box(name, before, after, tuple(inside))
+    return Box(name, before, after, tuple(_box(own, stacks) for own, stacks in inner.items()))
 
 
-def _graph(root: Box, unit: str) -> str:
-    if root.after <= 0:
-        return ""
-    largest = max(abs(box.difference) for box in root.leaves())
-    scale = _Scale(root.after, largest, _height(root))
-    parts = "".join(_drawn(root, 0.0, 0, scale, unit))
+def _gone(root: Box) -> str:
+    """The functions that are hardly executed any more, the dearest first."""
+    found = [b for b in root.leaves() if b.before and b.after <= _GONE_BELOW * b.before]
+    told = [box for box in found if box.before >= _NARROW * root.before]
+    told.sort(key=lambda box: (-box.before, box.name))
+    named = [f"{box.name} ({number(box.before)})" for box in told[:_GONE]]
+    more = [f"{len(told) - _GONE} more"] if len(told) > _GONE else []
+    return ", ".join(named + more)
+
+
+def _svg(scale: _Scale) -> str:
+    title = _text(f"Flame graph of {_told(scale.root, scale.unit)}")
     return (
-        f'<svg class="flame" role="img" height="{scale.height}">'
-        f"<title>{_text(f'Flame graph of {_told(root, unit)}')}</title>{parts}</svg>"
+        f'<svg class="flame" role="img" height="{_height(scale.root)}"><title>{title}</title>'
+        f"{''.join(_drawn(scale.root, 0.0, 0, scale))}</svg>"
     )
 
 
-def _drawn(box: Box, left: float, depth: int, scale: _Scale, unit: str) -> Iterator[str]:
+def _drawn(box: Box, left: float, depth: int, scale: _Scale) -> Iterator[str]:
     """A box, and below it what is in it; left is a part of the whole."""
-    width, top = box.after / scale.whole, _ROW * depth
-    height = _ROW if box.inside else scale.height - top
-    label = _label(box, width) if depth else _heading(box, unit)
+    width, top = scale.width(box), _ROW * depth
+    height = _ROW if box.inside else _height(scale.root) - top
     yield (
         f'<svg class="{scale.colour(box)}" x="{100 * left:.3f}%" y="{top}"'
-        f' width="{100 * width:.3f}%" height="{height}"><title>{_text(_told(box, unit))}</title>'
-        f'<rect width="100%" height="100%"/>{label}</svg>'
+        f' width="{100 * width:.3f}%" height="{height}">'
+        f"<title>{_text(_told(box, scale.unit))}</title>"
+        f'<rect width="100%" height="100%"/>{_label(box, scale)}</svg>'
     )
     for own in _together(box.inside, scale):
-        yield from _drawn(own, left, depth + 1, scale, unit)
-        left += own.after / scale.whole
+        yield from _drawn(own, left, depth + 1, scale)
+        left += scale.width(own)
 
 
 def _together(inside: Sequence[Box], scale: _Scale) -> Iterator[Box]:
-    """Boxes, and in place of those too narrow to be told one for them all."""
-    yield from (box for box in inside if scale.told(box))
-    rest = [box for box in inside if not scale.told(box) and box.after]
+    """Boxes, the widest first, and in place of those too narrow to be told one for them all."""
+    told = [box for box in inside if scale.told(box)]
+    yield from sorted(told, key=lambda box: (-scale.cost(box), box.name))
+    rest = [box for box in inside if scale.cost(box) and not scale.told(box)]
     if rest:
         sums = (math.fsum(box.before for box in rest), math.fsum(box.after for box in rest))
         yield Box(f"{len(rest)} smaller", *sums)
 
 
-def _heading(box: Box, unit: str) -> str:
-    return f'<text x="4" y="15">{_text(_told(box, unit))}</text>'
-
-
-def _label(box: Box, width: float) -> str:
+def _label(box: Box, scale: _Scale) -> str:
     """A box's name and its change, or what there is room for; a function's is turned if need be."""
-    name = f"{box.name} {box.difference:+,.1f}" if abs(box.difference) >= 0.05 else box.name
+    if box is scale.root:
+        costs = f"{number(box.before)} → {number(box.after)} {scale.unit}"
+        return _line(f"{box.name} {box.change}: {costs}")
+    long = f"{box.name} {box.difference:+,.1f}" if scale.colour(box) else box.name
+    width = scale.width(box)
     letters = int(width / _LETTER) - 1
     if letters >= len(box.name) or (box.inside and letters >= 3):
-        hidden = ' class="thin"' if width < _PHONE else ""
-        return f'<text x="4" y="15"{hidden}>{_text(_cut(box.name, name, letters))}</text>'
+        hidden = "thin" if width < _PHONES_NAME else ""
+        return _line(_cut(box.name, long, letters), hidden)
     if box.inside or width < _LINE:
         return ""
-    hidden = ' class="thin"' if width < _PHONES_LINE else ""
-    text = _text(_cut(box.name, name, _TURNED))
-    return f'<text x="5" y="-5" transform="rotate(90)"{hidden}>{text}</text>'
+    hidden = "slim" if width < _NARROWER_LINE else "thin" if width < _PHONES_LINE else ""
+    return _line(_cut(box.name, long, _TURNED), hidden, turned=True)
+
+
+def _line(text: str, hidden: str = "", *, turned: bool = False) -> str:
+    kind = f' class="{hidden}"' if hidden else ""
+    place = 'x="5" y="-5" transform="rotate(90)"' if turned else 'x="4" y="15"'
+    return f"<text {place}{kind}>{_text(text)}</text>"
 
 
 def _cut(short: str, long: str, letters: int) -> str:
@@ -228,20 +260,14 @@ def _cut(short: str, long: str, letters: int) -> str:
     return short if len(short) <= letters else f"{short[: letters - 1]}…"
 
 
-def _told(box: Box, unit: str, *arms: str) -> str:
+def _told(box: Box, unit: str) -> str:
     """A box in numbers."""
-    change = f" ({percent(box.difference / box.before, exact=True)})" if box.before else ""
-    arrow = f"{number(box.before)} → {number(box.after)} {unit}"
-    named = f"{' → '.join(arms)}, {arrow}" if arms else f"{box.name}: {arrow}"
-    return f"{named}, {box.difference:+z,.2f}{change}"
+    costs = f"{number(box.before)} → {number(box.after)} {unit}, {box.difference:+z,.2f}"
+    return f"{box.name}: {costs} ({box.change or 'new'})"
 
 
 def _height(box: Box) -> int:
     return _ROW + max(map(_height, box.inside)) if box.inside else _FUNCTION
-
-
-def _unit(profile: Profile) -> str:
-    return "ns" if profile.simulated else "instructions"
 
 
 def _text(text: str) -> str:

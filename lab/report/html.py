@@ -271,16 +271,21 @@ def _costs(run: Run, claim: str = "") -> list[CostDifference]:
 
 
 def _flame(compared: Comparison | None) -> Markup:
-    """The flame graph of a difference; nothing where its boots are gone."""
-    drawn = flame.difference(*compared) if compared else ""
-    if not compared or not drawn:
-        return Markup("")
-    before, after = (one.arm for one in compared)
-    caption = (
-        f"A box is as wide as its part of an I/O, {after}; red costs more than {before}, blue "
-        f"less, grey the same. Point at it for its numbers. {flame.gone(flame.boxes(*compared))}"
-    )
-    return _figure(caption.strip(), Markup(drawn))
+    """The flame graphs of a difference; nothing where its boots are gone."""
+    drawn = []
+    if compared:
+        before, after = (one.arm for one in compared)
+        for graph in flame.graphs(*compared):
+            caption = (
+                f"Boxes are as wide as their part of an I/O's cost, {graph.arm}; red costs more "
+                f"{after} than {before}, blue less. Point at one for its numbers."
+            )
+            if graph.gone:
+                caption = (
+                    f"The same as wide as {graph.arm}, for what is all but gone: {graph.gone}."
+                )
+            drawn.append(_figure(caption, Markup(graph.svg)))
+    return Markup("").join(drawn)
 
 
 def _matrix(run: Run) -> Iterator[MatrixTable]:

@@ -47,9 +47,15 @@ def profile(found: Profiled, arm: str = "after") -> Profile:
     return Profile("nullb bfq, icount", arm, False, found)
 
 
-def drawn(before: Profiled, after: Profiled) -> dict[str, Drawn]:
-    """The boxes by name; the SVG is well-formed."""
-    root = ET.fromstring(flame.difference(profile(before, "before"), profile(after)))
+def graphs(before: Profiled, after: Profiled) -> list[flame.Graph]:
+    return flame.graphs(profile(before, "before"), profile(after))
+
+
+def drawn(before: Profiled, after: Profiled, number: int = 0) -> dict[str, Drawn]:
+    """The boxes of a graph by name; the SVG is well-formed."""
+    graph = graphs(before, after)[number]
+    root = ET.fromstring(graph.svg)
+    assert int(root.get("height") or 0) == graph.height
     found = {}
     for box in root.iter("svg"):
         if box is root:
@@ -101,7 +107,7 @@ def test_titles_have_the_numbers() -> None:
     assert found["list"].told == "list: 10.0 → 12.5 instructions, +2.50 (+25.0 %)"
     assert found["list"].label == "list +2.5"
     new = drawn({USER: 5.0}, {USER: 5.0, LIST: 5.0})
-    assert new["list"].told == "list: 0.00 → 5.00 instructions, +5.00"
+    assert new["list"].told == "list: 0.00 → 5.00 instructions, +5.00 (new)"
 
 
 def test_narrow_functions_are_drawn_together_but_for_what_changed_most() -> None:
@@ -112,24 +118,35 @@ def test_narrow_functions_are_drawn_together_but_for_what_changed_most() -> None
     assert "f1" not in found
 
 
-def test_what_is_gone_has_no_width_and_is_named() -> None:
+def test_what_is_gone_is_named_and_has_its_width_in_a_graph_of_before() -> None:
     many: Profiled = {("kernel", f"f{place}"): 10.0 + place for place in range(7)}
     before, after = {USER: 5.0, LIST: 20.0, **many}, {USER: 5.0, LIST: 0.1}
-    told = flame.gone(flame.boxes(profile(before), profile(after)))
-    assert told.startswith("All but gone: list (20.0), f6 (16.0), ")
-    assert told.endswith(", f3 (13.0), 3 more.")
-    assert flame.gone(flame.boxes(profile(after), profile(before))) == ""
+    first, second = graphs(before, after)
+    assert (first.arm, second.arm, first.gone) == ("after", "before", "")
+    assert second.gone.startswith("list (20.0), f6 (16.0), ")
+    assert second.gone.endswith(", f3 (13.0), 3 more")
+    whole = sum(before.values())
+    boxes = drawn(before, after, 1)
+    assert boxes["list"].width == pytest.approx(100 * 20 / whole, abs=0.001)
+    assert boxes["f6"].left < boxes["f5"].left
+    assert boxes["list"].kind == "less s5"
+    assert "f6" not in drawn(before, after)
+    assert len(graphs(after, before)) == 1
 
 
-def test_nothing_is_drawn_of_nothing() -> None:
-    assert flame.difference(profile({USER: 1.0}), profile({})) == ""
+def test_an_arm_that_costs_nothing_is_not_drawn() -> None:
+    assert [graph.arm for graph in graphs({USER: 1.0}, {})] == ["before"]
+    assert [graph.arm for graph in graphs({}, {USER: 1.0})] == ["after"]
+    assert graphs({}, {}) == []
 
 
 @given(stacks, stacks)
-def test_boxes_lie_within_what_they_are_in(
-    before: dict[Stack, float], after: dict[Stack, float]
-) -> None:
-    found = drawn(before, after)
+def test_boxes_lie_beside_each_other(before: dict[Stack, float], after: dict[Stack, float]) -> None:
+    for number in range(len(graphs(before, after))):
+        lie_beside_each_other(drawn(before, after, number))
+
+
+def lie_beside_each_other(found: Mapping[str, Drawn]) -> None:
     rows: dict[int, list[Drawn]] = {}
     for box in found.values():
         rows.setdefault(box.top, []).append(box)
@@ -143,7 +160,7 @@ def test_boxes_lie_within_what_they_are_in(
 
 def test_names_of_strangers_are_text() -> None:
     evil = "<script>\x1b[31m&\"'"
-    text = flame.difference(profile({("kernel", evil): 1.0}), profile({("kernel", evil): 2.0}))
+    text = graphs({("kernel", evil): 1.0}, {("kernel", evil): 2.0})[0].svg
     assert "<script>" not in text
     assert "\x1b" not in text
     assert ET.fromstring(text).tag == "svg"
@@ -156,10 +173,7 @@ def test_a_file_of_its_own_has_every_comparison_and_its_colours() -> None:
     style = root.findtext(f"{SVG}style") or ""
     assert "prefers-color-scheme: dark" in style
     titles = [text.text for text in root.findall(f"{SVG}text")]
-    assert titles == [
-        "nullb bfq randread_burst, icount: before → after, 17.2 → 14.3 instructions, "
-        "-3.00 (-17.4 %)"
-    ]
+    assert titles == ["nullb bfq randread_burst, icount: before → after, as wide as after"]
     assert int(root.get("height") or 0) > 100
     assert flame.standalone(run(), lambda boot: None) == ""
 
