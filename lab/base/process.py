@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ _SUPERVISOR = 'trap "kill -KILL 0" TERM; "$@" & wait $!'
 VERBOSE = "LAB_VERBOSE"
 _TAIL_LINES = 15
 _KILL_GRACE_S = 5.0
+_KILL_POLL_S = 0.01
 _OF_A_REPOSITORY = frozenset(
     f"GIT_{name}"
     for name in (
@@ -177,11 +179,15 @@ class Process:
         return None
 
     def kill(self) -> None:
-        """End the whole group: politely, then surely."""
+        """End the whole group, politely, then surely, and wait until nobody is left of it."""
         for sig, patience in ((signal.SIGTERM, 0.2), (signal.SIGKILL, _KILL_GRACE_S)):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.group, sig)
             self.wait(patience)
+        # A guest's memory takes a while to be given back, and on a busy host its death as well.
+        deadline = time.monotonic() + _KILL_GRACE_S
+        while any(map(_runs, self.members())) and time.monotonic() < deadline:
+            time.sleep(_KILL_POLL_S)
 
     def members(self) -> list[int]:
         """Process ids of the group that are alive."""
@@ -281,6 +287,15 @@ def _missing(argv: Sequence[str], exc: FileNotFoundError) -> LabError:
 
 def _process_ids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there, and not only a number that nobody has asked for yet."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def _group_of(pid: int) -> int | None:

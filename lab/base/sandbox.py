@@ -15,13 +15,12 @@ import os
 import resource
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from lab.base import landlock
+from lab.base import cache, landlock
 from lab.base.errors import LabError, UsageError, nearest
 from lab.base.process import run
 
@@ -215,8 +214,8 @@ def _landlock(view: View) -> list[str]:
 
 def _proof(how: Mode) -> str:
     """Run a command that writes where it may and reads where it may not; what went wrong."""
-    with tempfile.TemporaryDirectory(prefix="lab-sandbox-") as folder:
-        own, other = Path(folder, "own"), Path(folder, "other")
+    with cache.scratch() as folder:
+        own, other = folder / "own", folder / "other"
         own.mkdir()
         other.write_text("secret")
         script = 'echo x >"$1/file" && ! cat "$2" 2>&1'

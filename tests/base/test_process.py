@@ -212,14 +212,14 @@ def test_leaving_the_block_by_an_exception_ends_the_whole_group(
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    assert eventually(lambda: not living(groups[0]))
+    assert not living(groups[0])
 
 
 def test_what_a_command_left_in_the_background_ends_with_it(tmp_path: Path) -> None:
     with supervised(["sh", "-c", "sleep 1000 &"], log=tmp_path / "log") as process:
         assert process.wait(PATIENCE_S) == 0
         assert eventually(lambda: living(process.group) == ["sleep"])
-    assert eventually(lambda: not living(process.group))
+    assert not living(process.group)
 
 
 _KILLED_LAB = """

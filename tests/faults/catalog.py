@@ -198,11 +198,14 @@ def clock_moved(place: Place, command: str, chance: random.Random) -> list[int]:
 
 @fault
 def two_at_once(place: Place, command: str, chance: random.Random) -> list[int]:
-    labs = [place.start(command), place.start(chance.choice([*place.commands]))]
+    beside = chance.choice([*place.commands])
+    labs = [place.start(command), place.start(beside)]
     if chance.random() < 0.5:
         time.sleep(chance.uniform(0.0, DURATIONS[command]))
         labs[1].kill()
-    return [lab.wait(LIMIT_S) for lab in labs]
+    own, other = (lab.wait(LIMIT_S) for lab in labs)
+    # The other's verdict is not this command's to deserve.
+    return [own, 0 if other in place.commands[beside][1] else other]
 
 
 @fault
