@@ -27,7 +27,6 @@ from lab.build.workbench import Workbench
 from lab.inputs import kconfig
 
 _PRODUCTS = ("arch/x86/boot/bzImage", "vmlinux", "System.map", ".config")
-_BLOCK_LAYER = "block-layer"
 _FRAGMENT = "lab.config"
 
 
@@ -64,7 +63,7 @@ class Kernel:
     @cached_property
     def block_layer(self) -> frozenset[str]:
         """The names of its block layer's functions."""
-        return block_functions(self.id)
+        return block_layer.of_kernel(self.id)
 
     @cached_property
     def code(self) -> str:
@@ -118,12 +117,6 @@ def configure(tree: Tree, fragments: Sequence[str], progress: Progress) -> str:
     with workbench.opened(tree, progress) as bench, bench.objects(fragments, progress) as how:
         _configure(how, bench, options, _log(f"configure-{tree.hash}"), progress)
         return products.text(how.objects, ".config")
-
-
-def block_functions(identity: str) -> frozenset[str]:
-    """The names of the block layer's functions in a kernel; OSError without it in the cache."""
-    path = cache.root() / "kernels" / identity / _BLOCK_LAYER
-    return frozenset(path.read_text(errors="replace").splitlines())
 
 
 def find(identity: str) -> Kernel | None:
@@ -196,7 +189,7 @@ def _keep(kernel: Kernel, objects: Path) -> None:
         for product in made:
             shutil.copy2(product, folder / product.name.lstrip("."), follow_symlinks=False)
         names = block_layer.functions(objects)
-        (folder / _BLOCK_LAYER).write_text("".join(f"{name}\n" for name in names))
+        (folder / block_layer.FILE).write_text("".join(f"{name}\n" for name in names))
         (folder / "kernel.json").write_text(json.dumps(asdict(kernel), indent=1))
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from lab import __version__
 from lab.base.text import visible
-from lab.build import kernel
+from lab.build import block_layer
 from lab.measure.cost import Cost
 from lab.report.run_record import Cell, Run
 
@@ -59,14 +59,17 @@ class Profile:
 Comparison = tuple[Profile, Profile]
 
 
-def of_cell(cell: Cell, costs: Costs, block_layer: Collection[str] = ()) -> Profile | None:
-    """The profile of a cell; None where nothing was counted by function, or nothing is left."""
+def of_cell(cell: Cell, costs: Costs, own: Collection[str] = ()) -> Profile | None:
+    """The profile of a cell; None where nothing was counted by function, or nothing is left.
+
+    own are the functions that are told apart as the block layer's.
+    """
     found = [one for boot in cell.boots if (one := _readable(costs, boot.id))]
     if not found:
         return None
     means: dict[Stack, float] = {(USER,): statistics.fmean(one.user for one in found)}
     for name in sorted({name for one in found for name in one.kernel}):
-        stack = (KERNEL, BLOCK_LAYER, name) if name in block_layer else (KERNEL, name)
+        stack = (KERNEL, BLOCK_LAYER, name) if name in own else (KERNEL, name)
         means[stack] = statistics.fmean(one.kernel.get(name, 0.0) for one in found)
     cpus = f", {cell.cpus} CPUs" if cell.cpus > 1 else ""
     return Profile(
@@ -87,7 +90,7 @@ def _readable(costs: Costs, boot: str) -> Cost | None:
 
 def of_run(run: Run, costs: Costs, only: str = "") -> list[Profile]:
     """The profiles of a run's cells, each once; of those alone whose name has a text in it."""
-    own = block_layer(run)
+    own = _block_layer(run)
     found = (of_cell(cell, costs, own) for cell in run.cells)
     kept = (one for one in found if one and only in one.name)
     return list({(one.name, *one.stacks.items()): one for one in kept}.values())
@@ -97,7 +100,7 @@ def compared(run: Run, costs: Costs, only: str = "") -> dict[tuple[int, int], Co
     """What a run compares by function, by the places of two cells; of those alone with a text in a
     name.
     """
-    own = block_layer(run)
+    own = _block_layer(run)
     found = {}
     for places in dict.fromkeys(one.cells for one in run.costs):
         before, after = (of_cell(run.cells[place], costs, own) for place in places)
@@ -106,12 +109,12 @@ def compared(run: Run, costs: Costs, only: str = "") -> dict[tuple[int, int], Co
     return found
 
 
-def block_layer(run: Run) -> frozenset[str]:
+def _block_layer(run: Run) -> frozenset[str]:
     """The functions of the block layer in the kernels of a run; none of those that are deleted."""
     found: set[str] = set()
     for identity in dict.fromkeys(boot.kernel for cell in run.cells for boot in cell.boots):
         with suppress(OSError, ValueError):  # an id with a zero byte, of a stranger's record
-            found |= kernel.block_functions(identity)
+            found |= block_layer.of_kernel(identity)
     return frozenset(found)
 
 
