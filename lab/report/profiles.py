@@ -35,7 +35,8 @@ _SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
 
 @dataclass(frozen=True)
 class Profile:
-    """What an I/O of a cell costs, the mean of its boots, by stack from the outside in.
+    """What an I/O of a cell costs, the mean of its boots, by stack from the outside in: what
+    belongs together in a row, the dearest first.
 
     Instructions or, where it is simulated, nanoseconds of all vCPUs.
     """
@@ -71,12 +72,14 @@ def of_cell(cell: Cell, costs: Costs, own: Collection[str] = ()) -> Profile | No
     for name in sorted({name for one in found for name in one.kernel}):
         stack = (KERNEL, BLOCK_LAYER, name) if name in own else (KERNEL, name)
         means[stack] = statistics.fmean(one.kernel.get(name, 0.0) for one in found)
+    costly = [stack for stack, value in means.items() if value > 0]
+    costly.sort(key=lambda stack: (stack[:-1], -means[stack]))
     cpus = f", {cell.cpus} CPUs" if cell.cpus > 1 else ""
     return Profile(
         cell=f"{cell.name}, {cell.executed}{cpus}",
         arm=cell.arm,
         simulated=cell.engine.simulated,
-        stacks={stack: value for stack, value in means.items() if value > 0},
+        stacks={stack: means[stack] for stack in costly},
     )
 
 

@@ -124,7 +124,7 @@ def test_functions_of_the_block_layer_are_told_apart(
     (folder / "block-layer").write_text("submit_bio\nother\n")
     found = lines(profiles.folded(run(), costs, "after"))
     assert [stack.split(";", 2)[2] for stack in found] == [
-        *("user space", "kernel;added", "kernel;kfree", "kernel;block layer;submit_bio")
+        *("user space", "kernel;kfree", "kernel;added", "kernel;block layer;submit_bio")
     ]
     before, after = profiles.compared(run(), costs)[0, 1]
     # Both sides by all lists: the kernel before may have been deleted.
