@@ -11,6 +11,7 @@ few rows and many narrow functions: these are drawn high, with their names turne
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,7 +33,7 @@ _TELLING = 0.05
 # of the whole, and so little of that has none.
 _STEPS = 5
 _STRONG = 0.01
-_FAINT = 0.01
+_FAINT = 0.02
 # A letter's share of a page as wide as it can be, and a line's; of narrower ones a name and a line
 # take so much.
 _LETTER, _LINE = 0.0072, 0.0155
@@ -43,7 +44,8 @@ _TURNED = (_FUNCTION - 8) // 7
 _GONE_BELOW = 0.01
 _GONE = 5
 
-# The same in the page and in a file of its own.
+# For the page, which has these colours. Light and dark are for a file of its own: what shows it may
+# not know variables.
 STYLE = """\
 .flame { display:block; width:100% }
 .flame text { font:12px system-ui, sans-serif; fill:var(--fg) }
@@ -55,13 +57,12 @@ STYLE = """\
 @media (max-width:61rem) { .flame .slim { display:none } }
 @media (max-width:34rem) { .flame .thin { display:none } }
 """
-_COLOURS = """\
-:root { color-scheme:light dark; background:var(--bg);
-  --bg:#fff; --fg:#1d2126; --line:#d9dee3; --bad:#b3261e; --a0:#3567c4 }
-@media (prefers-color-scheme: dark) { :root {
-  --bg:#14171a; --fg:#e4e8ec; --line:#343b42; --bad:#ff8a80; --a0:#82aaff } }
+_ALONE = """\
+:root { color-scheme:light dark; background:var(--bg) }
 .title { font:14px system-ui, sans-serif; fill:var(--fg) }
 """
+_LIGHT = {"bg": "#fff", "fg": "#1d2126", "line": "#d9dee3", "bad": "#b3261e", "a0": "#3567c4"}
+_DARK = {"bg": "#14171a", "fg": "#e4e8ec", "line": "#343b42", "bad": "#ff8a80", "a0": "#82aaff"}
 
 
 @dataclass(frozen=True)
@@ -131,10 +132,16 @@ def standalone(run: Run, costs: Costs, only: str = "") -> str:
             top += graph.height + 36
     if not parts:
         return ""
+    dark = f"@media (prefers-color-scheme: dark) {{\n{_coloured(_DARK)}}}\n"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="100%" height="{top}">'
-        f"<style>{STYLE}{_COLOURS}</style>{''.join(parts)}</svg>\n"
+        f"<style>{_coloured(_LIGHT)}{dark}</style>{''.join(parts)}</svg>\n"
     )
+
+
+def _coloured(colours: Mapping[str, str]) -> str:
+    """The style of a file of its own in certain colours."""
+    return re.sub(r"var\(--(\w+)\)", lambda found: colours[found[1]], STYLE + _ALONE)
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,10 @@ def test_a_file_of_its_own_has_every_comparison_and_its_colours() -> None:
     assert root.tag == f"{SVG}svg"
     assert len(root.findall(f"{SVG}svg/{SVG}svg[@class='flame']")) == 1
     style = root.findtext(f"{SVG}style") or ""
-    assert "prefers-color-scheme: dark" in style
+    light, dark = style.split("@media (prefers-color-scheme: dark)")
+    assert "fill:#1d2126" in light
+    assert "fill:#e4e8ec" in dark
+    assert "var(" not in style
     titles = [text.text for text in root.findall(f"{SVG}text")]
     assert titles == ["nullb bfq randread_burst, icount: before → after, as wide as after"]
     assert int(root.get("height") or 0) > 100
