@@ -11,7 +11,7 @@ import guests as fakes
 
 from lab.base import toml
 from lab.base.text import visible
-from lab.build import patch_mail
+from lab.build import mail_thread, patch_mail
 from lab.guest import boot, console
 from lab.guest.channel import Reader
 from lab.inputs.counters import Counter, probes, values
@@ -33,6 +33,15 @@ EVERY = probes(("lock_acquisitions", "inversions", "sequential", "hctx_runs", "s
 def text(content: bytes) -> str:
     """What the lab makes of a guest's bytes."""
     return content.decode(errors="replace")
+
+
+def mailbox(content: bytes) -> None:
+    """Patches, and the thread of whoever sent the first."""
+    found = patch_mail.parse(content, "fuzz")
+    own = {found[0].sender}
+    thread = mail_thread.find(content, "fuzz", found[0].subject, own)
+    assert thread is None or "\n" not in "".join((thread.subject, *thread.to, *thread.cc))
+    mail_thread.named_base(content, "fuzz", own)
 
 
 def channel(content: bytes) -> None:
@@ -108,7 +117,7 @@ def model(kind: type[toml.Model]) -> Callable[[bytes], object]:
 
 
 PARSERS: Mapping[str, Callable[[bytes], object]] = {
-    "mailbox": lambda content: patch_mail.parse(content, "fuzz"),
+    "mailbox": mailbox,
     "channel": channel,
     "console": console_,
     "facts": lambda content: boot.facts({"facts.tsv": text(content)}),

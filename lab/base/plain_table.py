@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tables as plain text within 80 columns."""
+"""Tables as plain text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_WIDTH = 80
+WIDTH = 80
 
 
 class PlainTable:
-    """A rich table of plain cells, printed below a title that is as wide as it likes."""
+    """A rich table of plain cells in so many columns, printed below its title."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, width: int = WIDTH) -> None:
         self._title = title
+        self._width = width
         self._table = Table(box=box.SIMPLE_HEAD)
 
     def column(self, name: str, *, right: bool = False) -> None:
@@ -35,5 +36,7 @@ class PlainTable:
     def text(self) -> str:
         """The table as lines without trailing blanks."""
         out = StringIO()
-        Console(file=out, width=_WIDTH, color_system=None).print(Text(self._title), self._table)
+        Console(file=out, width=self._width, color_system=None).print(
+            Text(self._title), self._table
+        )
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

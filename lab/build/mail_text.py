@@ -33,6 +33,9 @@ _BEGIN = re.compile(rb"^From [^\n]{1,200}?\d\d:\d\d:\d\d[^\n]{0,40}\n", re.MULTI
 _NESTED = re.compile(rb"(?:\A|[\r\n])content-type:[ \t\r\n]*(?:multipart|message)/", re.IGNORECASE)
 _LONG = re.compile(rb"(?:\A|[\r\n])content-[a-z-]+:(?:[^\r\n]|[\r\n]+[ \t]){2000}", re.IGNORECASE)
 _DIFF = re.compile(r"^(?:diff --git |--- (?:a/|/dev/null))", re.MULTILINE)
+# "[PATCH v2 3/5] subject", in whatever order the words in brackets stand, in one pair or several.
+_TAGS = re.compile(r"(?:\[[^\]]*\]\s*)*")
+_VERSION = re.compile(r"(?:\b|PATCH)v(\d{1,4})\b", re.IGNORECASE | re.ASCII)
 _ATTACHED = ("text/x-patch", "text/x-diff", "text/plain")
 # Encodings of Python that are none of a text.
 _NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
@@ -59,12 +62,27 @@ def mails(content: bytes, where: str) -> Iterator[Message]:
 
 def header(mail: Message, name: str) -> str:
     """A header, decoded, on one line; as it is when it names an encoding that there is not."""
-    written = _written(mail, name)
+    return decoded(_written(mail, name))
+
+
+def decoded(written: str) -> str:
+    """A header's text, decoded, on one line; as it is when it names no known encoding."""
     try:
-        decoded = str(make_header(decode_header(written)))
+        shown = str(make_header(decode_header(written)))
     except MALFORMED:
-        decoded = written
-    return " ".join(_printable(decoded).split())
+        shown = written
+    return " ".join(_printable(shown).split())
+
+
+def tags(subject: str) -> tuple[str, str]:
+    """The words in brackets that a subject begins with, and the rest of it."""
+    found = _TAGS.match(subject)
+    return (found[0], subject[found.end() :]) if found else ("", subject)
+
+
+def version(words: str) -> int:
+    """The version of a series in the tags of a subject: 1 where none is, the highest of several."""
+    return max(map(int, _VERSION.findall(words)), default=1)  # b4 writes "v2->v3"
 
 
 def sender(mail: Message) -> str:

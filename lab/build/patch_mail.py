@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Somebody's patches, however they come: mailbox, folder, git range, standard input."""
+"""Somebody's patches, however they come: mailbox, archive, folder, git range, standard input."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ from typing import IO
 from lab.base import cache
 from lab.base.errors import UsageError
 from lab.base.process import CommandError, run
-from lab.build import mail_text
+from lab.build import lore, mail_text, mail_thread
+from lab.build.mail_thread import Thread
 
 # Chosen: the largest series on record have some hundred patches of some hundred KiB.
 _MOST_BYTES = 50 << 20
 _MOST_PATCHES = 1000
 _UNKNOWN = "nobody"
 
-# "[PATCH v2 3/5] subject", in whatever order the words in brackets stand, in one pair or several.
-_TAGS = re.compile(r"(?:\[[^\]]*\]\s*)*")
 _PATCH = re.compile(r"\bPATCH")
-_VERSION = re.compile(r"(?:\b|PATCH)v(\d{1,4})\b", re.IGNORECASE | re.ASCII)
 _PLACE = re.compile(r"\b(\d+)/(\d+)\b", re.ASCII)
 _REPLY = re.compile(r"(?:re|aw|fwd?)\s*:", re.IGNORECASE)
 _AUTHOR = re.compile(r"^From: *(.+)$", re.MULTILINE)
@@ -32,7 +30,10 @@ _AUTHOR = re.compile(r"^From: *(.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Patch:
-    """One patch of a series: its place in it, its subject, who sent it, and the mail as text."""
+    """One patch of a series: its place in it, its title, who sent it, and the mail as text.
+
+    subject is the whole one, with its tags.
+    """
 
     number: int
     total: int
@@ -40,22 +41,29 @@ class Patch:
     title: str
     sender: str
     text: str
+    subject: str = ""
 
 
 @dataclass(frozen=True)
 class Collected:
-    """Patches as files, in order, and the titles of those that were found and left out."""
+    """Patches as files, in order, and the titles of those that were found and left out.
+
+    thread is the mail that they came in, if any; base_commit what they say that they apply to.
+    """
 
     patches: tuple[Path, ...]
     left_out: tuple[str, ...] = ()
+    thread: Thread | None = None
+    base_commit: str = ""
 
 
 def collect(source: str, senders: Collection[str] = ()) -> Collected:
     """The patches that source names, in order, as files.
 
-    source is a mailbox, a folder of patches, a patch, ``git:PATH@A..B``, or ``-`` for a mailbox on
-    standard input; series has the rules of a mailbox, and what senders are. Raises UsageError when
-    there is no patch, or one of a series is missing.
+    source is a mailbox, a folder of patches, a patch, ``git:PATH@A..B``, ``lore:MESSAGE-ID``, or
+    ``-`` for a mailbox on standard input; series has the rules of a mailbox, and what senders are.
+    Raises UsageError when there is no patch, or one of a series is missing, LabError when the
+    thread cannot be fetched.
     """
     if source == "-":
         # Python has none when it was closed.
@@ -63,19 +71,23 @@ def collect(source: str, senders: Collection[str] = ()) -> Collected:
         return _written(content, "standard input", senders)
     if source.startswith("git:"):
         return Collected(_from_git(source))
+    if source.startswith("lore:"):
+        return _written(lore.thread(source.removeprefix("lore:")), source, senders)
     path = Path(source)
     if path.is_dir():
         files = tuple(sorted(file for file in path.glob("*.patch") if file.is_file()))
         if not files:
             raise UsageError(f"no *.patch lies in {path}", hint="`git format-patch` makes them")
-        return Collected(tuple(file.absolute() for file in files))
+        base = mail_thread.base_commit(file.read_text(errors="replace") for file in files)
+        return Collected(tuple(file.absolute() for file in files), base_commit=base)
     try:
         with path.open("rb") as file:
             content = _read(file, str(path))
     except OSError as exc:
         raise UsageError(
             f"cannot read {path}: {exc.strerror}",
-            hint="give a mailbox, a folder of patches, git:PATH@A..B, or - for standard input",
+            hint="give a mailbox, a folder of patches, git:PATH@A..B, lore:MESSAGE-ID, or - for "
+            "standard input",
         ) from exc
     return _written(content, str(path), senders)
 
@@ -130,21 +142,20 @@ def series(found: Sequence[Patch], where: str, senders: Collection[str] = ()) ->
 def _patch(mail: Message) -> Patch | None:
     """The patch that a mail is; None for cover letters, replies and everything else."""
     subject = mail_text.header(mail, "Subject")
-    tags = _TAGS.match(subject)
-    words, title = (tags[0], subject[tags.end() :]) if tags else ("", subject)
+    words, title = mail_text.tags(subject)
     if not _PATCH.search(words):
         words = ""
     body = mail_text.text(mail)
     if _REPLY.match(title) or not mail_text.has_diff(body):
         return None
     place = _PLACE.search(words)
-    version = max(map(int, _VERSION.findall(words)), default=1)  # b4 writes "v2->v3"
+    version = mail_text.version(words)
     number, total = map(_bounded, place.groups()) if place else (0, 0)
     if place and number == 0:
         return None
     text = f"From: {mail_text.header(mail, 'From')}\nSubject: {subject}\n\n{body}"
     sender = mail_text.sender(mail) or _UNKNOWN
-    return Patch(number, total, version, title, sender, text)
+    return Patch(number, total, version, title, sender, text, subject)
 
 
 def _bounded(digits: str) -> int:
@@ -227,9 +238,12 @@ def _written(content: bytes, where: str, senders: Collection[str]) -> Collected:
                 (aside / name).write_text(patch.text)
     taken = {mail_text.diff(patch.text) for patch in patches}
     others = [patch for patch in found if mail_text.diff(patch.text) not in taken]
+    own = {patch.sender for patch in patches}
     return Collected(
         tuple(folder / name for name in names),
         tuple(f"{one.title}, version {one.version}, by {one.sender}" for one in others),
+        mail_thread.find(content, where, patches[0].subject, own),
+        mail_thread.named_base(content, where, own),
     )
 
 

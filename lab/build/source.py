@@ -61,6 +61,16 @@ class Source:
         return is_packaged(self.spec)
 
 
+def at_commit(spec: str, commit: str) -> str:
+    """The source of a git tree at a commit that it has; empty for others, and without it."""
+    if not spec.startswith("git:"):
+        return ""
+    path = Path(spec.removeprefix("git:").rpartition("@")[0] or ".").expanduser()
+    asked = ["git", "-C", str(path), "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"]
+    found = run(asked, check=False, env=ISOLATED)
+    return "" if found.status else f"git:{path}@{found.output.strip()}"
+
+
 def is_packaged(spec: str) -> bool:
     """Whether a source is named that a distribution packages and signs."""
     return spec.startswith("debian:")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -11,8 +12,9 @@ import click
 from lab.base import cache
 from lab.base.errors import ExitCode, UsageError
 from lab.build import patch_mail, trust
+from lab.build import source as source_tree
 from lab.cli import options
-from lab.cli.run import judged
+from lab.cli.run import chosen, judged
 from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables, try_patches
 from lab.commands.bisect_measure import CommitMeasure, Tree
 from lab.commands.bisect_search import Found
@@ -24,6 +26,15 @@ from lab.measure.matrix import Selection
 from lab.measure.session import Session
 from lab.report import finish
 from lab.report.run_builder import RunBuilder
+from lab.report.run_record import Mail, Step
+
+# Options of `lab try` that do nothing with claims, or without.
+_USELESS = {
+    "selection": "the claims say which cells are measured: leave out --topology and the like",
+    "each": "--each goes without --claims: a claim is about the whole series",
+    "kernel": "the claims say with which options kernels are built: leave out --kernel",
+    "claim": "--claim names one of --claims: give that, too",
+}
 
 
 @click.command("try")
@@ -37,7 +48,14 @@ from lab.report.run_builder import RunBuilder
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A series.toml whose claims are to be judged; without it: what changes?",
 )
+@click.option("--claim", "names", multiple=True, help="Only this claim of them; several times.")
 @click.option("--each", is_flag=True, help="Measure after every patch, not only after the last.")
+@click.option(
+    "--base-commit/--no-base-commit",
+    "based",
+    default=True,
+    help="Whether to apply patches to the commit that they name, where --tree has it.",
+)
 @click.option(
     "--from",
     "senders",
@@ -52,39 +70,72 @@ def try_(
     fragments: tuple[str, ...],
     selection: Selection,
     claims: Path | None,
+    names: tuple[str, ...],
     each: bool,
+    based: bool,
     senders: tuple[str, ...],
 ) -> int:
     """Judge somebody's patches.
 
-    SOURCE is a mailbox (as b4 writes it, cover letter and replies included), a folder of patches,
-    one patch, git:PATH@A..B, or - for a mailbox on standard input.
+    SOURCE is a mailbox (as b4 writes it, cover letter and replies included), lore:MESSAGE-ID, a
+    folder of patches, one patch, git:PATH@A..B, or - for a mailbox on standard input. A series that
+    names its base-commit is applied there when --tree is a git tree that has it.
 
     Without --claims every cell of the profile that the exact engine can measure is measured
     without and with the patches, and what changed is shown by size and by function. Exit codes: 0
     done, 1 the patched kernel breaks or a claim is refuted, 2 no patch found, 3 a patch does not
     apply or build, 4 a claim is inconclusive.
 
-    Examples: b4 am -o - MESSAGE-ID | lab try -; lab try git:~/linux@master..mine --each
+    Examples: lab try lore:MESSAGE-ID; lab try git:~/linux@master..mine --each; lab report last
+    --format mail
     """
-    patches = _told(patch_mail.collect(source, senders), session)
+    collected = patch_mail.collect(source, senders)
+    patches = _told(collected, session)
+    spec = _base(collected.base_commit, spec, session) if based else spec
     trust.require(spec, patches)
+    mail = None
+    if collected.thread:
+        mail = Mail(source=source, base_commit=collected.base_commit, **asdict(collected.thread))
     if claims:
+        _refuse(selection=selection != Selection(), each=each, kernel=bool(fragments))
         own = _series(patches, claims)
         own = own.model_copy(update={"tree": spec}) if spec else own
-        return judged([own], session, f"Verdicts on {own.name}")
+        pairs = chosen([own], names)
+        return judged([own], session, f"Verdicts on {own.name}", claims=pairs, mail=mail)
+    _refuse(claim=bool(names))
     profile = session.profile
     subject = Subject(spec, patches, fragments)
     wanted = cost_diff.cells(profile, selection)
     steps = try_patches.run(subject, wanted, session, each=each)
     outcomes = [side for one in steps for c in one.found for side in (c.before, c.after)]
-    run = RunBuilder(session, f"What {source} changes").measured(
+    run = RunBuilder(session, f"What {source} changes", mail=mail).measured(
         outcomes,
         result_tables.of_steps(steps),
-        cost_diff.compared([one for step in steps for one in step.found]),
+        tuple(Step(title=one.title, broken=one.broken, warned=one.warned) for one in steps),
+        compared=cost_diff.compared([one for step in steps for one in step.found]),
     )
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
     return ExitCode.REFUTED if any(one.broken for one in steps) else ExitCode.DONE
+
+
+def _base(commit: str, spec: str, session: Session) -> str:
+    """The source at the commit that patches say they apply to, else the one that was given."""
+    if not commit:
+        return spec
+    if found := source_tree.at_commit(spec, commit):
+        session.progress.say(f"     base-commit {commit[:12]}: applied there")
+        return found
+    where = spec or session.profile.tree
+    session.progress.say(
+        f"     base-commit {commit[:12]} is not in {where}: applied to that instead"
+    )
+    return spec
+
+
+def _refuse(**given: bool) -> None:
+    """Raise UsageError for options that would do nothing, with --claims or without."""
+    if bad := [name for name, is_given in given.items() if is_given]:
+        raise UsageError(_USELESS[bad[0]])
 
 
 def _told(collected: patch_mail.Collected, session: Session) -> tuple[Path, ...]:
@@ -201,7 +252,9 @@ def _finish(found: Found, line: list[str], tree: Tree, measure: CommitMeasure) -
             shown.append(result_tables.note(measure.conclusion(found.last_good, found.suspects[0])))
     session = tree.session
     title = f"Bisection of {line[0][:12]}..{line[-1][:12]}, {len(tree.built)} kernels"
-    run = RunBuilder(session, title).measured(outcomes, tuple(shown), cost_diff.compared(changes))
+    run = RunBuilder(session, title).measured(
+        outcomes, tuple(shown), compared=cost_diff.compared(changes)
+    )
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
 
 

@@ -21,7 +21,7 @@ from lab.judge import judge
 from lab.measure.session import Session
 from lab.report import finish, tables
 from lab.report.run_builder import RunBuilder
-from lab.report.run_record import Run
+from lab.report.run_record import Mail, Run
 
 
 @click.command("run")
@@ -63,7 +63,7 @@ def run_command(
     Example: lab run bfq_burst_merge --profile standard
     """
     wanted = [series.get(name) for name in names or series.known()]
-    pairs = _chosen(wanted, claims)
+    pairs = chosen(wanted, claims)
     wanted = [own for own in wanted if any(own.name == name for name, _ in pairs)]
     wanted = [judge.CONTROLS[control](own) for own in wanted] if control else wanted
     wanted = [own.model_copy(update={"tree": spec}) for own in wanted] if spec else wanted
@@ -85,17 +85,18 @@ def judged(
     *,
     claims: Sequence[tuple[str, str]] = (),
     control: str = "",
+    mail: Mail | None = None,
 ) -> ExitCode:
     """Judge series, print and record what was found, and return the exit code."""
     for own in wanted:
         trust.require(own.tree, [patch for level in own.levels for patch in own.patches(level)])
     found = judge.judge(wanted, session, claims=claims)
-    run = RunBuilder(session, title).judged(found, control)
+    run = RunBuilder(session, title, mail=mail).judged(found, control)
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
     return _exit_code(run)
 
 
-def _chosen(wanted: Sequence[Series], claims: Sequence[str]) -> list[tuple[str, str]]:
+def chosen(wanted: Sequence[Series], claims: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of series and claim: all claims of the series, or those of the given titles."""
     found = [(own.name, title) for own in wanted for title in own.claims]
     titles = {title for _, title in found}

@@ -15,7 +15,7 @@ from lab.base.text import visible
 from lab.commands import gate_config
 from lab.inputs import counters, kconfig, machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
-from lab.report import compare, finish, run_record, terminal
+from lab.report import compare, finish, mail, run_record, terminal
 from lab.report.formats import FORMATS, PROFILES
 from lab.report.run_record import Run
 
@@ -91,8 +91,15 @@ def show(run: str) -> None:
     show_default=True,
     type=click.Choice(["html", *FORMATS, *PROFILES]),
     metavar="FORMAT",
-    help=f"html: a page; commit: a table for a commit message; {', '.join([*FORMATS][1:])}. "
+    help="html: a page; commit: a table for a commit message; mail: a reply to the patches; b4: "
+    f"a check of `b4 review`; or {', '.join(sorted(FORMATS.keys() - {'commit', 'mail', 'b4'}))}. "
     f"{', '.join(PROFILES)}: what an I/O costs by function; svg is a flame graph of the change.",
+)
+@click.option(
+    "--tested-by",
+    default="",
+    metavar="'NAME <ADDRESS>'",
+    help="For --format mail: end it with this trailer, unless the patches do not deserve it.",
 )
 @click.option(
     "--cell",
@@ -105,7 +112,7 @@ def show(run: str) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where to; default: standard output, for html the run's folder.",
 )
-def report_command(run: str, name: str, cell: str, output: Path | None) -> None:
+def report_command(run: str, name: str, tested_by: str, cell: str, output: Path | None) -> None:
     """Make a report of a run.
 
     RUN is an id (`lab list`), the beginning of one, `last`, or `last~1` for the one before.
@@ -113,6 +120,8 @@ def report_command(run: str, name: str, cell: str, output: Path | None) -> None:
     Examples: lab report; lab report --format commit; lab report last~1 --format junit >junit.xml;
     lab report --format folded --cell nullb_mq | flamegraph.pl >cost.svg
     """
+    if tested_by and name != "mail":
+        raise UsageError("--tested-by is a line of a mail", hint="give --format mail, too")
     if cell and name not in PROFILES:
         what = f"--cell chooses nothing from {name}"
         raise UsageError(what, hint=f"leave it out, or give --format {', '.join(PROFILES)}")
@@ -122,7 +131,10 @@ def report_command(run: str, name: str, cell: str, output: Path | None) -> None:
     if name == "html":
         click.echo(finish.write_page(found, store, output))
         return
-    text = _profile(found, store, name, cell) if name in PROFILES else FORMATS[name](found)
+    if name in PROFILES:
+        text = _profile(found, store, name, cell)
+    else:
+        text = mail.reply(found, tested_by) if name == "mail" else FORMATS[name](found)
     if output:
         cache.write_atomically(output, text)
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A run for machines that collect test results: JUnit XML, and KCIDB's JSON."""
+"""A run for machines that collect test results: JUnit XML, KCIDB's JSON, checks of b4."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 
+from lab.base.text import visible
 from lab.inputs.terms import Verdict
-from lab.report import finding
+from lab.report import finding, tables, terminal
 from lab.report.escapes import identifier, xml
 from lab.report.run_record import Claim, Finding, Run, Series
 
@@ -27,7 +28,8 @@ def junit(run: Run) -> str:
     """JUnit XML: a suite for each series, a case for each claim.
 
     A refuted claim is a failure and one that could not be judged an error. Inconclusive and left
-    out is skipped, with the reason: neither green nor red.
+    out is skipped, with the reason: neither green nor red. Patches without a claim are a suite of
+    their own, a case for each step that was measured, a failure where they break the kernel.
     """
     top = ET.Element("testsuites", name="blocklab")
     for series in run.series:
@@ -41,6 +43,8 @@ def junit(run: Run) -> str:
         for claim in series.claims:
             _case(suite, run, series, claim)
         _count(suite)
+    if run.steps:
+        _steps(top, run)
     _count(top)
     ET.indent(top)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(top, "unicode") + "\n"
@@ -75,6 +79,43 @@ def kcidb(run: Run) -> str:
         tests += [_kcidb_test(run, series, claim, name) for claim in series.claims]
     document = {"version": _KCIDB_VERSION, "checkouts": checkouts, "builds": builds, "tests": tests}
     return json.dumps(document, indent=1) + "\n"
+
+
+def b4(run: Run) -> str:
+    """What `b4 review` takes from the command of a check: JSON with a status and a summary.
+
+    Inconclusive is a warning, and so is what patches without a claim were warned of.
+    """
+    refuted = [one.name for one in run.series if one.verdict in (Verdict.REFUTED, Verdict.ERROR)]
+    refuted += [step.title for step in run.steps if step.broken]
+    doubtful = [one.name for one in run.series if one.verdict is Verdict.INCONCLUSIVE]
+    doubtful += [step.title for step in run.steps if step.warned]
+    status = "fail" if refuted else "warn" if doubtful else "pass"
+    verdicts = [f"{one.name}: {one.verdict}" for one in run.series]
+    verdicts += [f"{step.title}: {step.broken or step.warned or 'measured'}" for step in run.steps]
+    found = {
+        "tool": _ORIGIN,
+        "status": status,
+        "summary": visible("; ".join(verdicts).partition("\n")[0]) or "nothing was measured",
+        "details": terminal.text(run),
+    }
+    return json.dumps([found], indent=1) + "\n"
+
+
+def _steps(top: ET.Element, run: Run) -> None:
+    """A suite of patches without a claim; what was measured of them goes with its first case."""
+    suite = ET.SubElement(top, "testsuite", name=xml(run.title))
+    suite.set("timestamp", _time(run.started)[:19])
+    told = "\n".join(map(tables.text, run.tables))
+    for step in run.steps:
+        names = {"classname": xml(run.title), "name": xml(step.title), "time": "0"}
+        case = ET.SubElement(suite, "testcase", names)
+        if step.broken:
+            _child(case, "failure", step.broken.partition("\n")[0], step.broken)
+        ET.SubElement(case, "system-out").text = xml("\n".join(filter(None, (step.warned, told))))
+        told = ""
+    suite[0].set("time", f"{sum(b.seconds for cell in run.cells for b in cell.boots):.3f}")
+    _count(suite)
 
 
 def _case(suite: ET.Element, run: Run, series: Series, claim: Claim) -> None:

@@ -28,8 +28,8 @@ _COLUMNS = (
 )
 
 
-def commit(run: Run) -> str:
-    """Tables of the series of a run for a commit message, no line of 75 columns or more.
+def commit(run: Run, width: int = _COMMIT_WIDTH) -> str:
+    """Tables of the series of a run for a commit message, no line wider than git has it.
 
     A row for each swept value, a column for each arm with its change as an improvement against
     the first: positive is better, as mmtests has it.
@@ -37,10 +37,10 @@ def commit(run: Run) -> str:
     parts = []
     for series in run.series:
         for own in arm_table.of_series(run, series):
-            parts.append("\n".join(_commit_table(own)))
+            parts.append("\n".join(_commit_table(own, width)))
     if not parts:
         return "nothing that compares two kernels was measured\n"
-    return visible("\n\n".join([*parts, *_footnotes(run)])) + "\n"
+    return visible("\n\n".join([*parts, *_footnotes(run, width)])) + "\n"
 
 
 def markdown(run: Run) -> str:
@@ -99,17 +99,17 @@ def json_text(run: Run) -> str:
     return run.model_dump_json(indent=1) + "\n"
 
 
-def _commit_table(own: ArmTable) -> Iterator[str]:
+def _commit_table(own: ArmTable, width: int) -> Iterator[str]:
     vcpus = f", {own.cpus} vCPUs" if own.cpus > 1 else ""
     title = f"{own.workload} on {own.topology}, {own.scheduler} ({own.executed}{vcpus}): "
     title += f"{own.metric} in {own.unit}, {own.better} is better"
-    yield from textwrap.wrap(title, _COMMIT_WIDTH)
+    yield from textwrap.wrap(title, width)
     yield ""
     rows = [[own.swept, *own.arms]]
     for label in arm_table.sorted_labels(list(own.rows)):
         found = own.rows[label]
         rows.append([label, *(_shown(own, found.get(arm)) for arm in own.arms)])
-    yield from _aligned(rows)
+    yield from _aligned(rows, width)
 
 
 def _shown(own: ArmTable, entry: Entry | None) -> str:
@@ -127,12 +127,12 @@ def _precise(value: float) -> str:
     return f"{value:.2f}" if abs(value) < 100_000 else f"{value:.0f}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _aligned(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
     """Columns flush right; a table too wide for the message becomes a line for each value."""
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    if sum(widths) + 2 * len(widths) <= _COMMIT_WIDTH:
+    if sum(widths) + 2 * len(widths) <= width:
         for row in rows:
-            cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            cells = (cell.rjust(own) for cell, own in zip(row, widths, strict=True))
             yield ("  " + "  ".join(cells)).rstrip()
         return
     head, *body = rows
@@ -141,14 +141,14 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
             yield f"  {row[0]:>8}  {name:<20} {cell:>24}".rstrip()
 
 
-def _footnotes(run: Run) -> list[str]:
+def _footnotes(run: Run, width: int) -> list[str]:
     text = (
         "In brackets the improvement against the first column, positive is better. * more than "
         "noise. icount, sim: by more than two seeds of one kernel differ in this workload; with "
         f"{SEEDS} seeds and more, and for tcg and kvm, the {100 * (1 - run.alpha):g} % interval of "
         "the change leaves out zero."
     )
-    return ["\n".join(textwrap.wrap(text, _COMMIT_WIDTH))]
+    return ["\n".join(textwrap.wrap(text, width))]
 
 
 def _claim(series: Series, claim: Claim) -> Iterator[str]:

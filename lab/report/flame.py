@@ -33,7 +33,7 @@ _TELLING = 0.05
 # of the whole, and so little of that has none.
 _STEPS = 5
 _STRONG = 0.01
-_FAINT = 0.02
+_FAINT = 0.015
 # A letter's share of a page as wide as it can be, and a line's; of narrower ones a name and a line
 # take so much.
 _LETTER, _LINE = 0.0072, 0.0155

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lab.report import ci, exports, flame, profiles, published
+from lab.report import ci, exports, flame, mail, profiles, published
 from lab.report.profiles import Costs
 from lab.report.run_record import Run
 
@@ -13,10 +13,12 @@ FORMATS: dict[str, Callable[[Run], str]] = {
     "commit": exports.commit,
     "markdown": exports.markdown,
     "published": published.published,
+    "mail": mail.reply,
     "csv": exports.csv_text,
     "json": exports.json_text,
     "junit": ci.junit,
     "kcidb": ci.kcidb,
+    "b4": ci.b4,
 }
 
 # Of what an I/O costs by function, which is not in the record: of all cells, or of those with a

@@ -43,10 +43,17 @@ _MOVERS = 4
 class RunBuilder:
     """Collects what one run measured; every cell has its place once, whoever asks for it."""
 
-    def __init__(self, session: Session, title: str, command: str = "") -> None:
+    def __init__(
+        self,
+        session: Session,
+        title: str,
+        command: str = "",
+        mail: run_record.Mail | None = None,
+    ) -> None:
         self._session = session
         self._store = session.store
         self._title = title
+        self._mail = mail
         self._command = command or shlex.join(["lab", *sys.argv[1:]])
         self._cells: list[run_record.Cell] = []
         self._places: dict[tuple[str, Cell, tuple[str, ...]], int] = {}
@@ -62,6 +69,8 @@ class RunBuilder:
         self,
         outcomes: Sequence[Outcome],
         tables: tuple[run_record.Table, ...] = (),
+        steps: tuple[run_record.Step, ...] = (),
+        *,
         compared: Sequence[tuple[Outcome, Outcome]] = (),
     ) -> run_record.Run:
         """The record of cells that were measured without a claim; of those that are compared it
@@ -71,7 +80,7 @@ class RunBuilder:
             self._outcome(outcome)
         for before, after in compared:
             self._cost("", (self._outcome(before), self._outcome(after)))
-        return self.run(tables=tables)
+        return self.run(tables=tables, steps=steps)
 
     def _outcome(self, outcome: Outcome) -> int:
         """Where a cell that was measured without a claim stands in the record."""
@@ -84,6 +93,7 @@ class RunBuilder:
         series: tuple[run_record.Series, ...] = (),
         control: str = "",
         tables: tuple[run_record.Table, ...] = (),
+        steps: tuple[run_record.Step, ...] = (),
     ) -> run_record.Run:
         """The record of everything that got its place so far, and of these series and tables."""
         session, profile = self._session, self._session.profile
@@ -101,6 +111,8 @@ class RunBuilder:
             host=_host(session.proved.host if session.proved else None),
             series=series,
             tables=tables,
+            mail=self._mail,
+            steps=steps,
             workloads=self._workloads,
             cells=tuple(self._cells),
             costs=tuple(self._costs),

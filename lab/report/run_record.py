@@ -271,6 +271,28 @@ class Host(Model):
     engines: tuple[ProvedEngine, ...]
 
 
+class Mail(Model):
+    """The mail that patches came in, for a reply to it: of a series its cover letter."""
+
+    source: str = Field(description="the word of the command that named the patches")
+    message_id: str
+    references: tuple[str, ...]
+    subject: str
+    sender: str
+    date: str
+    to: tuple[str, ...]
+    cc: tuple[str, ...]
+    base_commit: str = Field(default="", description="what the series says that it applies to")
+
+
+class Step(Model):
+    """Patches that were measured without a claim: what they break, or were warned of."""
+
+    title: str
+    broken: str = ""
+    warned: str = ""
+
+
 class Run(Model):
     """Everything that one command measured and found."""
 
@@ -290,6 +312,8 @@ class Run(Model):
     tables: tuple[Table, ...] = Field(
         default=(), description="what the command shows in place of verdicts or a matrix"
     )
+    mail: Mail | None = Field(default=None, description="what somebody's patches came in")
+    steps: tuple[Step, ...] = Field(default=(), description="somebody's patches without a claim")
     cells: tuple[Cell, ...] = ()
     workloads: dict[str, Workload] = Field(default={}, description="by name, those of the cells")
     costs: tuple[CostDifference, ...] = ()

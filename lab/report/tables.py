@@ -8,11 +8,9 @@ import io
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from lab.base.plain_table import PlainTable
+from lab.base.plain_table import WIDTH, PlainTable
 from lab.report import escapes
 from lab.report.run_record import Column, Table
-
-_WIDTH = 80
 
 
 def columns(*titles: str) -> tuple[Column, ...]:
@@ -25,11 +23,11 @@ def texts(*titles: str) -> tuple[Column, ...]:
     return tuple(Column(title=title) for title in titles)
 
 
-def text(table: Table) -> str:
-    """A table with its notes, in 80 columns. A note's own lines stay lines."""
+def text(table: Table, width: int = WIDTH) -> str:
+    """A table with its notes, in so many columns. A note's own lines stay lines."""
     parts = []
     if table.columns:
-        plain = PlainTable(table.title)
+        plain = PlainTable(table.title, width)
         for column in table.columns:
             plain.column(column.title, right=column.right)
         for row in table.rows:
@@ -40,9 +38,11 @@ def text(table: Table) -> str:
             plain.row(*row)
         parts.append(plain.text())
     elif table.title:
-        parts.append("\n".join(_wrapped(table.title)) + "\n")
+        parts.append("\n".join(_wrapped(table.title, width)) + "\n")
     for note in table.notes:
-        parts.append("\n".join(part for line in note.splitlines() for part in _wrapped(line)))
+        parts.append(
+            "\n".join(part for line in note.splitlines() for part in _wrapped(line, width))
+        )
         parts[-1] += "\n"
     return "".join(parts)
 
@@ -75,7 +75,7 @@ def csv_rows(rows: Iterable[Sequence[object]]) -> str:
     return out.getvalue()
 
 
-def _wrapped(line: str) -> list[str]:
+def _wrapped(line: str, width: int) -> list[str]:
     """A line that fits; what it is wrapped to is indented as it is."""
     indent = line[: len(line) - len(line.lstrip())]
-    return textwrap.wrap(line, _WIDTH, subsequent_indent=indent) or [""]
+    return textwrap.wrap(line, width, subsequent_indent=indent) or [""]

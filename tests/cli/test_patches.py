@@ -9,6 +9,7 @@ import pytest
 from guests import FakeSession
 
 from lab.base.errors import UsageError
+from lab.base.process import run
 from lab.build.patch_mail import Collected
 from lab.cli import patches
 from lab.cli.main import lab
@@ -37,3 +38,40 @@ def test_several_senders_end_it_before_anything_is_built(tmp_path: Path) -> None
         lab.main(["try", str(box)], standalone_mode=False)
     with pytest.raises(UsageError, match="e@f sent no patch"):
         lab.main(["try", str(box), "--from", "e@f"], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--claim", "x"], "--claim names one of --claims"),
+        (["--claims", "CLAIMS", "--each"], "--each goes without --claims"),
+        (["--claims", "CLAIMS", "--topology", "nullb_mq"], "leave out --topology"),
+        (["--claims", "CLAIMS", "--kernel", "base"], "leave out --kernel"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(
+    tmp_path: Path, options: list[str], said: str
+) -> None:
+    (tmp_path / "x.patch").write_text("--- a/x\n+++ b/x\n")
+    (tmp_path / "claims.toml").touch()
+    given = [word.replace("CLAIMS", str(tmp_path / "claims.toml")) for word in options]
+    with pytest.raises(UsageError, match=said):
+        lab.main(["try", str(tmp_path / "x.patch"), *given], standalone_mode=False)
+
+
+def test_a_base_commit_that_the_tree_has_is_taken_and_any_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x").touch()
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        run(["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *words])
+    commit = run(["git", "-C", str(tmp_path), "rev-parse", "HEAD"]).output.strip()
+    session = FakeSession(profile.get("quick"))
+    spec = f"git:{tmp_path}@HEAD~0"
+    assert patches._base(commit, spec, session) == f"git:{tmp_path}@{commit}"
+    assert patches._base("0" * 40, spec, session) == spec
+    assert patches._base(commit, "", session) == ""
+    assert patches._base("", spec, session) == spec
+    assert session.said.splitlines() == [
+        f"     base-commit {commit[:12]}: applied there",
+        f"     base-commit 000000000000 is not in {spec}: applied to that instead",
+        f"     base-commit {commit[:12]} is not in {session.profile.tree}: applied to that instead",
+    ]

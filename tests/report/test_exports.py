@@ -15,6 +15,7 @@ import pytest
 
 from lab.inputs.terms import Verdict
 from lab.report import arm_table, ci, compare, exports, run_record
+from lab.report.run_record import Step
 
 RUNS = [
     examples.paired_run(),
@@ -258,3 +259,39 @@ def test_two_machines_are_two_tables() -> None:
     text = exports.commit(run)
     assert "(sim arm128, 16 vCPUs)" in text
     assert "(sim xeon16, 16 vCPUs)" in text
+
+
+def test_patches_without_a_claim_are_a_suite_that_fails_where_they_break_the_kernel() -> None:
+    steps = (
+        Step(title="0001-x.patch"),
+        Step(title="0002-y.patch", broken="panic: BUG\n  where: x"),
+    )
+    run = examples.tables_run().model_copy(update={"steps": steps})
+    found = junitparser.JUnitXml.fromstring(ci.junit(run).encode())
+    assert (found.tests, found.failures) == (2, 1)
+    cases = {case.name: case for suite in found for case in suite}
+    assert not cases["0001-x.patch"].result
+    assert cases["0002-y.patch"].result[0].message == "panic: BUG"
+    shown = cases["0001-x.patch"].system_out
+    assert all(cell in shown for cell in run.tables[0].rows[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"series": (examples.series(verdict="HOLDS"),)}, "pass"),
+        ({"series": (examples.series(verdict="INCONCLUSIVE"),)}, "warn"),
+        ({"series": (examples.series(verdict="REFUTED"),)}, "fail"),
+        ({"steps": (Step(title="x"),)}, "pass"),
+        ({"steps": (Step(title="x"), Step(title="y", warned="a splat"))}, "warn"),
+        (
+            {"steps": (Step(title="x", warned="a splat"), Step(title="y", broken="a\x1bpanic"))},
+            "fail",
+        ),
+    ],
+)
+def test_a_check_of_b4_is_as_bad_as_the_worst_of_it(change: dict[str, object], status: str) -> None:
+    (found,) = json.loads(ci.b4(examples.run().model_copy(update=change)))
+    assert (found["tool"], found["status"]) == ("blocklab", status)
+    assert "\x1b" not in found["summary"]
+    assert set(found) == {"tool", "status", "summary", "details"}

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A run as a mail to those who posted the patches: what was measured, on what, how to repeat it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator
+from email.header import Header
+from email.utils import parseaddr
+
+from lab.base.errors import UsageError
+from lab.base.text import visible
+from lab.inputs.terms import Engine, Verdict
+from lab.report import exports, finding, tables
+from lab.report.run_record import Claim, Finding, Mail, Run, Series
+
+# What a terminal of 80 columns shows after being quoted some times.
+WIDTH = 72
+_ENGINES = {
+    Engine.ICOUNT: "QEMU counts instructions (-icount): an I/O takes the same number of them in "
+    "every run, so what differs comes from the code.",
+    Engine.SIM: "Time is simulated: instructions, and cache lines that move between CPUs, have the "
+    "price that a machine model gives them. It is no measurement of a real machine.",
+    Engine.TCG: "Timed by the host's clock in an emulated guest (TCG), in pairs of boots in turn.",
+    Engine.KVM: "Timed by the host's clock in a guest (KVM), in pairs of boots in turn.",
+}
+_NO_TRAILER = (Verdict.REFUTED, Verdict.ERROR)
+_IDENTITY = re.compile(r"[^\s<>][^<>]* <[^<>\s@]+@[^<>\s@]+>")
+
+
+def reply(run: Run, tested_by: str = "") -> str:
+    """A reply to the mail that the patches of a run came in, in lines of 72 characters.
+
+    Without such a mail it is the text alone. tested_by, ``Name <address>``, becomes a trailer.
+    Raises UsageError for one that is no identity, and where the patches do not deserve it.
+    """
+    parts = [*_headers(run.mail)] if run.mail else []
+    body = "\n\n".join(filter(None, _paragraphs(run)))
+    trailer = f"\n\nTested-by: {_trailer(run, tested_by)}" if tested_by else ""
+    return visible("\n".join([*parts, *([""] if parts else []), f"{body}{trailer}"])) + "\n"
+
+
+def _headers(mail: Mail) -> Iterator[str]:
+    title = mail.subject if re.match(r"re:", mail.subject, re.IGNORECASE) else f"Re: {mail.subject}"
+    yield _header("To", mail.sender)
+    if others := [one for one in dict.fromkeys((*mail.to, *mail.cc)) if one != mail.sender]:
+        yield "Cc: " + ",\n    ".join(others)
+    yield _header("Subject", title)
+    yield f"In-Reply-To: {mail.message_id}"
+    yield "References: " + "\n    ".join(dict.fromkeys((*mail.references, mail.message_id)))
+
+
+def _header(name: str, text: str) -> str:
+    """A header that is written as the standard wants it, whatever letters are in it."""
+    shown = Header(_line(text), header_name=name, maxlinelen=WIDTH)
+    return f"{name}: {shown.encode(linesep=chr(10))}"
+
+
+def _line(text: str) -> str:
+    """A stranger's text on one line."""
+    return " ".join(visible(text).split())
+
+
+def _paragraphs(run: Run) -> Iterator[str]:
+    if run.mail:
+        said = _wrapped(_line(f"On {run.mail.date}, {_name(run.mail)} wrote:"))
+        yield f"{said}\n> {_line(run.mail.subject)}"
+    yield _wrapped(_what(run))
+    yield _wrapped(" ".join(_ENGINES[one] for one in dict.fromkeys(c.engine for c in run.cells)))
+    for series in run.series:
+        yield from _series(series)
+    if run.series:
+        yield exports.commit(run, WIDTH).rstrip("\n")
+    for table in run.tables:
+        yield _unframed(tables.text(table, WIDTH))
+    yield f"To repeat it:\n\n{_command(run)}"
+
+
+def _name(mail: Mail) -> str:
+    name, address = parseaddr(mail.sender)
+    return name or address
+
+
+def _what(run: Run) -> str:
+    """What was measured on what, as one writes it to a list."""
+    releases = dict.fromkeys(cell.facts.get("release", "") for cell in run.cells)
+    kernels = " and ".join(filter(None, releases)) or "a kernel"
+    trees = ", ".join(dict.fromkeys(filter(None, (one.tree for one in run.series))))
+    machines = {
+        f"{cell.topology} ({cell.cpus} vCPU{'s' if cell.cpus > 1 else ''}, {cell.hw_queues} "
+        f"hardware queue{'s' if cell.hw_queues > 1 else ''})"
+        for cell in run.cells
+    }
+    where = f" on {', '.join(sorted(machines))}" if machines else ""
+    return (
+        f"I ran this on Linux {kernels}{f' ({trees})' if trees else ''}, without and with the "
+        f"patches{where}, in {run.host.qemu}."
+    )
+
+
+def _series(series: Series) -> Iterator[str]:
+    if differs := finding.configuration(series):
+        yield _wrapped(differs)
+    if series.error:
+        yield "\n".join(map(_wrapped, series.error.splitlines()))
+    for claim in series.claims:
+        yield "\n".join(_claim(claim))
+
+
+def _claim(claim: Claim) -> Iterator[str]:
+    yield _wrapped(f"{claim.name} ({claim.topology}, {claim.scheduler}, {claim.workload}):")
+    yield _wrapped(f"{finding.verdict(claim)}. Claimed: {claim.published}", "  ")
+    for found in claim.findings:
+        yield from _finding(found)
+
+
+def _finding(found: Finding) -> Iterator[str]:
+    told = finding.parts(found)
+    said = told.measured or told.reason
+    verdict = f" ({told.verdict}{f': {told.reason}' if told.reason and told.measured else ''})"
+    yield textwrap.fill(
+        f"- {told.subject}: {said}{verdict}", WIDTH, initial_indent="  ", subsequent_indent="    "
+    )
+
+
+def _unframed(text: str) -> str:
+    """A table in plain letters: mail programs and eyes of long training want no frames."""
+    kept = [line.replace("─", "-").rstrip() for line in text.splitlines()]
+    return "\n".join(kept).strip("\n")
+
+
+def _command(run: Run) -> str:
+    """The command that was run, in lines that a shell joins; patches by their Message-ID."""
+    words = shlex.split(run.command)
+    if run.mail and run.mail.source in words:
+        words[words.index(run.mail.source)] = f"lore:{run.mail.message_id.strip('<>')}"
+    lines = [""]
+    for word in map(shlex.quote, words):
+        if len(lines[-1]) + len(word) > WIDTH - 6 and lines[-1]:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return " \\\n    ".join([f"  {lines[0]}", *lines[1:]])
+
+
+def _trailer(run: Run, identity: str) -> str:
+    """Who tested, where the patches did what they claim, or at least broke nothing."""
+    if not _IDENTITY.fullmatch(identity) or not identity.isprintable():
+        raise UsageError(f"not an identity: {identity!r}", hint="write 'Name <name@example.org>'")
+    if not run.series and not run.steps:
+        raise UsageError("this run tested no patches", hint="lab try, lab run")
+    if bad := [one.name for one in run.series if one.verdict in _NO_TRAILER]:
+        raise UsageError(f"no Tested-by for what is not as claimed: {', '.join(bad)}")
+    if broken := [step.title for step in run.steps if step.broken]:
+        raise UsageError(f"no Tested-by for what breaks the kernel: {', '.join(broken)}")
+    return identity
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
