@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab.base import sandbox
+from lab.base import cache, sandbox
 from lab.base.process import run
 from lab.base.sandbox import View
 
@@ -19,6 +19,8 @@ _FOLDERS = (
     *("block", "io_uring", "fs/iomap"),
     *("drivers/block", "drivers/md", "drivers/nvme", "drivers/scsi"),
 )
+# Where a kernel's list lies, beside its image.
+FILE = "block-layer"
 _PATIENCE_S = 600.0  # chosen: it takes a second
 _FILES = ("fs/aio.o", "fs/direct-io.o", "fs/io_uring.o", "lib/sbitmap.o")
 
@@ -34,3 +36,9 @@ def functions(objects: Path) -> list[str]:
     # Among the symbols stand the names of archives and their objects.
     words = (line.split() for line in listed.splitlines())
     return sorted({own[2] for own in words if len(own) == 3 and own[1] in "tTwW"})
+
+
+def of_kernel(identity: str) -> frozenset[str]:
+    """The functions of the block layer of a kernel in the cache; OSError when it is gone."""
+    path = cache.root() / "kernels" / identity / FILE
+    return frozenset(path.read_text(errors="replace").splitlines())

@@ -27,7 +27,6 @@ from lab.build.workbench import Workbench
 from lab.inputs import kconfig
 
 _PRODUCTS = ("arch/x86/boot/bzImage", "vmlinux", "System.map", ".config")
-_BLOCK_LAYER = "block-layer"
 _FRAGMENT = "lab.config"
 
 
@@ -64,7 +63,7 @@ class Kernel:
     @cached_property
     def block_layer(self) -> frozenset[str]:
         """The names of its block layer's functions."""
-        return frozenset((self.folder / _BLOCK_LAYER).read_text().splitlines())
+        return block_layer.of_kernel(self.id)
 
     @cached_property
     def code(self) -> str:
@@ -190,7 +189,7 @@ def _keep(kernel: Kernel, objects: Path) -> None:
         for product in made:
             shutil.copy2(product, folder / product.name.lstrip("."), follow_symlinks=False)
         names = block_layer.functions(objects)
-        (folder / _BLOCK_LAYER).write_text("".join(f"{name}\n" for name in names))
+        (folder / block_layer.FILE).write_text("".join(f"{name}\n" for name in names))
         (folder / "kernel.json").write_text(json.dumps(asdict(kernel), indent=1))
 
 

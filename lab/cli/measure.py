@@ -255,7 +255,7 @@ def diff_command(
     shown = [matrix_text.cost_table(names, costs, rows, f"Kernel {what} per I/O")]
     if Engine(engine).simulated:
         shown += _simulated(session, names, outcomes)
-    run = RunBuilder(session, shown[0].title).measured(outcomes, tuple(shown))
+    run = RunBuilder(session, shown[0].title).measured(outcomes, tuple(shown), compared=[outcomes])
     click.echo(finish.finish(run, session.store).ending())
 
 

@@ -112,6 +112,7 @@ def try_(
         outcomes,
         result_tables.of_steps(steps),
         tuple(Step(title=one.title, broken=one.broken, warned=one.warned) for one in steps),
+        compared=cost_diff.compared([one for step in steps for one in step.found]),
     )
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
     return ExitCode.REFUTED if any(one.broken for one in steps) else ExitCode.DONE
@@ -242,7 +243,7 @@ def _finish(found: Found, line: list[str], tree: Tree, measure: CommitMeasure) -
     """Record and print what a bisection found."""
     subjects = [bisect_search.subject(tree.repository, commit) for commit in found.suspects]
     shown = [result_tables.of_bisection(found, line, measure, subjects)]
-    outcomes = []
+    outcomes, changes = [], []
     if len(found.suspects) == 1:
         changes = measure.changes(found.last_good, found.suspects[0])
         shown += result_tables.of_changes(changes)
@@ -251,7 +252,9 @@ def _finish(found: Found, line: list[str], tree: Tree, measure: CommitMeasure) -
             shown.append(result_tables.note(measure.conclusion(found.last_good, found.suspects[0])))
     session = tree.session
     title = f"Bisection of {line[0][:12]}..{line[-1][:12]}, {len(tree.built)} kernels"
-    run = RunBuilder(session, title).measured(outcomes, tuple(shown))
+    run = RunBuilder(session, title).measured(
+        outcomes, tuple(shown), compared=cost_diff.compared(changes)
+    )
     click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
 
 

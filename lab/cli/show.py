@@ -16,7 +16,8 @@ from lab.commands import gate_config
 from lab.inputs import counters, kconfig, machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
 from lab.report import compare, finish, mail, run_record, terminal
-from lab.report.formats import FORMATS
+from lab.report.formats import FORMATS, PROFILES
+from lab.report.run_record import Run
 
 _SCHEMAS: dict[str, type[toml.Model]] = {
     "run": run_record.Run,
@@ -88,9 +89,11 @@ def show(run: str) -> None:
     "name",
     default="html",
     show_default=True,
-    type=click.Choice(["html", *FORMATS]),
+    type=click.Choice(["html", *FORMATS, *PROFILES]),
+    metavar="FORMAT",
     help="html: a page; commit: a table for a commit message; mail: a reply to the patches; b4: "
-    "a check of `b4 review`; the others as they are called.",
+    f"a check of `b4 review`; or {', '.join(sorted(FORMATS.keys() - {'commit', 'mail', 'b4'}))}. "
+    f"{', '.join(PROFILES)}: what an I/O costs by function; svg is a flame graph of the change.",
 )
 @click.option(
     "--tested-by",
@@ -99,30 +102,57 @@ def show(run: str) -> None:
     help="For --format mail: end it with this trailer, unless the patches do not deserve it.",
 )
 @click.option(
+    "--cell",
+    metavar="TEXT",
+    default="",
+    help="folded, speedscope, svg: only cells with this in their name, such as 'nullb_mq bfq'.",
+)
+@click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where to; default: standard output, for html the run's folder.",
 )
-def report_command(run: str, name: str, tested_by: str, output: Path | None) -> None:
+def report_command(run: str, name: str, tested_by: str, cell: str, output: Path | None) -> None:
     """Make a report of a run.
 
     RUN is an id (`lab list`), the beginning of one, `last`, or `last~1` for the one before.
 
-    Examples: lab report; lab report --format commit; lab report last~1 --format junit >junit.xml
+    Examples: lab report; lab report --format commit; lab report last~1 --format junit >junit.xml;
+    lab report --format folded --cell nullb_mq | flamegraph.pl >cost.svg
     """
     if tested_by and name != "mail":
         raise UsageError("--tested-by is a line of a mail", hint="give --format mail, too")
+    if cell and name not in PROFILES:
+        what = f"--cell chooses nothing from {name}"
+        raise UsageError(what, hint=f"leave it out, or give --format {', '.join(PROFILES)}")
     store = BootStore()
     folder = run_record.find(store.folder, run)
     found = run_record.load(folder)
     if name == "html":
         click.echo(finish.write_page(found, store, output))
         return
-    text = mail.reply(found, tested_by) if name == "mail" else FORMATS[name](found)
+    if name in PROFILES:
+        text = _profile(found, store, name, cell)
+    else:
+        text = mail.reply(found, tested_by) if name == "mail" else FORMATS[name](found)
     if output:
         cache.write_atomically(output, text)
     else:
         click.echo(text, nl=False)
+
+
+def _profile(run: Run, store: BootStore, name: str, cell: str) -> str:
+    """What an I/O costs by function; UsageError where a run has nothing of that kind."""
+    if text := PROFILES[name](run, store.cost, cell):
+        return text
+    what = "no two cells were compared" if name == "svg" else "no cell was counted"
+    raise UsageError(
+        f"{what} by function" + (f" with {cell!r} in its name" if cell else ""),
+        where=f"run {run.id}",
+        hint="without --cell all are printed, each by its name"
+        if cell
+        else "the engines icount and sim count, where fio does the work: lab diff",
+    )
 
 
 @click.command("compare")

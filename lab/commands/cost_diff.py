@@ -283,6 +283,12 @@ def _together(seeds: Sequence[Outcome]) -> Outcome:
     return Outcome(task, tuple(boot for one in seeds for boot in one.boots))
 
 
+def compared(found: Sequence[CellChange]) -> list[Sides]:
+    """Both kernels' outcomes of the cells that may have changed."""
+    told = (one for one in found if not one.failed and one.finding.verdict is not Verdict.HOLDS)
+    return [(one.before, one.after) for one in told]
+
+
 def failures(found: Sequence[CellChange]) -> tuple[list[Outcome], list[Outcome]]:
     """The outcomes that failed: those of the kernel before, and those of the kernel after."""
     before = [one.before for one in found if one.before.error]

@@ -52,7 +52,7 @@ def finish(run: Run, store: BootStore, *, for_ci: bool = False) -> Finished:
 def write_page(run: Run, store: BootStore, output: Path | None = None) -> Path:
     """Write the page of a run, into its folder unless told otherwise, and return where it is."""
     target = (output or store.folder / "runs" / run.id / "report.html").absolute()
-    page = html.html(run, store.folder.absolute(), target, store.history)
+    page = html.html(run, store.folder.absolute(), target, store.history, store.cost)
     cache.write_atomically(target, page)
     return target
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lab.report import ci, exports, mail, published
+from lab.report import ci, exports, flame, mail, profiles, published
+from lab.report.profiles import Costs
 from lab.report.run_record import Run
 
 FORMATS: dict[str, Callable[[Run], str]] = {
@@ -18,4 +19,12 @@ FORMATS: dict[str, Callable[[Run], str]] = {
     "junit": ci.junit,
     "kcidb": ci.kcidb,
     "b4": ci.b4,
+}
+
+# Of what an I/O costs by function, which is not in the record: of all cells, or of those with a
+# text in their name. Empty where nothing was counted.
+PROFILES: dict[str, Callable[[Run, Costs, str], str]] = {
+    "folded": profiles.folded,
+    "speedscope": profiles.speedscope,
+    "svg": flame.standalone,
 }

@@ -25,8 +25,9 @@ from lab.guest import host_noise
 from lab.inputs import series
 from lab.inputs.terms import Verdict
 from lab.judge import verdict
-from lab.report import answers, arm_table, finding, svg
+from lab.report import answers, arm_table, finding, flame, profiles, svg
 from lab.report.arm_table import ArmTable
+from lab.report.profiles import Comparison, Costs
 from lab.report.run_record import Cell, Claim, CostDifference, Curves, Finding, Run, Series
 
 _TEMPLATE = "report.html.j2"
@@ -66,8 +67,15 @@ class MatrixTable:
     top: float
 
 
-def html(run: Run, results: Path, target: Path, history: History) -> str:
+def html(
+    run: Run,
+    results: Path,
+    target: Path,
+    history: History,
+    costs: Costs = lambda boot: None,
+) -> str:
     """The report of a run; links to raw files are relative to target, the file it is meant for."""
+    compared = profiles.compared(run, costs)
     boots = os.path.relpath(results / "boots", target.parent)
 
     def raw(boot: str) -> str:
@@ -85,7 +93,10 @@ def html(run: Run, results: Path, target: Path, history: History) -> str:
         grid_plots=lambda own: _grid_plots(run, own),
         latency=lambda claim: _latency(run, claim),
         history=lambda claim: _histories(run, claim, history),
-        costs=lambda own, claim: _costs(run, own, claim),
+        costs=lambda own, claim: _costs(run, f"{own.name}.{claim.name}"),
+        compared=_costs(run),
+        flame=lambda cost: _flame(compared.get(cost.cells)),
+        flame_style=Markup(flame.STYLE),
         source=lambda cost, name: _source(run, cost, name),
         matrix=[] if run.series or any(table.curves for table in run.tables) else [*_matrix(run)],
         hardware=_hardware(run),
@@ -254,9 +265,27 @@ def _histories(run: Run, claim: Claim, history: History) -> Markup:
     return Markup("").join(drawn)
 
 
-def _costs(run: Run, own: Series, claim: Claim) -> list[CostDifference]:
-    name = f"{own.name}.{claim.name}"
-    return [cost for cost in run.costs if cost.claim == name and cost.functions]
+def _costs(run: Run, claim: str = "") -> list[CostDifference]:
+    """What was found by function for a claim, or for none."""
+    return [cost for cost in run.costs if cost.claim == claim and cost.functions]
+
+
+def _flame(compared: Comparison | None) -> Markup:
+    """The flame graphs of a difference; nothing where its boots are gone."""
+    drawn = []
+    if compared:
+        before, after = (one.arm for one in compared)
+        for graph in flame.graphs(*compared):
+            caption = (
+                f"Boxes are as wide as their part of an I/O's cost, {graph.arm}; red costs more "
+                f"{after} than {before}, blue less. Point at one for its numbers."
+            )
+            if graph.gone:
+                caption = (
+                    f"The same as wide as {graph.arm}, for what is all but gone: {graph.gone}."
+                )
+            drawn.append(_figure(caption, Markup(graph.svg)))
+    return Markup("").join(drawn)
 
 
 def _matrix(run: Run) -> Iterator[MatrixTable]:

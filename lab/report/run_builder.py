@@ -70,13 +70,23 @@ class RunBuilder:
         outcomes: Sequence[Outcome],
         tables: tuple[run_record.Table, ...] = (),
         steps: tuple[run_record.Step, ...] = (),
+        *,
+        compared: Sequence[tuple[Outcome, Outcome]] = (),
     ) -> run_record.Run:
-        """The record of cells that were measured without a claim."""
+        """The record of cells that were measured without a claim; of those that are compared it
+        keeps what they cost by function.
+        """
         for outcome in outcomes:
-            error = outcome.error.brief if outcome.error else ""
-            task, boots = outcome.task, tuple(boot.id for boot in outcome.boots)
-            self._place(task.arm, task.cell, task.swept, boots, error)
+            self._outcome(outcome)
+        for before, after in compared:
+            self._cost("", (self._outcome(before), self._outcome(after)))
         return self.run(tables=tables, steps=steps)
+
+    def _outcome(self, outcome: Outcome) -> int:
+        """Where a cell that was measured without a claim stands in the record."""
+        error = outcome.error.brief if outcome.error else ""
+        task, boots = outcome.task, tuple(boot.id for boot in outcome.boots)
+        return self._place(task.arm, task.cell, task.swept, boots, error)
 
     def run(
         self,
@@ -233,7 +243,7 @@ class RunBuilder:
             [one for boot in cell.boots if (one := self._store.cost(boot.id))] for cell in cells
         ]
         if not all(sides):
-            return
+            return  # not counted, or failed
         changed = cost.changes(sides[0], sides[1], self._session.profile.alpha)
         # One seed or two tell nothing of chance: then the largest differences are shown.
         shown = [one for one in changed if one.sure or len(sides[0]) < LOOKS[0]][:_FUNCTIONS]

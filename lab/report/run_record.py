@@ -238,7 +238,7 @@ class MovedLine(Model):
 class CostDifference(Model):
     """What an I/O costs by function in two arms: what changed most first."""
 
-    claim: str
+    claim: str = Field(description="SERIES.CLAIM; empty for what was compared without one")
     arms: tuple[str, str]
     cells: tuple[int, int]
     unit: str = Field(default="instructions", description="simulated: ns, summed over all CPUs")

@@ -343,6 +343,7 @@ WRONG = [
     "compare nonsuch nonsuch",
     "report nonsuch",
     "report last --format nonsense",
+    "report last --format csv --cell x",
     "check-series nonsuch",
     "gc --days -1",
     "schema nonsuch",

@@ -15,7 +15,7 @@ from lab.base.errors import UsageError
 from lab.cli import main, show
 from lab.measure.boot_store import BootStore
 from lab.report import finish, run_record
-from lab.report.formats import FORMATS
+from lab.report.formats import FORMATS, PROFILES
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +42,52 @@ def test_report_prints_every_format(results: Path, name: str) -> None:
     lab("report", "last", "--format", name, "--output", str(target))
     assert target.read_text() == printed
     assert printed
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_report_prints_every_profile_of_the_cells_that_are_named(results: Path, name: str) -> None:
+    run = counted(results)
+    every = lab("report", "--format", name).output
+    assert "nullb bfq randread_burst, icount" in every
+    target = results / "out"
+    lab("report", run.id, "--format", name, "--cell", "raid64", "--output", str(target))
+    assert "raid64 bfq" in target.read_text()
+    assert "nullb bfq" not in target.read_text()
+
+
+def test_a_profile_of_nothing_is_refused(results: Path) -> None:
+    counted(results)
+    with pytest.raises(UsageError, match="no cell was counted by function with 'kyber' in its"):
+        lab("report", "--format", "folded", "--cell", "kyber")
+    with pytest.raises(UsageError, match="--cell chooses nothing from csv"):
+        lab("report", "--format", "csv", "--cell", "kyber")
+    run_record.save(examples.paired_run(), results)
+    with pytest.raises(UsageError, match="no two cells were compared by function") as caught:
+        lab("report", examples.paired_run().id, "--format", "svg")
+    assert "icount and sim" in caught.value.hint
+
+
+def counted(results: Path) -> run_record.Run:
+    """A run whose boots have what an I/O cost by function, two of them damaged."""
+    cells = [
+        examples.cell(arm, (1.0, 2.0), topology=topology, engine="icount", cpus=1)
+        for topology in ("nullb", "raid64")
+        for arm in ("before", "after")
+    ]
+    found = [
+        run_record.CostDifference(
+            claim="", arms=("before", "after"), cells=places, functions=(), totals=(9.0, 9.0)
+        )
+        for places in ((0, 1), (2, 3))
+    ]
+    run = examples.run(cells=cells, costs=tuple(found), id="20260101-120000-cost")
+    run_record.save(run, results)
+    for place, cell in enumerate(cells):
+        for boot, text in zip(cell.boots, (f"[user]\t1.0\nf\t{place}.5\n", "junk"), strict=True):
+            folder = results / "boots" / boot.id
+            folder.mkdir(parents=True)
+            (folder / "cost.tsv").write_text(text)
+    return run
 
 
 def test_report_writes_a_page_into_the_run(results: Path) -> None:

@@ -18,7 +18,19 @@ import kcidb_io
 import pytest
 
 from lab.base.text import visible
-from lab.report import ci, compare, escapes, exports, html, published, run_record, terminal
+from lab.measure.cost import Cost
+from lab.report import (
+    ci,
+    compare,
+    escapes,
+    exports,
+    flame,
+    formats,
+    html,
+    published,
+    run_record,
+    terminal,
+)
 from lab.report.run_record import Column, CostDifference, MovedLine, Table
 
 TAG = "<img src=x onerror=alert(1)>\"'</script></title><script>alert(2)</script>"
@@ -105,11 +117,15 @@ class Markup(HTMLParser):
         self.text += data
 
 
+def cost(boot: str) -> Cost:
+    return Cost(1.0, {EVIL: float(len(boot))})
+
+
 def page(run: run_record.Run) -> str:
     known = [(1.0, TAG, 5.0), (2.0, "bbbbbbbb", 7.0)]
     results = Path("/results")
     target = results / "runs" / run.id / "report.html"
-    return html.html(run, results, target, lambda boot, metric: known)
+    return html.html(run, results, target, lambda boot, metric: known, cost)
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -172,6 +188,16 @@ def test_no_cell_of_a_spreadsheet_is_a_formula_and_numbers_are_numbers(
     assert escapes.csv_cell(-4.25) == -4.25
     assert escapes.csv_cell("-1+cmd|x") == "'-1+cmd|x"
     assert escapes.csv_cell("\t=1") == "'\t=1"
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_profiles_have_no_names_but_text(run: run_record.Run) -> None:
+    for text in (formats.PROFILES[name](run, cost, "") for name in formats.PROFILES):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    for drawn in filter(None, [flame.standalone(run, cost)]):
+        tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(drawn).iter()}
+        assert tags == {"svg", "style", "title", "rect", "text"}
 
 
 def test_xml_is_read_by_a_strict_parser() -> None:

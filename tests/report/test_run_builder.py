@@ -155,6 +155,25 @@ def test_a_matrix_is_recorded_with_its_failures(store: BootStore) -> None:
     assert "BUG" in run.cells[1].error
 
 
+def test_what_is_compared_without_a_claim_is_kept_by_function(store: BootStore) -> None:
+    sides = []
+    for arm, insns in (("before", 10.0), ("after", 25.0)):
+        own = Task(cell=guests.cell(), kernel=KERNEL, arm=arm)
+        folder = store.boot_folder(boot(store, own, insns))
+        folder.mkdir(parents=True)
+        (folder / "cost.tsv").write_text(f"[user]\t5.0\nsubmit_bio\t{insns}\n")
+        sides.append(Outcome(own, (store.boots([folder.name])[folder.name],)))
+    failed = Outcome(sides[1].task, (), GuestError("panic", "BUG"))
+    before, after = sides
+    run = RunBuilder(examples.session(store), "title").measured(
+        [*sides, failed], compared=[(before, after), (before, failed)]
+    )
+    (found,) = run.costs
+    assert (found.claim, found.cells, found.arms) == ("", (0, 1), ("before", "after"))
+    assert found.functions == (("submit_bio", 10.0, 25.0),)
+    assert len(run.cells) == 3
+
+
 def test_the_history_of_a_cell_spans_kernels(store: BootStore) -> None:
     own, other = (
         Task(cell=guests.cell(scheduler=name), kernel=KERNEL, arm="after")

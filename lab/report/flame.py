@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A flame graph of the difference between two profiles: static SVG, no script.
+
+A box is as wide as what it costs after, its colour says what has changed, and its title, which a
+browser shows where the pointer is, has the numbers. What is gone has no width then, so where that
+tells something a second graph is as wide as what it cost before. Widths are parts of the whole: it
+fits a phone and a wide screen, and text keeps its size. Nothing is known of callers, so there are
+few rows and many narrow functions: these are drawn high, with their names turned.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+
+from lab.base.text import number, percent, visible
+from lab.report import profiles
+from lab.report.profiles import Costs, Profile, Stack
+from lab.report.run_record import Run
+
+_ROW = 22
+_FUNCTION = 165  # the height of a function
+# What is narrower is drawn together, unless it is one of what changed most; nobody sees what is
+# narrower still.
+_NARROW = 0.004
+_HAIR = 0.001
+_TELLING = 0.05
+# Colours of changes: so many steps; the largest change of a function has the last, if it is so much
+# of the whole, and so little of that has none.
+_STEPS = 5
+_STRONG = 0.01
+_FAINT = 0.015
+# A letter's share of a page as wide as it can be, and a line's; of narrower ones a name and a line
+# take so much.
+_LETTER, _LINE = 0.0072, 0.0155
+_NARROWER_LINE, _PHONES_LINE, _PHONES_NAME = 0.029, 0.045, 0.15
+# Letters of a name that is turned.
+_TURNED = (_FUNCTION - 8) // 7
+# What is left of a function that is all but gone; so many are named, for they have no width.
+_GONE_BELOW = 0.01
+_GONE = 5
+
+# For the page, which has these colours. Light and dark are for a file of its own: what shows it may
+# not know variables.
+STYLE = """\
+.flame { display:block; width:100% }
+.flame text { font:12px system-ui, sans-serif; fill:var(--fg) }
+.flame rect { fill:var(--line); fill-opacity:.55; stroke:var(--bg) }
+.flame .more > rect { fill:var(--bad) } .flame .less > rect { fill:var(--a0) }
+.flame .s1 > rect { fill-opacity:.14 } .flame .s2 > rect { fill-opacity:.23 }
+.flame .s3 > rect { fill-opacity:.32 } .flame .s4 > rect { fill-opacity:.41 }
+.flame .s5 > rect { fill-opacity:.5 }
+@media (max-width:61rem) { .flame .slim { display:none } }
+@media (max-width:34rem) { .flame .thin { display:none } }
+"""
+_ALONE = """\
+:root { color-scheme:light dark; background:var(--bg) }
+.title { font:14px system-ui, sans-serif; fill:var(--fg) }
+"""
+_LIGHT = {"bg": "#fff", "fg": "#1d2126", "line": "#d9dee3", "bad": "#b3261e", "a0": "#3567c4"}
+_DARK = {"bg": "#14171a", "fg": "#e4e8ec", "line": "#343b42", "bad": "#ff8a80", "a0": "#82aaff"}
+
+
+@dataclass(frozen=True)
+class Box:
+    """A part of what an I/O costs, before and after, and what is in it."""
+
+    name: str
+    before: float
+    after: float
+    inside: tuple[Box, ...] = ()
+
+    @property
+    def difference(self) -> float:
+        """How much more it costs than before."""
+        return self.after - self.before
+
+    @property
+    def change(self) -> str:
+        """The same in per cent; empty for what is new."""
+        return percent(self.difference / self.before, exact=True) if self.before else ""
+
+    def leaves(self) -> Iterator[Box]:
+        """The functions in it."""
+        if not self.inside:
+            yield self
+        for own in self.inside:
+            yield from own.leaves()
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph as it is drawn: as wide as what it costs in an arm, and its height in pixels.
+
+    gone says what it has and the one of the other arm has not.
+    """
+
+    svg: str
+    height: int
+    arm: str
+    gone: str = ""
+
+
+def graphs(before: Profile, after: Profile) -> list[Graph]:
+    """The graph that is as wide as after, and where something is gone the one as wide as before.
+
+    None of an arm that costs nothing.
+    """
+    unit, root = "ns" if after.simulated else "instructions", _boxes(before, after)
+    found = []
+    if root.after > 0:
+        found.append(Graph(_svg(_Scale(root, unit)), _height(root), after.arm))
+    if gone := _gone(root):
+        scale = _Scale(root, unit, of_before=True)
+        found.append(Graph(_svg(scale), _height(root), before.arm, gone))
+    return found
+
+
+def standalone(run: Run, costs: Costs, only: str = "") -> str:
+    """All differences of a run below each other, as a file of its own; empty without any."""
+    parts: list[str] = []
+    top = 8
+    for before, after in profiles.compared(run, costs, only).values():
+        for graph in graphs(before, after):
+            title = f"{after.cell}: {before.arm} → {after.arm}, as wide as {graph.arm}"
+            parts.append(f'<text class="title" x="4" y="{top + 14}">{_text(title)}</text>')
+            parts.append(f'<svg y="{top + 20}">{graph.svg}</svg>')
+            top += graph.height + 36
+    if not parts:
+        return ""
+    dark = f"@media (prefers-color-scheme: dark) {{\n{_coloured(_DARK)}}}\n"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="100%" height="{top}">'
+        f"<style>{_coloured(_LIGHT)}{dark}</style>{''.join(parts)}</svg>\n"
+    )
+
+
+def _coloured(colours: Mapping[str, str]) -> str:
+    """The style of a file of its own in certain colours."""
+    return re.sub(r"var\(--(\w+)\)", lambda found: colours[found[1]], STYLE + _ALONE)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """How the boxes of a root are drawn: in which unit, as wide as before or as after."""
+
+    root: Box
+    unit: str
+    of_before: bool = False
+
+    def cost(self, box: Box) -> float:
+        """What a box is as wide as."""
+        return box.before if self.of_before else box.after
+
+    def width(self, box: Box) -> float:
+        """How wide a box is, as a part of the whole."""
+        return self.cost(box) / self.cost(self.root)
+
+    @cached_property
+    def largest(self) -> float:
+        """The change that has the strongest colour."""
+        every = max(abs(box.difference) for box in self.root.leaves())
+        return max(every, _STRONG * self.root.after, _STRONG * self.root.before)
+
+    def told(self, box: Box) -> bool:
+        """Whether a box is drawn by itself."""
+        width, changed = self.width(box), abs(box.difference) >= _TELLING * self.largest
+        return width >= _NARROW or (changed and width >= _HAIR)
+
+    def colour(self, box: Box) -> str:
+        """The classes of a box: whether it costs more or less, and how much."""
+        share = min(1.0, abs(box.difference) / self.largest)
+        if share <= _FAINT:
+            return ""
+        step = math.ceil(_STEPS * math.sqrt(share))
+        return f"{'more' if box.difference > 0 else 'less'} s{step}"
+
+
+def _boxes(before: Profile, after: Profile) -> Box:
+    """What two profiles have in them, as boxes in boxes."""
+    every = dict.fromkeys((*after.stacks, *before.stacks))
+    return _box("an I/O", {s: (before.stacks.get(s, 0.0), after.stacks.get(s, 0.0)) for s in every})
+
+
+def _box(name: str, both: Mapping[Stack, tuple[float, float]]) -> Box:
+    inner: dict[str, dict[Stack, tuple[float, float]]] = {}
+    for stack, pair in both.items():
+        if stack:
+            inner.setdefault(stack[0], {})[stack[1:]] = pair
+    before, after = (math.fsum(pair[side] for pair in both.values()) for side in (0, 1))
+    return Box(name, before, after, tuple(_box(own, stacks) for own, stacks in inner.items()))
+
+
+def _gone(root: Box) -> str:
+    """The functions that are hardly executed any more, the dearest first."""
+    found = [b for b in root.leaves() if b.before and b.after <= _GONE_BELOW * b.before]
+    told = [box for box in found if box.before >= _NARROW * root.before]
+    told.sort(key=lambda box: (-box.before, box.name))
+    named = [f"{box.name} ({number(box.before)})" for box in told[:_GONE]]
+    more = [f"{len(told) - _GONE} more"] if len(told) > _GONE else []
+    return ", ".join(named + more)
+
+
+def _svg(scale: _Scale) -> str:
+    title = _text(f"Flame graph of {_told(scale.root, scale.unit)}")
+    return (
+        f'<svg class="flame" role="img" height="{_height(scale.root)}"><title>{title}</title>'
+        f"{''.join(_drawn(scale.root, 0.0, 0, scale))}</svg>"
+    )
+
+
+def _drawn(box: Box, left: float, depth: int, scale: _Scale) -> Iterator[str]:
+    """A box, and below it what is in it; left is a part of the whole."""
+    width, top = scale.width(box), _ROW * depth
+    height = _ROW if box.inside else _height(scale.root) - top
+    yield (
+        f'<svg class="{scale.colour(box)}" x="{100 * left:.3f}%" y="{top}"'
+        f' width="{100 * width:.3f}%" height="{height}">'
+        f"<title>{_text(_told(box, scale.unit))}</title>"
+        f'<rect width="100%" height="100%"/>{_label(box, scale)}</svg>'
+    )
+    for own in _together(box.inside, scale):
+        yield from _drawn(own, left, depth + 1, scale)
+        left += scale.width(own)
+
+
+def _together(inside: Sequence[Box], scale: _Scale) -> Iterator[Box]:
+    """Boxes, the widest first, and in place of those too narrow to be told one for them all."""
+    told = [box for box in inside if scale.told(box)]
+    yield from sorted(told, key=lambda box: (-scale.cost(box), box.name))
+    rest = [box for box in inside if scale.cost(box) and not scale.told(box)]
+    if rest:
+        sums = (math.fsum(box.before for box in rest), math.fsum(box.after for box in rest))
+        yield Box(f"{len(rest)} smaller", *sums)
+
+
+def _label(box: Box, scale: _Scale) -> str:
+    """A box's name and its change, or what there is room for; a function's is turned if need be."""
+    if box is scale.root:
+        costs = f"{number(box.before)} → {number(box.after)} {scale.unit}"
+        return _line(f"{box.name} {box.change}: {costs}")
+    long = f"{box.name} {box.difference:+,.1f}" if scale.colour(box) else box.name
+    width = scale.width(box)
+    letters = int(width / _LETTER) - 1
+    if letters >= len(box.name) or (box.inside and letters >= 3):
+        hidden = "thin" if width < _PHONES_NAME else ""
+        return _line(_cut(box.name, long, letters), hidden)
+    if box.inside or width < _LINE:
+        return ""
+    hidden = "slim" if width < _NARROWER_LINE else "thin" if width < _PHONES_LINE else ""
+    return _line(_cut(box.name, long, _TURNED), hidden, turned=True)
+
+
+def _line(text: str, hidden: str = "", *, turned: bool = False) -> str:
+    kind = f' class="{hidden}"' if hidden else ""
+    place = 'x="5" y="-5" transform="rotate(90)"' if turned else 'x="4" y="15"'
+    return f"<text {place}{kind}>{_text(text)}</text>"
+
+
+def _cut(short: str, long: str, letters: int) -> str:
+    if len(long) <= letters:
+        return long
+    return short if len(short) <= letters else f"{short[: letters - 1]}…"
+
+
+def _told(box: Box, unit: str) -> str:
+    """A box in numbers."""
+    costs = f"{number(box.before)} → {number(box.after)} {unit}, {box.difference:+z,.2f}"
+    return f"{box.name}: {costs} ({box.change or 'new'})"
+
+
+def _height(box: Box) -> int:
+    return _ROW + max(map(_height, box.inside)) if box.inside else _FUNCTION
+
+
+def _text(text: str) -> str:
+    return escape(visible(text))

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What an I/O costs by function, as profiles that other tools open: folded stacks, speedscope.
+
+Who calls a function is not counted: a stack is the part of the system that a function belongs to,
+and the function. A cost is the difference of two counts, and a function that noise makes less than
+nothing is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lab import __version__
+from lab.base.text import visible
+from lab.build import block_layer
+from lab.measure.cost import Cost
+from lab.report.run_record import Cell, Run
+
+# What an I/O of a boot cost; None where that was not counted.
+Costs = Callable[[str], Cost | None]
+Stack = tuple[str, ...]
+
+KERNEL = "kernel"
+BLOCK_LAYER = "block layer"
+USER = "user space"
+# Flame graphs add up whole numbers: what so many I/Os cost.
+_IOS = 1000
+_SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What an I/O of a cell costs, the mean of its boots, by stack from the outside in: what
+    belongs together in a row, the dearest first.
+
+    Instructions or, where it is simulated, nanoseconds of all vCPUs.
+    """
+
+    cell: str
+    arm: str
+    simulated: bool
+    stacks: Mapping[Stack, float]
+
+    @property
+    def name(self) -> str:
+        """Cell and arm, by which it is found among those of its run."""
+        return f"{self.cell}, {self.arm}"
+
+    @property
+    def total(self) -> float:
+        """All that an I/O costs."""
+        return sum(self.stacks.values())
+
+
+Comparison = tuple[Profile, Profile]
+
+
+def of_cell(cell: Cell, costs: Costs, own: Collection[str] = ()) -> Profile | None:
+    """The profile of a cell; None where nothing was counted by function, or nothing is left.
+
+    own are the functions that are told apart as the block layer's.
+    """
+    found = [one for boot in cell.boots if (one := _readable(costs, boot.id))]
+    if not found:
+        return None
+    means: dict[Stack, float] = {(USER,): statistics.fmean(one.user for one in found)}
+    for name in sorted({name for one in found for name in one.kernel}):
+        stack = (KERNEL, BLOCK_LAYER, name) if name in own else (KERNEL, name)
+        means[stack] = statistics.fmean(one.kernel.get(name, 0.0) for one in found)
+    costly = [stack for stack, value in means.items() if value > 0]
+    costly.sort(key=lambda stack: (stack[:-1], -means[stack]))
+    cpus = f", {cell.cpus} CPUs" if cell.cpus > 1 else ""
+    return Profile(
+        cell=f"{cell.name}, {cell.executed}{cpus}",
+        arm=cell.arm,
+        simulated=cell.engine.simulated,
+        stacks={stack: means[stack] for stack in costly},
+    )
+
+
+def _readable(costs: Costs, boot: str) -> Cost | None:
+    """What an I/O of a boot cost; a file that is damaged does not take the whole page with it."""
+    try:
+        return costs(boot)
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def of_run(run: Run, costs: Costs, only: str = "") -> list[Profile]:
+    """The profiles of a run's cells, each once; of those alone whose name has a text in it."""
+    own = _block_layer(run)
+    found = (of_cell(cell, costs, own) for cell in run.cells)
+    kept = (one for one in found if one and only in one.name)
+    return list({(one.name, *one.stacks.items()): one for one in kept}.values())
+
+
+def compared(run: Run, costs: Costs, only: str = "") -> dict[tuple[int, int], Comparison]:
+    """What a run compares by function, by the places of two cells; of those alone with a text in a
+    name.
+    """
+    own = _block_layer(run)
+    found = {}
+    for places in dict.fromkeys(one.cells for one in run.costs):
+        before, after = (of_cell(run.cells[place], costs, own) for place in places)
+        if before and after and (only in before.name or only in after.name):
+            found[places] = (before, after)
+    return found
+
+
+def _block_layer(run: Run) -> frozenset[str]:
+    """The functions of the block layer in the kernels of a run; none of those that are deleted."""
+    found: set[str] = set()
+    for identity in dict.fromkeys(boot.kernel for cell in run.cells for boot in cell.boots):
+        with suppress(OSError, ValueError):  # an id with a zero byte, of a stranger's record
+            found |= block_layer.of_kernel(identity)
+    return frozenset(found)
+
+
+def folded(run: Run, costs: Costs, only: str = "") -> str:
+    """Folded stacks: ``CELL;ARM;kernel;FUNCTION N``, what 1,000 I/Os cost in whole numbers.
+
+    Of simulated cells N is in nanoseconds.
+    """
+    return "".join(
+        f"{';'.join(map(_frame, (name, one.arm, *stack)))} {count}\n"
+        for name, one in _told_apart(run, costs, only)
+        for stack, value in one.stacks.items()
+        if (count := round(_IOS * value))
+    )
+
+
+def speedscope(run: Run, costs: Costs, only: str = "") -> str:
+    """A file of speedscope's (www.speedscope.app), a profile for each cell and arm."""
+    frames: dict[str, int] = {}
+    profiles = []
+    for name, one in _told_apart(run, costs, only):
+        profiles.append(
+            {
+                "type": "sampled",
+                "name": visible(f"{name}, {one.arm}"),
+                "unit": "nanoseconds" if one.simulated else "none",
+                "startValue": 0,
+                "endValue": one.total,
+                "samples": [
+                    [frames.setdefault(visible(frame), len(frames)) for frame in stack]
+                    for stack in one.stacks
+                ],
+                "weights": [*one.stacks.values()],
+            }
+        )
+    if not profiles:
+        return ""
+    document = {
+        "$schema": _SPEEDSCOPE,
+        "exporter": f"lab {__version__}",
+        "name": visible(f"{run.title}: {run.id}, cost of an I/O"),
+        "activeProfileIndex": 0,
+        "shared": {"frames": [{"name": name} for name in frames]},
+        "profiles": profiles,
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _told_apart(run: Run, costs: Costs, only: str) -> Iterator[tuple[str, Profile]]:
+    """Profiles with the names of their cells, numbered where one arm has a cell several times."""
+    seen: Counter[str] = Counter()
+    for one in of_run(run, costs, only):
+        seen[one.name] += 1
+        number = seen[one.name]
+        yield (one.cell if number == 1 else f"{one.cell} ({number})"), one
+
+
+def _frame(name: str) -> str:
+    """A name that ends neither the frame nor the line."""
+    return " ".join(visible(name).replace(";", ",").split())

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The flame graph of a difference: widths are what it costs after, colours what has changed."""
+
+from __future__ import annotations
+
+import itertools
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import examples
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_profiles import costs, run
+
+from lab.measure.cost import Cost
+from lab.report import flame, html
+from lab.report.profiles import Profile, Stack
+
+SVG = "{http://www.w3.org/2000/svg}"
+Profiled = Mapping[Stack, float]
+USER: Stack = ("user space",)
+LIST: Stack = ("kernel", "block layer", "list")
+stacks = st.dictionaries(
+    st.sampled_from([USER, LIST, *(("kernel", name) for name in "abcdef")]),
+    st.floats(1e-6, 1e6),
+    min_size=1,
+)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A box as it is drawn: its place in per cent, its class, what it says."""
+
+    left: float
+    width: float
+    top: int
+    height: int
+    kind: str
+    told: str
+    label: str
+
+
+def profile(found: Profiled, arm: str = "after") -> Profile:
+    return Profile("nullb bfq, icount", arm, False, found)
+
+
+def graphs(before: Profiled, after: Profiled) -> list[flame.Graph]:
+    return flame.graphs(profile(before, "before"), profile(after))
+
+
+def drawn(before: Profiled, after: Profiled, number: int = 0) -> dict[str, Drawn]:
+    """The boxes of a graph by name; the SVG is well-formed."""
+    graph = graphs(before, after)[number]
+    root = ET.fromstring(graph.svg)
+    assert int(root.get("height") or 0) == graph.height
+    found = {}
+    for box in root.iter("svg"):
+        if box is root:
+            continue
+        told = box.findtext("title") or ""
+        x, width = (float((box.get(name) or "").removesuffix("%")) for name in ("x", "width"))
+        top, height = (int(box.get(name) or 0) for name in ("y", "height"))
+        label = box.findtext("text") or ""
+        name = told.split(":")[0]
+        found[name] = Drawn(x, width, top, height, box.get("class") or "", told, label)
+    return found
+
+
+def test_a_box_is_as_wide_as_what_it_costs_after() -> None:
+    found = drawn({USER: 90.0, LIST: 10.0}, {USER: 25.0, LIST: 75.0})
+    assert (found["an I/O"].left, found["an I/O"].width) == (0.0, 100.0)
+    assert (found["kernel"].left, found["kernel"].width) == (0.0, 75.0)
+    assert (found["list"].left, found["list"].width) == (0.0, 75.0)
+    assert (found["user space"].left, found["user space"].width) == (75.0, 25.0)
+    assert found["an I/O"].top < found["kernel"].top < found["block layer"].top < found["list"].top
+    # Functions reach to the bottom.
+    assert found["list"].top + found["list"].height == sum(
+        (found["user space"].top, found["user space"].height)
+    )
+
+
+def test_colours_tell_what_costs_more_and_less_and_by_how_much() -> None:
+    before: Profiled = {
+        ("kernel", "more"): 10.0,
+        ("kernel", "less"): 30.0,
+        ("kernel", "same"): 10.0,
+    }
+    after: Profiled = {("kernel", "more"): 11.0, ("kernel", "less"): 20.0, ("kernel", "same"): 10.0}
+    found = drawn(before, after)
+    assert found["less"].kind == "less s5"
+    assert found["more"].kind == "more s2"
+    assert found["same"].kind == ""
+
+
+def test_a_change_that_is_small_for_the_whole_is_pale() -> None:
+    found = drawn({USER: 1000.0, LIST: 1.0}, {USER: 1000.2, LIST: 9.0})
+    assert found["list"].kind == "more s5"
+    found = drawn({USER: 1000.0, LIST: 10.0}, {USER: 1000.0, LIST: 10.2})
+    assert found["list"].kind == "more s1"
+
+
+def test_titles_have_the_numbers() -> None:
+    found = drawn({LIST: 10.0, USER: 5.0}, {LIST: 12.5, USER: 5.0})
+    assert found["list"].told == "list: 10.0 → 12.5 instructions, +2.50 (+25.0 %)"
+    assert found["list"].label == "list +2.5"
+    new = drawn({USER: 5.0}, {USER: 5.0, LIST: 5.0})
+    assert new["list"].told == "list: 0.00 → 5.00 instructions, +5.00 (new)"
+
+
+def test_narrow_functions_are_drawn_together_but_for_what_changed_most() -> None:
+    few: Profiled = {("kernel", f"f{place}"): 0.1 for place in range(20)}
+    found = drawn({USER: 100.0, **few, LIST: 0.1}, {USER: 100.0, **few, LIST: 0.4})
+    assert found["20 smaller"].told == "20 smaller: 2.00 → 2.00 instructions, +0.00 (+0.00 %)"
+    assert "list" in found
+    assert "f1" not in found
+
+
+def test_what_is_gone_is_named_and_has_its_width_in_a_graph_of_before() -> None:
+    many: Profiled = {("kernel", f"f{place}"): 10.0 + place for place in range(7)}
+    before, after = {USER: 5.0, LIST: 20.0, **many}, {USER: 5.0, LIST: 0.1}
+    first, second = graphs(before, after)
+    assert (first.arm, second.arm, first.gone) == ("after", "before", "")
+    assert second.gone.startswith("list (20.0), f6 (16.0), ")
+    assert second.gone.endswith(", f3 (13.0), 3 more")
+    whole = sum(before.values())
+    boxes = drawn(before, after, 1)
+    assert boxes["list"].width == pytest.approx(100 * 20 / whole, abs=0.001)
+    assert boxes["f6"].left < boxes["f5"].left
+    assert boxes["list"].kind == "less s5"
+    assert "f6" not in drawn(before, after)
+    assert len(graphs(after, before)) == 1
+
+
+def test_an_arm_that_costs_nothing_is_not_drawn() -> None:
+    assert [graph.arm for graph in graphs({USER: 1.0}, {})] == ["before"]
+    assert [graph.arm for graph in graphs({}, {USER: 1.0})] == ["after"]
+    assert graphs({}, {}) == []
+
+
+@given(stacks, stacks)
+def test_boxes_lie_beside_each_other(before: dict[Stack, float], after: dict[Stack, float]) -> None:
+    for number in range(len(graphs(before, after))):
+        lie_beside_each_other(drawn(before, after, number))
+
+
+def lie_beside_each_other(found: Mapping[str, Drawn]) -> None:
+    rows: dict[int, list[Drawn]] = {}
+    for box in found.values():
+        rows.setdefault(box.top, []).append(box)
+        assert box.left >= 0
+        assert box.left + box.width <= 100.01
+    for row in rows.values():
+        row.sort(key=lambda box: box.left)
+        for one, other in itertools.pairwise(row):
+            assert one.left + one.width <= other.left + 0.01
+
+
+def test_names_of_strangers_are_text() -> None:
+    evil = "<script>\x1b[31m&\"'"
+    text = graphs({("kernel", evil): 1.0}, {("kernel", evil): 2.0})[0].svg
+    assert "<script>" not in text
+    assert "\x1b" not in text
+    assert ET.fromstring(text).tag == "svg"
+
+
+def test_a_file_of_its_own_has_every_comparison_and_its_colours() -> None:
+    root = ET.fromstring(flame.standalone(run(), costs))
+    assert root.tag == f"{SVG}svg"
+    assert len(root.findall(f"{SVG}svg/{SVG}svg[@class='flame']")) == 1
+    style = root.findtext(f"{SVG}style") or ""
+    light, dark = style.split("@media (prefers-color-scheme: dark)")
+    assert "fill:#1d2126" in light
+    assert "fill:#e4e8ec" in dark
+    assert "var(" not in style
+    titles = [text.text for text in root.findall(f"{SVG}text")]
+    assert titles == ["nullb bfq randread_burst, icount: before → after, as wide as after"]
+    assert int(root.get("height") or 0) > 100
+    assert flame.standalone(run(), lambda boot: None) == ""
+
+
+@pytest.mark.parametrize("claim", ["", "own.faster"])
+def test_a_page_has_the_graph_of_what_it_compares(claim: str) -> None:
+    found = run()
+    judged = examples.paired_run().series if claim else ()
+    (one,) = found.costs
+    found = found.model_copy(
+        update={"costs": (one.model_copy(update={"claim": claim}),), "series": judged}
+    )
+    where = Path("/r"), Path("/r/runs/x/report.html"), lambda boot, metric: ()
+    page = html.html(found, *where, costs)
+    assert page.count('<svg class="flame"') == 1
+    assert "submit_bio: 10.0 → 7.00 instructions" in page
+    # Without the raw files there is the table alone.
+    bare = html.html(found, *where, lambda boot: None)
+    assert '<svg class="flame"' not in bare
+    assert "submit_bio" in bare
+
+
+def test_equal_profiles_have_no_colour() -> None:
+    def same(_: str) -> Cost:
+        return Cost(5.0, {"f": 1.0})
+
+    text = flame.standalone(run(), same)
+    assert 'class="more' not in text
+    assert 'class="less' not in text
