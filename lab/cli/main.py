@@ -64,6 +64,7 @@ COMMANDS = {
     "schema": ("lab.cli.show:schema_command", "Print the JSON Schema of a run's record ..."),
     "shell": ("lab.cli.guests:shell_command", "Type at a guest: the kernel and disk of a cell."),
     "show": ("lab.cli.show:show", "Print what a run found, as it did when it ended."),
+    "trend": ("lab.cli.nightly:trend_command", "Show every cell over the gate's nights ..."),
     "try": ("lab.cli.patches:try_", "Judge somebody's patches."),
 }
 

@@ -11,16 +11,18 @@ import click
 from lab.base import cache
 from lab.base.errors import ExitCode, UsageError
 from lab.base.progress import Progress
+from lab.base.text import visible
 from lab.build import trust
 from lab.cli import options
 from lab.commands import gate, gate_config, gc
+from lab.commands import trend as trends
 from lab.commands.gate import BranchResult, Gating
 from lab.commands.gate_history import GateHistory
 from lab.inputs import profile
 from lab.inputs.terms import Verdict
 from lab.measure.boot_store import BootStore
 from lab.measure.session import Session
-from lab.report import finding, finish, run_record
+from lab.report import finding, finish, run_record, tables, trend, trend_page
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Table
 from lab.report.tables import texts
@@ -106,6 +108,44 @@ def table(results: Sequence[BranchResult]) -> Table:
                 notes.append(f"  {one.series.name} {claim.name}: {shown} ({found.reason})")
     columns = texts("branch", "state", "verdict", "cells")
     return Table(title="Gate", columns=columns, rows=tuple(rows), notes=tuple(notes))
+
+
+@click.command("trend")
+@click.argument("branches", metavar="[BRANCH]...", nargs=-1)
+@click.option(
+    "--cell", "pattern", default="*", help="Only cells that match, such as 'nvme*/bfq/*'."
+)
+@click.option(
+    "--threshold",
+    default=0.1,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Per cent that a step has at least.",
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the page goes; default: trend.html among the results.",
+)
+def trend_command(
+    branches: tuple[str, ...], pattern: str, threshold: float, output: Path | None
+) -> None:
+    """Show every cell over the gate's nights, with its steps and their commits.
+
+    Branches, steps and the commits behind them are printed; the page, which a web server can show
+    as it is, has a plot for each cell as well.
+
+    Examples: lab trend; lab trend block-next --cell 'nvme*' --output /srv/www/block/index.html
+    """
+    store = BootStore()
+    if not store.folder.is_dir():
+        raise UsageError(f"no night was judged in {store.folder} yet", hint="`lab gate` judges one")
+    least = threshold / 100
+    found = trends.collect(GateHistory(store), least, branches, pattern)
+    click.echo(visible("\n".join(map(tables.text, trend.tables(found)))), nl=False)
+    target = (output or store.folder / "trend.html").absolute()
+    cache.write_atomically(target, trend_page.html(found, least))
+    click.echo(f"Page: {target}")
 
 
 @click.command("gc")

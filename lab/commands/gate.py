@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from lab.inputs.terms import Better, Level, Verdict
 from lab.judge import verdict
 from lab.judge.judge import decided, failed_round, paired_evidence
 from lab.judge.verdict import Finding
-from lab.measure import matrix, metrics
+from lab.measure import cost, matrix, metrics
 from lab.measure.cell import PlannedCell
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
@@ -63,13 +63,14 @@ class Gating:
 
 @dataclass(frozen=True)
 class BranchResult:
-    """What became of a branch: its record, its state as a source (empty when the lab failed), and
-    the changes of its exact cells.
+    """What became of a branch: its record, its state as a source (empty when the lab failed), the
+    changes of its exact cells, and what an I/O costs in the block layer of each, in instructions.
     """
 
     series: run_record.Series
     state: str
     changes: Mapping[str, float | None]
+    values: Mapping[str, float] = field(default_factory=dict)
 
 
 def judge(gating: Gating) -> list[BranchResult]:
@@ -99,7 +100,7 @@ def remember(results: Sequence[BranchResult], run_id: str, history: GateHistory)
             open_ = [c.name for c in one.series.claims if c.verdict == Verdict.INCONCLUSIVE]
             reason = f"costs more: {', '.join(red)}" if red else ""
             reason = reason or (f"not decided: {', '.join(open_)}" if open_ else "")
-            history.add(one.series.name, one.state, run_id, reason, one.changes)
+            history.add(one.series.name, one.state, run_id, reason, one.changes, one.values)
 
 
 def known_branch(config: Gate, name: str) -> Branch:
@@ -170,7 +171,9 @@ def _judged(name: str, branch: Branch, gating: Gating) -> BranchResult:
     own = _series(name, branch, base, judged, claims)
     if changed := changed_options(*kernels):
         own = own.model_copy(update={"configuration": {"branch": changed}})
-    return BranchResult(own, state, known)
+    costed = {_title(one.planned): one.after.value(cost.BLOCK_LAYER) for one, _ in costs}
+    values = {title: value for title, value in costed.items() if value is not None}
+    return BranchResult(own, state, known, values)
 
 
 def _costs(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 
 from lab.measure.boot_store import BootStore
+from lab.report.trend import Night
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS gate_runs (
@@ -25,6 +26,13 @@ CREATE TABLE IF NOT EXISTS gate_run_changes (
     change REAL NOT NULL    -- against the baseline, as a fraction
 );
 CREATE INDEX IF NOT EXISTS gate_run_changes_by_cell ON gate_run_changes (cell);
+-- Runs of before there was this table have no rows here.
+CREATE TABLE IF NOT EXISTS gate_run_values (
+    gate_run  INTEGER NOT NULL REFERENCES gate_runs (id),
+    cell   TEXT NOT NULL,
+    value  REAL NOT NULL    -- what an I/O costs in the block layer, mean of the seeds
+);
+CREATE INDEX IF NOT EXISTS gate_run_values_by_run ON gate_run_values (gate_run);
 """
 
 
@@ -37,11 +45,18 @@ class GateHistory:
             connection.executescript(_SCHEMA)
 
     def add(
-        self, branch: str, source: str, run: str, reason: str, changes: Mapping[str, float | None]
+        self,
+        branch: str,
+        source: str,
+        run: str,
+        reason: str,
+        changes: Mapping[str, float | None],
+        values: Mapping[str, float] | None = None,
     ) -> None:
         """Write down a run of the gate; it was good when there is no reason against it.
 
-        changes are those of the exact cells against the baseline, None where a cell failed.
+        changes are those of the exact cells against the baseline, None where a cell failed; values
+        what an I/O costs in the block layer of the branch, in instructions.
         """
         with self._store.connection() as connection:
             gate_run = self._insert(connection, branch, source, run, not reason, reason)
@@ -49,6 +64,28 @@ class GateHistory:
                 "INSERT INTO gate_run_changes VALUES (?, ?, ?)",
                 [(gate_run, cell, value) for cell, value in changes.items() if value is not None],
             )
+            connection.executemany(
+                "INSERT INTO gate_run_values VALUES (?, ?, ?)",
+                [(gate_run, cell, value) for cell, value in (values or {}).items()],
+            )
+
+    def nights(self) -> dict[str, list[Night]]:
+        """All runs of the gate by branch, oldest first; what was accepted by hand is none."""
+        found: dict[str, list[Night]] = {}
+        with self._store.connection() as connection:
+            values: dict[int, dict[str, float]] = {}
+            for gate_run, cell, value in connection.execute(
+                "SELECT gate_run, cell, value FROM gate_run_values"
+            ):
+                values.setdefault(gate_run, {})[cell] = value
+            for row in connection.execute(
+                "SELECT id, branch, source, run, judged, good, reason FROM gate_runs"
+                " WHERE run != '' ORDER BY id"
+            ):
+                identity, branch, source, run, judged, good, reason = row
+                night = Night(source, run, judged, bool(good), reason, values.get(identity, {}))
+                found.setdefault(branch, []).append(night)
+        return found
 
     def accept(self, branch: str, source: str, reason: str) -> None:
         """Make a state of a branch its baseline by hand."""

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Steps in a series of numbers: where it lies higher or lower from some place on. Pure.
+
+Every place that could divide the series is tried: are the values after it larger, or smaller, than
+those before? That is the rank test of H. B. Mann and D. R. Whitney, "On a test of whether one of
+two random variables is stochastically larger than the other", Annals of Mathematical Statistics
+18 (1947), which asks nothing of the noise but that it has no order. Its chance is exact where all
+values of one side exceed all of the other (2 / C(n, k)), and else from its normal approximation,
+which in the tails that matter here says more than is so. The chance is asked to be so small that
+even one of all places of all series that are looked at is called a step without being one with
+the given probability at most (Bonferroni). The surest place divides the series, and its parts are
+looked at again (binary segmentation; A. J. Scott and M. Knott, Biometrics 30, 1974). A level that
+comes and goes hides in the whole: so stretches of it are looked at, too, each half as long as those
+of the layer before and overlapping by half (S. Kovacs et al., "Seeded binary segmentation",
+Biometrika 110, 2023).
+
+A kernel that does not change costs the same to the last digit: values that follow each other and
+are equal are one observation, however many nights it was.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+# In fewer observations no order is sure enough.
+_SHORTEST = 20
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a series changes its level: the first place behind it, and the medians on both sides.
+
+    The medians are those of the part between the steps before and behind.
+    """
+
+    place: int
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        """The change as a fraction; infinite from nothing to something."""
+        return self.after / self.before - 1 if self.before else math.inf
+
+
+def find(values: Sequence[float], least: float, error: float = 0.01, series: int = 1) -> list[Step]:
+    """The steps of a series of positive numbers, in order; smaller ones than least are none.
+
+    least is a fraction. error is the chance that a series without steps, or any of as many series
+    as series says, gets one.
+    """
+    seen = [place for place, own in enumerate(values) if not place or own != values[place - 1]]
+    distinct = [values[place] for place in seen]
+    if not distinct:
+        return []
+    stretches = _stretches(len(distinct))
+    places = sum(end - start - 1 for start, end in stretches)
+    search = _Search(distinct, stretches, math.log(error / (series * max(1, places))))
+    cuts = sorted(search.cuts(0, len(distinct)))
+    ends = [0, *cuts, len(distinct)]
+    levels = [statistics.median(distinct[a:b]) for a, b in itertools.pairwise(ends)]
+    return [
+        Step(seen[cut], before, after)
+        for cut, (before, after) in zip(cuts, itertools.pairwise(levels), strict=True)
+        if _size(before, after) >= least
+    ]
+
+
+@dataclass
+class _Search:
+    """Divides a series where that is surer than allowed, the logarithm of a chance."""
+
+    values: Sequence[float]
+    stretches: Sequence[tuple[int, int]]
+    allowed: float
+    known: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
+
+    def cuts(self, start: int, end: int) -> Iterator[int]:
+        """The places where a part of the series is divided, and its parts are."""
+        inside = [(a, b) for a, b in self.stretches if start <= a and b <= end]
+        chance, cut = min((self._best(a, b) for a, b in {(start, end), *inside}), default=(0.0, 0))
+        if chance > self.allowed or not start < cut < end:
+            return
+        yield cut
+        yield from self.cuts(start, cut)
+        yield from self.cuts(cut, end)
+
+    def _best(self, start: int, end: int) -> tuple[float, int]:
+        """The surest place in a stretch, and the logarithm of its chance."""
+        if (start, end) not in self.known:
+            self.known[start, end] = min(self._chances(start, end), default=(0.0, start))
+        return self.known[start, end]
+
+    def _chances(self, start: int, end: int) -> Iterator[tuple[float, int]]:
+        ranks, below, count = _ranks(self.values[start:end]), 0.0, end - start
+        for cut in range(1, count):
+            below += ranks[cut - 1]
+            yield _chance(below, cut, count), start + cut
+
+
+def _stretches(count: int) -> list[tuple[int, int]]:
+    """All of a series, and its layers of ever shorter stretches."""
+    found, length = [(0, count)], count
+    while (length := length // 2) >= _SHORTEST:
+        starts = range(0, count - length, max(1, length // 2))
+        found += [(start, start + length) for start in (*starts, count - length)]
+    return found
+
+
+def _size(before: float, after: float) -> float:
+    """How much a level changes, as a fraction, up or down alike."""
+    return math.expm1(abs(math.log(after / before))) if before > 0 and after > 0 else math.inf
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """The rank of each value from 1; equal ones share the mean of theirs."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0.0] * len(values)
+    first = 0
+    for _, group in itertools.groupby(order, key=values.__getitem__):
+        members = [*group]
+        for member in members:
+            ranks[member] = first + (len(members) + 1) / 2
+        first += len(members)
+    return ranks
+
+
+def _chance(ranks: float, cut: int, count: int) -> float:
+    """The logarithm of the chance that so many of count values have so small a sum of ranks, or
+    so large a one, when their order says nothing.
+    """
+    least = cut * (cut + 1) / 2
+    above = ranks - least  # how often one before the cut exceeds one behind it
+    most = cut * (count - cut)
+    if above in (0, most):
+        return math.log(2) - _log_choose(count, cut)
+    sigma = math.sqrt(most * (count + 1) / 12)
+    z = max(0.0, (abs(above - most / 2) - 0.5) / sigma)
+    return math.log(max(5e-324, math.erfc(z / math.sqrt(2))))
+
+
+def _log_choose(count: int, of: int) -> float:
+    return math.lgamma(count + 1) - math.lgamma(of + 1) - math.lgamma(count - of + 1)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The gate's nights out of its history, with the commits that may have made a step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from lab.base.errors import UsageError, nearest
+from lab.base.process import run
+from lab.commands.gate_history import GateHistory
+from lab.report import trend
+from lab.report.trend import BranchTrend, CellTrend, Jump, Night
+
+# So many commits of a step are named.
+_NAMED = 5
+
+
+def collect(
+    history: GateHistory, least: float, branches: Collection[str] = (), pattern: str = "*"
+) -> list[BranchTrend]:
+    """The trends of branches, or of all, in the cells whose names match a pattern.
+
+    least is the smallest step, a fraction. Raises UsageError without any night, or
+    for a branch that was never judged.
+    """
+    nights = history.nights()
+    if not nights:
+        raise UsageError("no night was judged yet", hint="`lab gate` judges one")
+    for name in branches:
+        if name not in nights:
+            raise UsageError(f"no branch {name!r} was ever judged", hint=nearest(name, nights))
+    wanted = {
+        name: [_matching(night, pattern) for night in own]
+        for name, own in nights.items()
+        if not branches or name in branches
+    }
+    return [_with_commits(branch) for branch in trend.of(wanted, least)]
+
+
+def _matching(night: Night, pattern: str) -> Night:
+    values = {name: v for name, v in night.values.items() if fnmatchcase(name, pattern)}
+    return replace(night, values=values)
+
+
+def _with_commits(branch: BranchTrend) -> BranchTrend:
+    cells = tuple(
+        CellTrend(cell.name, cell.values, tuple(_named(branch, jump) for jump in cell.jumps))
+        for cell in branch.cells
+    )
+    return replace(branch, cells=cells)
+
+
+def _named(branch: BranchTrend, jump: Jump) -> Jump:
+    """A step with the commits between its two states, where their repository is still there."""
+    repository, _, last = branch.nights[jump.night].source.removeprefix("git:").rpartition("@")
+    first = branch.nights[jump.last].commit
+    folder = Path(repository).expanduser()
+    if not repository or not folder.is_dir():
+        return jump
+    argv = ["git", "-C", str(folder), "log", "--format=%h %s", f"--max-count={_NAMED + 1}"]
+    lines = run([*argv, f"{first}..{last}"], check=False).output.splitlines()
+    more = ("...",) if len(lines) > _NAMED else ()
+    return replace(jump, commits=(*lines[:_NAMED], *more))

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the gate's nights say together: each cell over all of them, and where it took a step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lab.base import steps
+from lab.base.text import percent
+from lab.report.run_record import Column, Table
+from lab.report.tables import columns, texts
+
+# The chance that a history without steps gets one at all.
+_ERROR = 0.01
+
+
+@dataclass(frozen=True)
+class Night:
+    """A run of the gate on a branch: its state as a source, its record, when (seconds since 1970),
+    how it was judged, and what an I/O costs in the block layer by cell, in instructions.
+    """
+
+    source: str
+    run: str
+    judged: float
+    good: bool
+    reason: str
+    values: Mapping[str, float]
+
+    @property
+    def commit(self) -> str:
+        """The state: a commit, or a source that is none."""
+        return self.source.rpartition("@")[2] or self.source
+
+    @property
+    def day(self) -> str:
+        """The day it was judged, UTC."""
+        return time.strftime("%Y-%m-%d", time.gmtime(self.judged))
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A step of a cell: the first night behind it and the last before, as places among the nights,
+    the change as a fraction, and the commits that may have made it, as git names them.
+    """
+
+    night: int
+    last: int
+    change: float
+    commits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CellTrend:
+    """A cell over the nights of a branch: a value for each night, None where it has none."""
+
+    name: str
+    values: tuple[float | None, ...]
+    jumps: tuple[Jump, ...]
+
+
+@dataclass(frozen=True)
+class BranchTrend:
+    """A branch: its nights, oldest first, and its cells, those with the largest steps first."""
+
+    name: str
+    nights: tuple[Night, ...]
+    cells: tuple[CellTrend, ...]
+
+    @property
+    def jumps(self) -> list[tuple[CellTrend, Jump]]:
+        """All steps, the newest first."""
+        every = [(cell, jump) for cell in self.cells for jump in cell.jumps]
+        return sorted(every, key=lambda one: (-one[1].night, -abs(one[1].change)))
+
+
+def of(nights: Mapping[str, Sequence[Night]], least: float) -> list[BranchTrend]:
+    """The trends of branches; a step of less than least, a fraction, is none."""
+    names = {branch: _cells(own) for branch, own in nights.items()}
+    series = sum(map(len, names.values()))
+    found = []
+    for branch, own in nights.items():
+        cells = [_cell(name, own, least, series) for name in names[branch]]
+        cells.sort(key=lambda cell: -max((abs(j.change) for j in cell.jumps), default=0.0))
+        found.append(BranchTrend(branch, tuple(own), tuple(cells)))
+    return found
+
+
+def tables(found: Sequence[BranchTrend]) -> tuple[Table, ...]:
+    """A line for each branch, and one for each step."""
+    return tuple(_tables(found))
+
+
+def suspects(branch: BranchTrend, jump: Jump) -> str:
+    """The states between which a step lies, as git writes a range."""
+    first, last = branch.nights[jump.last].commit, branch.nights[jump.night].commit
+    return f"{first[:12]}..{last[:12]}"
+
+
+def bisection(branch: BranchTrend, cell: CellTrend, jump: Jump) -> str:
+    """The command that finds the commit of a step."""
+    source = branch.nights[jump.night].source
+    repository = source.removeprefix("git:").rpartition("@")[0]
+    states = suspects(branch, jump).replace("..", " ")
+    return f"lab bisect {states} --cell '{cell.name}' --repo {repository}" if repository else ""
+
+
+def _cells(nights: Sequence[Night]) -> list[str]:
+    return list(dict.fromkeys(name for night in nights for name in night.values))
+
+
+def _cell(name: str, nights: Sequence[Night], least: float, series: int) -> CellTrend:
+    values = tuple(night.values.get(name) for night in nights)
+    places = [place for place, value in enumerate(values) if value is not None]
+    known = [value for value in values if value is not None]
+    jumps = tuple(
+        Jump(places[step.place], places[step.place - 1], step.change)
+        for step in steps.find(known, least, _ERROR, series)
+    )
+    return CellTrend(name, values, jumps)
+
+
+def _tables(found: Sequence[BranchTrend]) -> Iterator[Table]:
+    rows = []
+    for branch in found:
+        last = branch.nights[-1]
+        state = "green" if last.good else last.reason.partition(":")[0] or "red"
+        shown = (last.day, str(len(branch.nights)), str(len(branch.cells)), str(len(branch.jumps)))
+        rows.append((branch.name, state, last.commit[:12], *shown))
+    titles = texts("branch", "last night", "state")
+    counts = columns("on", "nights", "cells", "steps")
+    yield Table(title="Branches", columns=(*titles, *counts), rows=tuple(rows))
+    for branch in found:
+        if branch.jumps:
+            yield _steps(branch)
+
+
+def _steps(branch: BranchTrend) -> Table:
+    rows, notes = [], []
+    for cell, jump in branch.jumps:
+        change = percent(jump.change, exact=True)
+        rows.append((branch.nights[jump.night].day, cell.name, change, suspects(branch, jump)))
+        notes += [f"  {line}" for line in jump.commits]
+    first = branch.jumps[0]
+    if command := bisection(branch, *first):
+        notes.append(f"which commit: {command}")
+    return Table(
+        title=f"{branch.name}: steps of instructions per I/O in the block layer, newest first",
+        columns=(*texts("night", "cell"), Column(title="step", right=True), *texts("commits")),
+        rows=tuple(rows),
+        notes=tuple(dict.fromkeys(notes)),
+    )

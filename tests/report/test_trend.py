@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Nights together: the planted steps are found and shown, and nothing else is."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import nights
+import pytest
+
+from lab.report import tables, trend, trend_page
+from lab.report.trend import BranchTrend, Jump, Night
+
+EVIL = '</text><script>alert(1)</script>"&\x1b[31m'
+
+
+@pytest.fixture(scope="module")
+def found() -> BranchTrend:
+    (own,) = trend.of({"block-next": nights.history(1)}, 0.001)
+    return own
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_twenty_thousand_values_the_planted_steps_are_found_and_no_other(seed: int) -> None:
+    history = nights.history(seed)
+    names = list(history[0].values)
+    (own,) = trend.of({"block-next": history}, 0.001)
+    steps = {cell.name: cell.jumps for cell in own.cells if cell.jumps}
+    assert sorted(steps) == sorted(names[cell] for cell, _, _ in nights.STEPS)
+    for cell, night, change in nights.STEPS:
+        (jump,) = steps[names[cell]]
+        assert abs(jump.night - night) <= 1
+        assert jump.change == pytest.approx(change, abs=0.001)
+
+
+def test_noise_alone_has_no_step() -> None:
+    for seed in range(10, 13):
+        (own,) = trend.of({"x": nights.history(seed, ())}, 0.0)
+        assert own.jumps == []
+
+
+def test_the_newest_step_comes_first_and_the_largest_cell(found: BranchTrend) -> None:
+    assert [jump.night for _, jump in found.jumps] == sorted(
+        (jump.night for _, jump in found.jumps), reverse=True
+    )
+    assert found.cells[0].jumps[0].change == pytest.approx(-0.008, abs=0.001)
+
+
+def test_the_terminal_names_branch_step_and_commits(found: BranchTrend) -> None:
+    branches, steps = map(tables.text, trend.tables([found]))
+    assert "block-next" in branches
+    cell, jump = found.jumps[0]
+    first, last = (found.nights[place].commit[:12] for place in (jump.last, jump.night))
+    assert f"{first}..{last}" in steps
+    command = f"which commit: lab bisect {first} {last} --cell '{cell.name}' --repo /nowhere"
+    assert command in " ".join(steps.split())
+
+
+def test_nights_without_a_value_are_left_out_and_places_stay() -> None:
+    own = nights.history(1)
+    name = [*own[0].values][nights.STEPS[0][0]]
+    holes = [night for place, night in enumerate(own) if place % 3]
+    empty = Night("git:/x@0", "r", 0.0, True, "", {})
+    mixed = [night for pair in zip(holes, [empty] * len(holes), strict=True) for night in pair]
+    (branch,) = trend.of({"x": mixed}, 0.001)
+    (cell,) = (one for one in branch.cells if one.name == name)
+    (jump,) = cell.jumps
+    assert name in mixed[jump.night].values
+    assert name in mixed[jump.last].values
+    assert jump.last < jump.night
+
+
+class Reader(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.labels: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.labels += [value or "" for name, value in attrs if name == "aria-label"]
+
+
+def test_the_page_has_a_plot_for_each_cell_and_a_line_at_each_step(found: BranchTrend) -> None:
+    page = trend_page.html([found], 0.001)
+    reader = Reader(page)
+    assert reader.tags.count("svg") == nights.CELLS
+    assert page.count('class="step up"') == 2
+    assert page.count('class="step down"') == 1
+    assert "script" not in reader.tags
+    assert len(page) < 1_000_000
+
+
+def test_the_axis_shows_a_tenth_of_a_per_cent(found: BranchTrend) -> None:
+    cell = found.cells[-1]
+    quiet = trend.CellTrend("quiet", tuple(100.0 for _ in found.nights), ())
+    assert ">+0.1 %<" in trend_page.plot(found, quiet)
+    ticks = re.findall(r">([+-]?[\d.]+) %<", trend_page.plot(found, cell))
+    assert 2 <= len(ticks) <= 6
+
+
+def test_what_others_named_does_nothing_in_the_page(found: BranchTrend) -> None:
+    night = Night(f"git:/x@{EVIL}", "r", 0.0, False, EVIL, {EVIL: 1.0})
+    cell = trend.CellTrend(EVIL, (1.0, 2.0), (Jump(1, 0, 1.0, (EVIL,)),))
+    page = trend_page.html([BranchTrend(EVIL, (night, night), (cell,))], 0.001)
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert "\\x1b" in page
