@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from lab.inputs import profile
 from lab.inputs.terms import Verdict
 from lab.measure.boot_store import BootStore
 from lab.measure.session import Session
-from lab.report import finding, finish, run_record, tables, trend, trend_page
+from lab.report import ci, finding, finish, run_record, tables, trend, trend_page
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Table
 from lab.report.tables import texts
@@ -78,6 +79,8 @@ def gate_command(
     done = finish.finish(run, session.store, for_ci=True)
     gate.remember(results, run.id, history)
     click.echo(done.ending(session.progress.summary()))
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        click.echo("\n".join(ci.notices(run)))
     return exit_code(results)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from lab.base.text import visible
 from lab.inputs.terms import Verdict
 from lab.report import finding, tables, terminal
-from lab.report.escapes import identifier, xml
+from lab.report.escapes import identifier, workflow_command, xml
 from lab.report.run_record import Claim, Finding, Run, Series
 
 _KCIDB_VERSION = {"major": 5, "minor": 3}
@@ -22,6 +23,11 @@ _KCIDB_STATUS = {
     Verdict.LEFT_OUT: "SKIP",
 }
 _ORIGIN = "blocklab"
+_ANNOTATED = {
+    Verdict.REFUTED: "error",
+    Verdict.ERROR: "error",
+    Verdict.INCONCLUSIVE: "warning",
+}
 
 
 def junit(run: Run) -> str:
@@ -51,7 +57,10 @@ def junit(run: Run) -> str:
 
 
 def kcidb(run: Run) -> str:
-    """KCIDB v5.3: a checkout and a build for each series, a test for each claim."""
+    """KCIDB v5.3: a checkout and a build for each series, a test for each claim.
+
+    The number of a test is what its deciding expectation measured on the patched side.
+    """
     checkouts, builds, tests = [], [], []
     for series in run.series:
         name = f"{_ORIGIN}:{run.id}-{identifier(series.name)}"
@@ -100,6 +109,20 @@ def b4(run: Run) -> str:
         "details": terminal.text(run),
     }
     return json.dumps([found], indent=1) + "\n"
+
+
+def notices(run: Run) -> Iterator[str]:
+    """What is red or open as commands of GitHub Actions, which shows them beside the job."""
+    for series in run.series:
+        if series.error:
+            yield workflow_command("error", series.name, series.error)
+        for claim in series.claims:
+            kind = _ANNOTATED.get(claim.verdict)
+            decisive = finding.deciding(claim)
+            if kind and decisive:
+                said = finding.parts(decisive)
+                told = ", ".join(filter(None, (claim.verdict, said.change, decisive.reason)))
+                yield workflow_command(kind, f"{series.name} {claim.name}", told)
 
 
 def _steps(top: ET.Element, run: Run) -> None:
@@ -162,6 +185,9 @@ def _kcidb_test(run: Run, series: Series, claim: Claim, build: str) -> dict[str,
     }
     if claim.verdict in _KCIDB_STATUS:
         test["status"] = _KCIDB_STATUS[claim.verdict]
+    decisive = finding.deciding(claim)
+    if decisive and decisive.measured:
+        test["number"] = {"value": decisive.measured[-1], "unit": xml(decisive.unit)}
     return test
 
 

@@ -57,6 +57,15 @@ def xml(text: str) -> str:
     return _NOT_XML.sub("\ufffd", text)
 
 
+def workflow_command(kind: str, title: str, text: str) -> str:
+    """A command of GitHub Actions that shows a text, and nothing more than that one."""
+    shown = [
+        visible(part).replace("%", "%25").replace("\n", "%0A").replace("\r", "%0D")
+        for part in (title, text)
+    ]
+    return f"::{kind} title={shown[0].replace(':', '%3A').replace(',', '%2C')}::{shown[1]}"
+
+
 def identifier(text: str) -> str:
     """A part of a name of letters, digits, dots, dashes and underscores."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", text)

@@ -14,7 +14,7 @@ import kcidb_io
 import pytest
 
 from lab.inputs.terms import Verdict
-from lab.report import arm_table, ci, compare, exports, run_record
+from lab.report import arm_table, ci, compare, exports, finding, run_record
 from lab.report.run_record import Step
 
 RUNS = [
@@ -295,3 +295,28 @@ def test_a_check_of_b4_is_as_bad_as_the_worst_of_it(change: dict[str, object], s
     assert (found["tool"], found["status"]) == ("blocklab", status)
     assert "\x1b" not in found["summary"]
     assert set(found) == {"tool", "status", "summary", "details"}
+
+
+def test_what_is_red_or_open_is_annotated_and_gives_no_other_command() -> None:
+    evil = "x\n::set-env name=A::b%0Ac\r\x1b[31m"
+    run = examples.run(
+        examples.series(
+            examples.claim(examples.finding(verdict="REFUTED", reason=evil), verdict="REFUTED")
+        ),
+        examples.series(error=evil, verdict="ERROR"),
+        examples.series(examples.claim(examples.finding(verdict="HOLDS"))),
+    )
+    lines = [*ci.notices(run)]
+    assert len(lines) == 2
+    for line in lines:
+        assert line.startswith("::error title=")
+        assert "\n" not in line
+        assert "\r" not in line
+
+
+def test_kcidb_has_the_number_that_decides() -> None:
+    tests = json.loads(ci.kcidb(examples.paired_run()))["tests"]
+    (found,) = examples.paired_run().series[0].claims
+    decisive = finding.deciding(found)
+    assert decisive
+    assert tests[0]["number"] == {"value": decisive.measured[-1], "unit": decisive.unit}
