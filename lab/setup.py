@@ -18,6 +18,7 @@ from pathlib import Path
 
 from lab.base import apt, cache
 from lab.base.errors import ExitCode, LabError
+from lab.base.packages import APT, manager
 from lab.base.process import CommandError, paste, run, run_logged
 from lab.base.progress import Progress
 from lab.base.system import CHECKOUT, MIN_QEMU, PROJECT, qemu_version, which
@@ -85,21 +86,17 @@ def require_python() -> None:
     if sys.version_info < _MIN_PYTHON:
         raise LabError(
             f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old",
-            hint="run make with PYTHON= naming a Python of 3.11 or newer",
+            hint="run make with PYTHON= naming a Python of 3.11 or newer; Ubuntu 22.04 has one "
+            "beside its own: apt-get install python3.11-venv, then make PYTHON=python3.11",
         )
 
 
 @dataclass(frozen=True)
 class Installation:
-    """Packages to install, and the apt options that choose their suite."""
+    """Packages to install, by Debian's names, and the apt options that choose their suite."""
 
     packages: tuple[str, ...]
     options: tuple[str, ...] = ()
-
-    def commands(self) -> list[list[str]]:
-        """The commands that do it, to be run by root."""
-        install = ["install", "-y", "--no-install-recommends", *self.packages]
-        return [["apt-get", *self.options, *action] for action in (["update"], install)]
 
 
 def system_packages(progress: Progress) -> None:
@@ -126,8 +123,7 @@ def _wanted() -> list[Installation]:
         packages.add("python3-venv")
     found = [Installation(tuple(sorted(packages)))] if packages else []
     if qemu_version() < MIN_QEMU:
-        has_apt = shutil.which("apt-get") is not None
-        options = _qemu_suite() if has_apt else ()
+        options = _qemu_suite() if manager() is APT else ()
         found.append(Installation(("qemu-system-x86", "seabios"), options))
     return found
 
@@ -142,20 +138,26 @@ def _qemu_suite() -> tuple[str, ...]:
 
 def _install(wanted: Sequence[Installation], progress: Progress) -> None:
     names = ", ".join(package for one in wanted for package in one.packages)
-    if not shutil.which("apt-get"):
+    own = manager()
+    if own is None:
         raise LabError(
             f"missing on this system: {names} (Debian package names)",
             hint="install them with the system's package manager, then run this again",
         )
-    commands = [command for one in wanted for command in one.commands()]
+    commands = [command for one in wanted for command in own.commands(one.packages, one.options)]
+    lacking = [own.elsewhere[p] for one in wanted for p in one.packages if p in own.elsewhere]
+    if not commands:
+        raise LabError(f"missing on this system: {names}", hint="; ".join(lacking))
     prefix = _privilege()
     if prefix is None:
         line = " && ".join(f"sudo {paste(command)}" for command in commands)
-        raise LabError(f"missing packages: {names}", hint=f"run: {line}")
-    log = cache.make_folder(cache.root() / "logs") / "apt.log"
+        raise LabError(f"missing packages: {names}", hint="; ".join([f"run: {line}", *lacking]))
+    log = cache.make_folder(cache.root() / "logs") / f"{own.program}.log"
     with progress.step(f"installing {names}"):
         for command in commands:
             run_logged([*prefix, *command], log=log, env={"DEBIAN_FRONTEND": "noninteractive"})
+    if lacking:
+        raise LabError(f"missing on this system: {names}", hint="; ".join(lacking))
 
 
 def _privilege() -> list[str] | None:

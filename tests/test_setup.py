@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from lab import setup
-from lab.base import apt
+from lab.base import apt, packages
 from lab.base.errors import LabError
 from lab.base.progress import Progress
 from lab.base.system import PROJECT, qemu_version
@@ -126,7 +126,7 @@ def test_a_failed_installation_shows_what_apt_said(
     fake("apt-get", "echo E: Unable to locate package; exit 100")
     with pytest.raises(LabError, match="E: Unable to locate package") as caught:
         setup.system_packages(quiet)
-    assert "apt.log" in caught.value.where
+    assert "apt-get.log" in caught.value.where
 
 
 def test_nothing_is_installed_when_nothing_is_missing(
@@ -142,6 +142,7 @@ def test_a_system_without_apt_is_told_what_to_install(
 ) -> None:
     (tmp_path / "bin/apt-get").unlink()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(platform, "freedesktop_os_release", dict)
     with pytest.raises(LabError, match="its-package") as caught:
         setup.system_packages(quiet)
     assert "package manager" in caught.value.hint
@@ -251,3 +252,57 @@ def test_setup_that_cannot_go_on_ends_with_the_users_exit_code(
 ) -> None:
     assert setup.main() == 2
     assert "hint:  run: sudo apt-get update" in capsys.readouterr().err
+
+
+# What a distribution's os-release says of it, and what it is told to install.
+SYSTEMS = [
+    ({"ID": "debian", "VERSION_ID": "13"}, "apt-get update && sudo apt-get install"),
+    (
+        {"ID": "ubuntu", "ID_LIKE": "debian", "VERSION_ID": "24.04"},
+        "apt-get update && sudo apt-get",
+    ),
+    ({"ID": "linuxmint", "ID_LIKE": "ubuntu debian"}, "apt-get update && sudo apt-get"),
+    ({"ID": "fedora", "VERSION_ID": "43"}, "dnf install -y"),
+    ({"ID": "rocky", "ID_LIKE": "rhel centos fedora"}, "dnf install -y"),
+    ({"ID": "arch"}, "pacman -Syu --noconfirm && sudo pacman -S"),
+    ({"ID": "opensuse-tumbleweed", "ID_LIKE": "opensuse suse"}, "zypper --non-interactive install"),
+]
+
+
+@pytest.mark.parametrize(("facts", "said"), SYSTEMS, ids=lambda one: str(one)[:30])
+def test_every_distribution_is_told_its_own_command(
+    facts: dict[str, str],
+    said: str,
+    machine: Path,
+    quiet: Progress,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: facts)
+    with pytest.raises(LabError, match="missing packages: its-package") as caught:
+        setup.system_packages(quiet)
+    assert caught.value.hint.startswith(f"run: sudo {said}")
+    assert caught.value.hint.endswith(" its-package")
+
+
+@pytest.mark.parametrize("own", packages.MANAGERS, ids=lambda own: own.program)
+def test_every_need_has_a_name_everywhere(own: packages.Manager) -> None:
+    wanted = [*(need.package for need in setup.NEEDS), "qemu-system-x86", "seabios"]
+    found = own.packages(wanted)
+    assert len(found) == len(set(wanted) - own.elsewhere.keys())
+    assert own.names.keys() | own.elsewhere.keys() <= {*wanted, "python3-venv"}
+    if own is not packages.APT:
+        assert not any(name.endswith("-dev") for name in found)
+
+
+def test_what_a_distribution_does_not_have_is_told_with_where_it_is(
+    machine: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "arch"})
+    needs = (Need("dbench", program="no-dbench"), Need("libelf-dev", file="/none"))
+    monkeypatch.setattr(setup, "NEEDS", needs)
+    with pytest.raises(LabError) as caught:
+        setup.system_packages(quiet)
+    assert "pacman -S --noconfirm --needed libelf; dbench is in the AUR" in caught.value.hint
+    monkeypatch.setattr(setup, "NEEDS", needs[:1])
+    with pytest.raises(LabError, match="missing on this system: dbench"):
+        setup.system_packages(quiet)

@@ -205,7 +205,7 @@ def test_a_git_source_may_be_a_linked_worktree(
 def test_a_spec_of_another_form_is_told_the_forms_there_are(spec: str, quiet: Progress) -> None:
     with pytest.raises(UsageError, match=f"{spec!r}") as caught:
         resolve(spec, quiet)
-    assert caught.value.hint == "write debian:6.12, git:PATH@REV or tar:PATH"
+    assert caught.value.hint == "write debian:6.12, release:6.12.94, git:PATH@REV or tar:PATH"
 
 
 @pytest.mark.parametrize("spec", ["git:{tree}", "git:{tree}@", "git:@HEAD"])

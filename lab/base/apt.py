@@ -16,7 +16,7 @@ from lab.base.errors import LabError
 from lab.base.process import run
 
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-_NO_APT = "give the source as git:PATH@REV or tar:PATH instead"
+_NO_APT = "give the source as --tree release:6.12.94, git:PATH@REV or tar:PATH instead"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from lab.base import apt, cache
 from lab.base.errors import LabError, UsageError
 from lab.base.process import CommandError, piped, run
 from lab.base.progress import Progress
+from lab.build import release
 
 # Where Debian keeps a kernel series when the running release does not have it. All others pass
 # through the backports of the newest release, which hold one or two series at a time.
@@ -105,19 +106,20 @@ def git(*args: str, env: Mapping[str, str] | None = None) -> str:
 def resolve(spec: str, progress: Progress) -> Source:
     """Make the source named by spec available and return it.
 
-    spec is debian:VERSION, git:PATH@REV or tar:PATH. Raises UsageError for a spec of another
-    form, LabError when the source cannot be had.
+    spec is debian:VERSION, release:VERSION, git:PATH@REV or tar:PATH. Raises UsageError for a spec
+    of another form, LabError when the source cannot be had.
     """
     kind, _, rest = spec.partition(":")
     resolvers: dict[str, Callable[[str, str, Progress], Source]] = {
         "debian": _debian,
+        "release": _release,
         "git": _git,
         "tar": _tar,
     }
     if kind not in resolvers or not rest:
         raise UsageError(
             f"not a kernel source: {spec!r}",
-            hint="write debian:6.12, git:PATH@REV or tar:PATH",
+            hint="write debian:6.12, release:6.12.94, git:PATH@REV or tar:PATH",
         )
     return resolvers[kind](spec, rest, progress)
 
@@ -147,7 +149,7 @@ def _from_debian(spec: str, series: str, record: Path, progress: Progress) -> So
     raise LabError(
         f"{spec} cannot be had: {failure.what}",
         where=f"suites {', '.join(name for attempt in attempts for name in attempt)}",
-        hint="check the network, or give the source as git:PATH@REV or tar:PATH",
+        hint="check the network, or give the source as release:VERSION, git:PATH@REV or tar:PATH",
     ) from failure
 
 
@@ -167,6 +169,21 @@ def _import_debian(
         with progress.step(f"importing Linux {version}"):
             tree = import_tar(tarball)
     return _record(record, Source(spec, version, tree, origin=package))
+
+
+def _release(spec: str, version: str, progress: Progress) -> Source:
+    record = cache.root() / "sources" / f"release-{release.checked(version)}.json"
+    if known := _recorded(record):
+        return known
+    with _importing(progress):
+        if known := _recorded(record):
+            return known
+        cache.require_space(cache.root(), _IMPORT_GIB, f"the source of Linux {version}")
+        with cache.scratch() as folder:
+            tarball = release.fetch(version, folder, progress)
+            with progress.step(f"importing Linux {version}"):
+                tree = import_tar(tarball)
+        return _record(record, Source(spec, version, tree, origin=f"release-{version}"))
 
 
 def _tar(spec: str, path: str, progress: Progress) -> Source:

@@ -55,7 +55,7 @@ tree = click.option(
     default="",
     metavar="SOURCE",
     callback=of_source,
-    help="debian:VERSION, git:PATH@REV or tar:PATH; default: the profile's.",
+    help="debian:VERSION, release:VERSION, git:PATH@REV or tar:PATH; default: the profile's.",
 )
 patches = click.option(
     "--patch",

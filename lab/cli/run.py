@@ -40,7 +40,8 @@ from lab.report.run_record import Mail, Run
     default="",
     metavar="SOURCE",
     callback=options.of_source,
-    help="Judge on this kernel source, not on the series' own: debian:7.3, git:PATH@REV, tar:PATH.",
+    help="Judge on this kernel source, not on the series' own: debian:7.3, release:6.12.94, "
+    "git:PATH@REV, tar:PATH.",
 )
 @options.host_time
 @click.option("--dry-run", is_flag=True, help="Say what would be built and booted, and do nothing.")

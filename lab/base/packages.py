@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Package managers, and what they call the packages that the lab needs.
+
+Needs are named as Debian names them. Debian 12 and 13 were tried; what the others call them is
+theirs to say, and was taken from their package lists.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Manager:
+    """A package manager: its program, the distributions (ID in os-release) that use it, the words
+    that fetch lists and install, and the names that differ from Debian's; empty for what needs no
+    package. elsewhere says where the user finds what the distribution does not have.
+    """
+
+    program: str
+    systems: tuple[str, ...]
+    install: tuple[str, ...]
+    refresh: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+
+    def packages(self, wanted: Sequence[str]) -> list[str]:
+        """What it calls packages, those left out that it does not have or need."""
+        found = [self.names.get(name, name) for name in wanted if name not in self.elsewhere]
+        return list(dict.fromkeys(filter(None, found)))
+
+    def commands(self, wanted: Sequence[str], options: Sequence[str] = ()) -> list[list[str]]:
+        """The commands that install packages, to be run by root; options go before the words."""
+        found = [[self.program, *options, *self.refresh]] if self.refresh else []
+        if packages := self.packages(wanted):
+            found.append([self.program, *options, *self.install, *packages])
+        return found if packages else []
+
+
+APT = Manager(
+    "apt-get",
+    ("debian", "ubuntu"),
+    install=("install", "-y", "--no-install-recommends"),
+    refresh=("update",),
+)
+DNF = Manager(
+    "dnf",
+    ("fedora", "rhel", "centos"),
+    install=("install", "-y", "--setopt=install_weak_deps=False"),
+    names={
+        "dmsetup": "device-mapper",
+        "shellcheck": "ShellCheck",
+        "xz-utils": "xz",
+        "busybox-static": "busybox",
+        "libelf-dev": "elfutils-libelf-devel",
+        "libssl-dev": "openssl-devel",
+        "libc6-dev": "glibc-devel",
+        "qemu-system-x86": "qemu-system-x86-core",
+        "seabios": "seabios-bin",
+        "python3-venv": "",
+    },
+)
+PACMAN = Manager(
+    "pacman",
+    ("arch",),
+    install=("-S", "--noconfirm", "--needed"),
+    # Arch upgrades as a whole: packages of newer lists on an older system may not run.
+    refresh=("-Syu", "--noconfirm"),
+    names={
+        "dmsetup": "device-mapper",
+        "xz-utils": "xz",
+        "busybox-static": "busybox",
+        "libelf-dev": "libelf",
+        "libssl-dev": "openssl",
+        "libc6-dev": "glibc",
+        "qemu-system-x86": "qemu-system-x86",
+        "python3-venv": "",
+    },
+    elsewhere={"dbench": "dbench is in the AUR; or build it from its source"},
+)
+ZYPPER = Manager(
+    "zypper",
+    ("opensuse", "opensuse-tumbleweed", "opensuse-leap", "suse", "sles"),
+    install=("--non-interactive", "install", "--no-recommends"),
+    names={
+        "dmsetup": "device-mapper",
+        "shellcheck": "ShellCheck",
+        "xz-utils": "xz",
+        "libelf-dev": "libelf-devel",
+        "libssl-dev": "libopenssl-devel",
+        "libc6-dev": "glibc-devel",
+        "qemu-system-x86": "qemu-x86",
+        "seabios": "qemu-seabios",
+        "python3-venv": "",
+    },
+    elsewhere={"dbench": "dbench is in the repository benchmark of openSUSE's build service"},
+)
+MANAGERS = (APT, DNF, PACMAN, ZYPPER)
+
+
+def manager() -> Manager | None:
+    """The manager of this system: that of its os-release, else the first whose program is there."""
+    try:
+        facts = platform.freedesktop_os_release()
+    except OSError:
+        facts = {}
+    for system in (facts.get("ID", ""), *facts.get("ID_LIKE", "").split()):
+        for own in MANAGERS:
+            if system in own.systems:
+                return own
+    return next((own for own in MANAGERS if shutil.which(own.program)), None)

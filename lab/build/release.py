@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Releases of the kernel as tarballs: the user's own, or from kernel.org or a mirror of it.
+
+A tarball is compared with the list of hashes that lies beside it there, sha256sums.asc, which is
+signed: by gpg, where that is installed and has the key; else it is said that nobody vouches for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from lab.base.errors import LabError, UsageError
+from lab.base.process import run
+from lab.base.progress import Progress
+
+# A folder with tarballs of the user's, and another mirror than kernel.org's own.
+FOLDER, MIRROR = "LAB_TARBALLS", "LAB_KERNEL_MIRROR"
+_MIRROR = "https://cdn.kernel.org/pub/linux/kernel"
+_SUMS = "sha256sums.asc"
+_VERSION = re.compile(r"(\d{1,2})\.\d{1,3}(\.\d{1,4})?", re.ASCII)
+_TIMEOUT_S = 60.0
+_PIECE = 1 << 20
+# Chosen: ten times what a kernel's tarball has.
+_MOST_BYTES = 2 << 30
+
+
+def checked(version: str) -> str:
+    """A version such as 6.12.94. Raises UsageError for what is none."""
+    if not _VERSION.fullmatch(version):
+        raise UsageError(f"not a release of the kernel: {version!r}", hint="write release:6.12.94")
+    return version
+
+
+def fetch(version: str, folder: Path, progress: Progress) -> Path:
+    """The tarball of a release: the user's own, else downloaded into folder.
+
+    Its hash has been compared where a list of them could be had, and what vouches for it said.
+    Raises LabError when it cannot be had, or is another one than the list says.
+    """
+    name = f"linux-{checked(version)}.tar.xz"
+    own = os.environ.get(FOLDER)
+    if own and (Path(own) / name).is_file():
+        tarball, sums = Path(own) / name, Path(own) / _SUMS
+    else:
+        tarball, sums = folder / name, folder / _SUMS
+        url = _folder(version)
+        with progress.step(f"downloading {name}"):
+            _download(f"{url}/{_SUMS}", sums, name)
+            _download(f"{url}/{name}", tarball, name)
+    progress.say(f"  {name}: {_vouched(tarball, sums)}")
+    return tarball
+
+
+def _folder(version: str) -> str:
+    mirror = os.environ.get(MIRROR, "").rstrip("/") or _MIRROR
+    return f"{mirror}/v{version.partition('.')[0]}.x"
+
+
+def _download(url: str, target: Path, wanted: str) -> None:
+    try:
+        with (
+            urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer,
+            target.open("wb") as file,
+        ):
+            while piece := answer.read(_PIECE):
+                file.write(piece)
+                if file.tell() > _MOST_BYTES:
+                    raise LabError(f"{url} is too long for a kernel")
+    except (urllib.error.URLError, TimeoutError, ConnectionError, ValueError) as exc:
+        reason = getattr(exc, "reason", exc)
+        raise LabError(
+            f"{url} cannot be had: {reason}",
+            hint=f"fetch {wanted} elsewhere, put it into a folder, and name that in {FOLDER}; or "
+            f"name a mirror of {_MIRROR} in {MIRROR}",
+        ) from exc
+
+
+def _vouched(tarball: Path, sums: Path) -> str:
+    """What vouches for a tarball, in words. Raises LabError when its hash is not the listed one."""
+    if not sums.is_file():
+        return f"not verified, for no {_SUMS} lies beside it"
+    listed = re.findall(
+        rf"^([0-9a-f]{{64}})  {re.escape(tarball.name)}$", sums.read_text(errors="replace"), re.M
+    )
+    if not listed:
+        return f"not verified, for {_SUMS} does not list it"
+    with tarball.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest not in listed:
+        raise LabError(
+            f"{tarball.name} is not what {_SUMS} lists: its SHA-256 is {digest}",
+            where=str(tarball),
+            hint="fetch it again",
+        )
+    if not shutil.which("gpg"):
+        return f"as {_SUMS} lists it; its signature was not looked at, for gpg is not installed"
+    # Its output is what is signed, and there may be more in the file.
+    done = run(["gpg", "--batch", "--decrypt", str(sums)], check=False, merge=True)
+    if not done.status and f"{digest}  {tarball.name}" in done.output.splitlines():
+        return f"verified by the signature of {_SUMS}"
+    if "No public key" in done.output:
+        return (
+            f"as {_SUMS} lists it; its signature was not verified, for gpg lacks the key (gpg "
+            "--locate-keys autosigner@kernel.org)"
+        )
+    raise LabError(f"the signature of {_SUMS} is wrong:\n{done.output.strip()}", where=str(sums))

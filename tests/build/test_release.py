@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Releases: the user's tarball or a mirror's, and what vouches for it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from lab.base.errors import LabError, UsageError
+from lab.base.progress import Progress
+from lab.build import release, source
+
+NAME = "linux-6.12.94.tar.xz"
+
+
+class Silent(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that a mirror on this host serves as that of version 6."""
+    folder = tmp_path / "mirror/v6.x"
+    folder.mkdir(parents=True)
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Silent, directory=str(tmp_path / "mirror"))
+    ) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv(release.MIRROR, f"http://127.0.0.1:{server.server_port}/")
+        for name in ("http_proxy", "HTTP_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        yield folder
+        server.shutdown()
+
+
+def gpg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """A gpg of that name alone in PATH, or none."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    if script:
+        (folder / "gpg").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "gpg").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin" if script else str(folder))
+
+
+def lay(folder: Path, content: bytes, digest: str = "") -> None:
+    """A tarball, and the list of hashes beside it."""
+    (folder / NAME).write_bytes(content)
+    own = digest or hashlib.sha256(content).hexdigest()
+    (folder / "sha256sums.asc").write_text(f"{'0' * 64}  other.tar.xz\n{own}  {NAME}\n")
+
+
+def said(quiet: Progress) -> str:
+    assert isinstance(quiet.out, io.StringIO)
+    return quiet.out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("", "gpg is not installed"),
+        ('while [ $# -gt 1 ]; do shift; done; cat "$1"', "verified by the signature"),
+        ("echo gpg: Can\\'t check signature: No public key; exit 2", "gpg lacks the key"),
+    ],
+)
+def test_a_download_is_compared_with_the_mirrors_hashes(
+    mirror: Path,
+    tmp_path: Path,
+    quiet: Progress,
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    words: str,
+) -> None:
+    gpg(tmp_path, monkeypatch, script)
+    lay(mirror, b"kernel")
+    found = release.fetch("6.12.94", tmp_path, quiet)
+    assert found.read_bytes() == b"kernel"
+    assert words in said(quiet)
+
+
+def test_another_content_or_a_wrong_signature_is_refused(
+    mirror: Path, tmp_path: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpg(tmp_path, monkeypatch, "echo gpg: BAD signature; exit 1")
+    lay(mirror, b"kernel", "1" * 64)
+    with pytest.raises(LabError, match=r"is not what sha256sums\.asc lists"):
+        release.fetch("6.12.94", tmp_path, quiet)
+    lay(mirror, b"kernel")
+    with pytest.raises(LabError, match="BAD signature"):
+        release.fetch("6.12.94", tmp_path, quiet)
+
+
+def test_a_hash_outside_of_what_is_signed_vouches_for_nothing(
+    mirror: Path, tmp_path: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpg(tmp_path, monkeypatch, "echo another list")
+    lay(mirror, b"kernel")
+    with pytest.raises(LabError, match="the signature"):
+        release.fetch("6.12.94", tmp_path, quiet)
+
+
+def test_the_users_own_tarball_needs_no_network(
+    tmp_path: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(release.MIRROR, "http://127.0.0.1:1")
+    monkeypatch.setenv(release.FOLDER, str(tmp_path))
+    (tmp_path / NAME).write_bytes(b"own")
+    assert release.fetch("6.12.94", tmp_path / "x", quiet) == tmp_path / NAME
+    assert "not verified, for no sha256sums.asc" in said(quiet)
+
+
+def test_without_network_it_is_told_what_to_do(
+    tmp_path: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(release.MIRROR, "http://127.0.0.1:1")
+    with pytest.raises(LabError, match="cannot be had") as caught:
+        release.fetch("6.12.94", tmp_path, quiet)
+    assert f"fetch {NAME} elsewhere" in caught.value.hint
+    assert release.FOLDER in caught.value.hint
+
+
+def test_a_release_that_there_is_not_is_told(mirror: Path, tmp_path: Path, quiet: Progress) -> None:
+    with pytest.raises(LabError, match="cannot be had"):
+        release.fetch("6.12.94", tmp_path, quiet)
+
+
+@pytest.mark.parametrize("version", ["", "6", "next", "6.12.94/../x", "6.12-rc1", "-6.12"])
+def test_what_is_no_release_is_told(version: str) -> None:
+    with pytest.raises(UsageError, match="release"):
+        source.resolve(f"release:{version}", Progress(out=io.StringIO()))
+
+
+def test_a_release_is_a_source_like_any_other(
+    fake_tarball: Path,
+    tmp_path: Path,
+    quiet: Progress,
+    monkeypatch: pytest.MonkeyPatch,
+    make_patch: Callable[..., Path],
+) -> None:
+    monkeypatch.setenv(release.FOLDER, str(tmp_path))
+    (tmp_path / NAME).write_bytes(fake_tarball.read_bytes())
+    found = source.resolve("release:6.12.94", quiet)
+    assert (found.version, found.packaged) == ("6.12.94", False)
+    assert found.tree == source.resolve(f"tar:{fake_tarball}", quiet).tree
+    (tmp_path / NAME).unlink()
+    assert source.resolve("release:6.12.94", quiet) == found
