@@ -47,15 +47,27 @@ EDIT = st.tuples(
 )
 # In seconds of CPU time, for a megabyte and for anything at all. Chosen: what is quadratic takes
 # minutes.
-A_MEGABYTE, ANYTHING = 5.0, 2.0
+A_MEGABYTE, ANYTHING, TRIES = 5.0, 2.0, 3
 
 
 def read(parser: str, content: bytes) -> None:
-    """Let a parser read something; any error but the lab's own ends the test."""
+    """Let a parser read something; any error but the lab's own ends the test.
+
+    What takes too long is read again, for a host that is taken away from this process counts that
+    as its time: what is slow by itself is slow each time.
+    """
+    allowed = ANYTHING + A_MEGABYTE * len(content) / 1e6
+    took = [_seconds(parser, content)]
+    while took[-1] >= allowed and len(took) < TRIES:
+        took.append(_seconds(parser, content))
+    assert min(took) < allowed
+
+
+def _seconds(parser: str, content: bytes) -> float:
     begun = time.process_time()
     with suppress(LabError):
         PARSERS[parser](content)
-    assert time.process_time() - begun < ANYTHING + A_MEGABYTE * len(content) / 1e6
+    return time.process_time() - begun
 
 
 def edited(content: bytes, edits: list[tuple[float, int, bytes, int]]) -> bytes:
