@@ -70,7 +70,9 @@ def run_command(
     wanted = [own.model_copy(update={"tree": spec}) for own in wanted] if spec else wanted
     session.host_time = host_time
     if dry_run:
-        shown = plan.text(wanted, session.profile, claims=pairs, host_time=host_time)
+        store = session.store
+        usual = store.usual_seconds() if store.folder.is_dir() else None
+        shown = plan.text(wanted, session.profile, claims=pairs, host_time=host_time, usual_s=usual)
         click.echo(visible(shown))
         return ExitCode.DONE
     title = f"Verdicts on {', '.join(own.name for own in wanted)}"

@@ -9,6 +9,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from lab.base.plain_table import PlainTable
+from lab.base.progress import duration
+from lab.inputs import workload
 from lab.inputs.profile import Profile
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine
@@ -18,6 +20,9 @@ from lab.measure.cell import Cell
 from lab.measure.host import EngineReport, Facts, Report
 
 _KVM = "/dev/kvm"
+# What 200 boots of the quick profile took on two cores, and left, one with another. As many run at
+# a time as there are CPUs.
+_USUAL_S, _LEFT_MIB = 15.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -41,11 +46,13 @@ def text(
     *,
     claims: Collection[tuple[str, str]] = (),
     host_time: bool = False,
+    usual_s: float | None = None,
 ) -> str:
     """Kernels and boots of each series, as judge.judge would have them.
 
-    claims are the pairs of series and claim that are wanted; none means all. Raises UsageError for
-    a series that is not well formed.
+    claims are the pairs of series and claim that are wanted; none means all. usual_s is how long
+    boots took here lately, where there were any. Raises UsageError for a series that is not well
+    formed.
     """
     host, parts, total = _host(), [], 0
     for own in wanted:
@@ -58,7 +65,7 @@ def text(
     last = (
         f"{_count(total, 'boot')} in all, none of them done, and nothing built. A real run does "
         "not measure again what was measured on the same kernels, and first proves each engine "
-        f"that this counts on: {engines}."
+        f"that this counts on: {engines}. {_effort(total, usual_s)}"
     )
     return "\n".join([*parts, *textwrap.wrap(last, 78)])
 
@@ -91,6 +98,18 @@ def _same(asked: Experiment, own: Series) -> bool:
     return bool(asked.expectation.change) and len(sides) == 1
 
 
+def _effort(count: int, usual_s: float | None) -> str:
+    """How long so many boots take, and what they leave on the disk."""
+    each = usual_s or _USUAL_S
+    known = "as the last ones here did" if usual_s else "as they do on two cores"
+    whole = duration(count * each / (os.cpu_count() or 1))
+    gib = count * _LEFT_MIB / 1024
+    return (
+        f"Boots that take {each:.0f} s, {known}, make {whole}, and leave {gib:.1f} GiB; each kernel "
+        "that is not there yet takes minutes and 0.1 GiB more."
+    )
+
+
 def _series(own: Series, asked: Sequence[Experiment], planned: Sequence[Boots]) -> str:
     lines = [*_wrapped(f"{own.name}: {own.title}", ""), ""]
     lines += [f"  source   {own.tree}, with {', '.join(own.kernel)}", *_kernels(own, planned)]
@@ -98,7 +117,8 @@ def _series(own: Series, asked: Sequence[Experiment], planned: Sequence[Boots]) 
     for title in ("boots", "engine", "arms", "cell"):
         table.column(title, right=title == "boots")
     for one in planned:
-        table.row(str(one.count), one.cell.engine, ", ".join(one.arms), _cell(one))
+        told = _cell(one, _differing(one, planned))
+        table.row(str(one.count), one.cell.engine, ", ".join(one.arms), told)
     lines += ["", *table.text().strip("\n").splitlines()] if planned else []
     lines.append("")
     for claim in own.claims:
@@ -128,9 +148,24 @@ def _kernels(own: Series, planned: Sequence[Boots]) -> list[str]:
     return lines
 
 
-def _cell(one: Boots) -> str:
+def _differing(one: Boots, planned: Sequence[Boots]) -> list[str]:
+    """The parameters that tell a cell from others of its name, but for the usual ones."""
+    others = [dict(other.cell.parameters) for other in planned if _alike(one.cell, other.cell)]
+    usual = workload.get(one.cell.workload).parameters
+    return [
+        name
+        for name, value in one.cell.parameters
+        if value != usual.get(name) and any(other.get(name) != value for other in others)
+    ]
+
+
+def _alike(one: Cell, other: Cell) -> bool:
+    return (str(one), one.engine) == (str(other), other.engine)
+
+
+def _cell(one: Boots, differing: Sequence[str]) -> str:
     cell = one.cell
-    parts = [str(cell), _count(cell.cpus, "vCPU")]
+    parts = [f"{cell} {cell.sweep(differing)}".strip(), _count(cell.cpus, "vCPU")]
     parts += ["counted"] * bool(cell.counters)
     parts += [f"<= {_count(one.each, 'round')}"] * one.rounds
     return ", ".join(parts)

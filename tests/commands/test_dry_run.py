@@ -49,9 +49,25 @@ def test_boots_follow_the_profile_and_what_a_claim_wants_more() -> None:
     planned = [line.split(maxsplit=2) for line in table("bfq_burst_merge")]
     boots = [(count, engine, " ".join(rest.split())) for count, engine, rest in planned]
     # Three seeds of two arms.
-    assert ("6", "icount", "before, after nullb bfq randread_burst, 1 vCPU") in boots
+    assert ("6", "icount", "before, after nullb bfq randread_burst gtod_reduce=1") in boots
     assert ("6", "sim", "before, after nullb bfq randread_burst desktop4, 4 vCPUs") in boots
     assert "tcg" not in {engine for _, engine, _ in boots}
+
+
+def test_cells_that_differ_in_parameters_are_told_apart() -> None:
+    text = dry_run.text([BFQ], QUICK)
+    rows = " ".join(text.split())
+    assert "randread_burst apart_ms=400" in rows
+    assert "disk_reads block_kib=512 pattern=read prio=3, 2 vCPUs" in rows
+    dbench = dry_run.text([series.get("mq_sq_dispatch")], profile.get("dbench"))
+    assert {f"clients={n}" in dbench for n in (1, 8, 64)} == {True}
+
+
+def test_how_long_it_takes_follows_the_boots_of_before() -> None:
+    slow, fast = (dry_run.text([BFQ], QUICK, usual_s=seconds) for seconds in (600.0, 6.0))
+    assert " h " in slow.partition("Boots that take")[2]
+    assert " h " not in fast.partition("Boots that take")[2]
+    assert "as they do on two cores" in " ".join(dry_run.text([BFQ], QUICK).split())
 
 
 def test_rounds_are_those_that_it_takes_at_most() -> None:
