@@ -10,7 +10,7 @@ import click
 from lab.base import cache
 from lab.base.errors import ExitCode, UsageError, nearest
 from lab.build import trust
-from lab.cli import options
+from lab.cli import ending, options
 from lab.commands import rerun
 from lab.guest import interactive
 from lab.inputs import series, workload
@@ -93,6 +93,7 @@ def _cell(
 
 
 @click.command("rerun")
+@ending.as_json
 @click.argument("boot", default="last")
 @click.option("--console", is_flag=True, help="Print the kernel's console while it boots.")
 @click.option("--gdb", is_flag=True, help="Have QEMU wait for a debugger, and say what to type.")
@@ -107,6 +108,23 @@ def rerun_command(session: Session, boot: str, console: bool, gdb: bool) -> int:
     Examples: lab rerun last --console; lab rerun 20260101-120000-1a2b3c --gdb
     """
     found = rerun.run(recorded.find(session.store, boot), session, console=console, gdb=gdb)
-    click.echo(rerun.text(found), nl=False)
+    ending.answer(_record(found), lambda: click.echo(rerun.text(found), nl=False))
     timed = not found.recorded.cell.engine.sealed and not found.failure
     return ExitCode.DONE if found.equal or timed or found.debugged else ExitCode.FAILED
+
+
+def _record(found: rerun.Repeated) -> ending.Repeated:
+    then = found.recorded.values
+    numbers = {
+        metric: ending.Number(then=then.get(metric), now=found.now.get(metric))
+        for metric in sorted({**then, **found.now})
+        if then.get(metric) != found.now.get(metric)
+    }
+    return ending.Repeated(
+        boot=found.recorded.id,
+        equal=found.equal,
+        outcome=found.recorded.outcome,
+        failure=found.failure.outcome if found.failure else "",
+        changed=found.changed,
+        numbers={} if found.debugged else numbers,
+    )

@@ -11,7 +11,7 @@ import click
 
 from lab.base.errors import LabError, UsageError
 from lab.base.text import number, percent, visible
-from lab.cli import options
+from lab.cli import ending, options
 from lab.commands import result_tables, scaling, selfbench
 from lab.inputs import series
 from lab.inputs.terms import Engine
@@ -21,7 +21,7 @@ from lab.measure.matrix import Selection
 from lab.measure.runner import Outcome
 from lab.measure.session import Session
 from lab.report import finish, matrix_text
-from lab.report.run_builder import RunBuilder
+from lab.report.run_builder import RunBuilder, host_record
 from lab.report.run_record import Table
 
 # So many cache lines are shown of a simulated kernel.
@@ -29,6 +29,7 @@ _LINES = 8
 
 
 @click.command("doctor")
+@ending.as_json
 @click.option("--fresh", is_flag=True, help="Prove the engines again, whatever the cache says.")
 @options.measuring
 def doctor_command(session: Session, fresh: bool) -> None:
@@ -39,10 +40,12 @@ def doctor_command(session: Session, fresh: bool) -> None:
 
     Example: lab doctor --fresh
     """
-    click.echo("\n".join(host.lines(session.prove(fresh=fresh).host)))
+    found = session.prove(fresh=fresh).host
+    ending.answer(host_record(found), lambda: click.echo("\n".join(host.lines(found))))
 
 
 @click.command("build")
+@ending.as_json
 @options.tree
 @options.patches
 @options.fragments
@@ -55,10 +58,13 @@ def build_command(
     Example: lab build --tree debian:6.12 --patch 0001-fix.patch
     """
     built = session.kernel(spec, patches, fragments)
-    click.echo(f"Linux {visible(built.release)}\nkernel id {built.id}\n{built.image}")
+    told = f"Linux {visible(built.release)}\nkernel id {built.id}\n{built.image}"
+    own = ending.Built(id=built.id, release=built.release, image=str(built.image))
+    ending.answer(own, lambda: click.echo(told))
 
 
 @click.command("matrix")
+@ending.as_json
 @options.measuring
 @options.tree
 @options.patches
@@ -92,12 +98,13 @@ def matrix_command(
     outcomes = session.outcomes([one.on(kernel) for one in planned], profile.boots)
     title = f"Linux {kernel.release}, {profile.title}"
     run = RunBuilder(session, title).measured(outcomes)
-    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    ending.run(run, session)
     if failed := matrix_text.failures(run):
         raise LabError(f"{sum(bool(cell.error) for cell in run.cells)} cell(s) failed:\n{failed}")
 
 
 @click.command("scaling")
+@ending.as_json
 @click.argument("name", metavar="[SERIES]", required=False)
 @click.option("--topology", default="nullb_mq", show_default=True, help="A file of configs/guest.")
 @click.option(
@@ -157,7 +164,7 @@ def scaling_command(
     run = RunBuilder(session, title).measured(
         [outcome for one in found for outcome in one.outcomes], (table,)
     )
-    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    ending.run(run, session)
     if failed := sum(bool(each.error) for one in found for each in one.outcomes):
         raise LabError(f"{failed} guest(s) failed")
 
@@ -171,6 +178,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 @click.command("diff")
+@ending.as_json
 @click.option(
     "--topology",
     "topology_name",
@@ -256,7 +264,7 @@ def diff_command(
     if Engine(engine).simulated:
         shown += _simulated(session, names, outcomes)
     run = RunBuilder(session, shown[0].title).measured(outcomes, tuple(shown), compared=[outcomes])
-    click.echo(finish.finish(run, session.store).ending())
+    ending.run(run, session, phases=False)
 
 
 def _simulated(session: Session, names: Sequence[str], outcomes: Sequence[Outcome]) -> list[Table]:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -14,7 +16,7 @@ from lab.base.errors import ExitCode, UsageError
 from lab.base.progress import Progress
 from lab.base.text import visible
 from lab.build import trust
-from lab.cli import options
+from lab.cli import ending, options
 from lab.commands import gate, gate_config, gc
 from lab.commands import trend as trends
 from lab.commands.gate import BranchResult, Gating
@@ -23,15 +25,17 @@ from lab.inputs import profile
 from lab.inputs.terms import Verdict
 from lab.measure.boot_store import BootStore
 from lab.measure.session import Session
-from lab.report import ci, finding, finish, run_record, tables, trend, trend_page
+from lab.report import ci, finding, run_record, tables, trend, trend_page
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Table
 from lab.report.tables import texts
+from lab.report.trend import BranchTrend
 
 _COLOURS = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR", Verdict.INCONCLUSIVE: "open"}
 
 
 @click.command("gate")
+@ending.as_json
 @click.argument("config", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--accept", metavar="BRANCH", help="Make the state that was judged the branch's baseline."
@@ -76,10 +80,9 @@ def gate_command(
     builder = RunBuilder(session, f"Gate {config.name}")
     results = gate.judge(Gating(own, session, history, builder))
     run = builder.run(tuple(one.series for one in results), tables=(table(results),))
-    done = finish.finish(run, session.store, for_ci=True)
+    ending.run(run, session, for_ci=True)
     gate.remember(results, run.id, history)
-    click.echo(done.ending(session.progress.summary()))
-    if os.environ.get("GITHUB_ACTIONS") == "true":
+    if not ending.wanted() and os.environ.get("GITHUB_ACTIONS") == "true":
         click.echo("\n".join(ci.notices(run)))
     return exit_code(results)
 
@@ -114,6 +117,7 @@ def table(results: Sequence[BranchResult]) -> Table:
 
 
 @click.command("trend")
+@ending.as_json
 @click.argument("branches", metavar="[BRANCH]...", nargs=-1)
 @click.option(
     "--cell", "pattern", default="*", help="Only cells that match, such as 'nvme*/bfq/*'."
@@ -145,13 +149,34 @@ def trend_command(
         raise UsageError(f"no night was judged in {store.folder} yet", hint="`lab gate` judges one")
     least = threshold / 100
     found = trends.collect(GateHistory(store), least, branches, pattern)
-    click.echo(visible("\n".join(map(tables.text, trend.tables(found)))), nl=False)
     target = (output or store.folder / "trend.html").absolute()
     cache.write_atomically(target, trend_page.html(found, least))
-    click.echo(f"Page: {target}")
+    text = f"{visible(chr(10).join(map(tables.text, trend.tables(found))))}Page: {target}"
+    ending.answer(_record(found), lambda: click.echo(text))
+
+
+def _record(found: Sequence[BranchTrend]) -> ending.Trends:
+    return ending.Trends(
+        branches=tuple(
+            ending.Trend(
+                branch=branch.name,
+                nights=tuple(night.source for night in branch.nights),
+                days=tuple(night.day for night in branch.nights),
+                good=tuple(night.good for night in branch.nights),
+                cells={cell.name: cell.values for cell in branch.cells},
+                steps={
+                    cell.name: tuple(ending.Step(**asdict(jump)) for jump in cell.jumps)
+                    for cell in branch.cells
+                    if cell.jumps
+                },
+            )
+            for branch in found
+        )
+    )
 
 
 @click.command("gc")
+@ending.as_json
 @click.option(
     "--days",
     default=30.0,
@@ -173,6 +198,14 @@ def gc_command(days: float, dry_run: bool) -> None:
         found = gc.garbage(store, GateHistory(store), days)
         if not dry_run:
             gc.delete(found, store)
+    kinds = Counter(one.kind for one in found)
+    freed = ending.Freed(
+        deleted=not dry_run, bytes=sum(one.size for one in found), entries=dict(kinds)
+    )
+    ending.answer(freed, lambda: _told(found, dry_run=dry_run))
+
+
+def _told(found: Sequence[gc.Garbage], *, dry_run: bool) -> None:
     for kind in dict.fromkeys(one.kind for one in found):
         sizes = [one.size for one in found if one.kind == kind]
         click.echo(f"{len(sizes):>6} {kind}(s), {sum(sizes) / 2**20:,.0f} MiB")

@@ -13,7 +13,7 @@ from lab.base import cache
 from lab.base.errors import ExitCode, UsageError
 from lab.build import patch_mail, trust
 from lab.build import source as source_tree
-from lab.cli import options
+from lab.cli import ending, options
 from lab.cli.run import chosen, judged
 from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables, try_patches
 from lab.commands.bisect_measure import CommitMeasure, Tree
@@ -24,7 +24,6 @@ from lab.inputs import series
 from lab.inputs.series import Series
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
-from lab.report import finish
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Mail, Step
 
@@ -38,6 +37,7 @@ _USELESS = {
 
 
 @click.command("try")
+@ending.as_json
 @click.argument("source")
 @options.tree
 @options.fragments
@@ -114,7 +114,7 @@ def try_(
         tuple(Step(title=one.title, broken=one.broken, warned=one.warned) for one in steps),
         compared=cost_diff.compared([one for step in steps for one in step.found]),
     )
-    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    ending.run(run, session)
     return ExitCode.REFUTED if any(one.broken for one in steps) else ExitCode.DONE
 
 
@@ -149,6 +149,7 @@ def _told(collected: patch_mail.Collected, session: Session) -> tuple[Path, ...]
 
 
 @click.command("bisect")
+@ending.as_json
 @click.argument("good")
 @click.argument("bad")
 @click.option(
@@ -255,7 +256,7 @@ def _finish(found: Found, line: list[str], tree: Tree, measure: CommitMeasure) -
     run = RunBuilder(session, title).measured(
         outcomes, tuple(shown), compared=cost_diff.compared(changes)
     )
-    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    ending.run(run, session)
 
 
 def _series(patches: tuple[Path, ...], claims: Path) -> Series:

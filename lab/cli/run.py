@@ -11,7 +11,7 @@ import click
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
 from lab.base.text import visible
 from lab.build import trust
-from lab.cli import options
+from lab.cli import ending, options
 from lab.commands import aa_control, check_series, controls, error_rates, result_tables
 from lab.commands import dry_run as plan
 from lab.inputs import series
@@ -19,12 +19,13 @@ from lab.inputs.series import Series
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import judge
 from lab.measure.session import Session
-from lab.report import finish, tables
+from lab.report import tables
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Mail, Run
 
 
 @click.command("run")
+@ending.as_json
 @click.argument("names", metavar="[SERIES]...", nargs=-1)
 @options.measuring
 @click.option("--claim", "claims", multiple=True, help="Only this claim; several times.")
@@ -95,7 +96,7 @@ def judged(
         trust.require(own.tree, [patch for level in own.levels for patch in own.patches(level)])
     found = judge.judge(wanted, session, claims=claims)
     run = RunBuilder(session, title, mail=mail).judged(found, control)
-    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    ending.run(run, session)
     return _exit_code(run)
 
 
@@ -121,6 +122,7 @@ def _exit_code(run: Run) -> ExitCode:
 
 
 @click.command("check-series")
+@ending.as_json
 @click.argument("names", metavar="[SERIES]...", nargs=-1)
 @options.measuring
 def check_series_command(session: Session, names: tuple[str, ...]) -> None:
@@ -133,12 +135,13 @@ def check_series_command(session: Session, names: tuple[str, ...]) -> None:
     title = f"Every patch of {', '.join(own.name for own in wanted)}"
     outcomes = [outcome for commit in found for outcome in commit.outcomes]
     run = RunBuilder(session, title).measured(outcomes, (result_tables.of_commits(found),))
-    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    ending.run(run, session)
     if bad := [commit for commit in found if commit.error]:
         raise LabError(f"{len(bad)} of {len(found)} patches are not as they should be")
 
 
 @click.command("control")
+@ending.as_json
 @options.measuring
 @click.option(
     "--cells", "count", default=7, show_default=True, type=click.IntRange(1), help="How many cells."
@@ -195,13 +198,13 @@ def control_command(
         session.testbed.host.require(Engine.SIM)
         table = result_tables.of_draws(aa_control.simulated(session, count, arms, patches))
     run = RunBuilder(session, "A kernel against itself").run(tables=(table,))
-    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    ending.run(run, session)
 
 
 def _planted(session: Session) -> None:
     """Judge the controls; LabError when a verdict is wrong."""
     found = controls.run(session)
     run = RunBuilder(session, "Controls").run(tables=(result_tables.of_controls(found),))
-    click.echo(finish.finish(run, session.store).ending(session.progress.summary()))
+    ending.run(run, session)
     if wrong := [one for one in found if not one.right]:
         raise LabError(f"{len(wrong)} of {len(found)} controls have the wrong verdict")

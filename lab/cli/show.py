@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from lab.base import cache, toml
 from lab.base.errors import UsageError
 from lab.base.text import visible
+from lab.cli import ending
 from lab.commands import gate_config
 from lab.inputs import counters, kconfig, machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
@@ -27,6 +28,12 @@ _SCHEMAS: dict[str, type[toml.Model]] = {
     "counter": counters.Counter,
     "profile": profile.Profile,
     "gate": gate_config.Gate,
+    "list": ending.Names,
+    "build": ending.Built,
+    "doctor": run_record.Host,
+    "gc": ending.Freed,
+    "rerun": ending.Repeated,
+    "trend": ending.Trends,
 }
 
 
@@ -36,8 +43,26 @@ def _runs(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionI
 
 
 @click.command("list")
+@ending.as_json
 def list_() -> None:
     """List what can be named: series, topologies, workloads, machines and so on, and the runs."""
+    ending.answer(_names(), _listed)
+
+
+def _names() -> ending.Names:
+    return ending.Names(
+        series=tuple(series.known()),
+        topologies=tuple(toml.names(topology.FOLDER)),
+        workloads=tuple(toml.names(workload.FOLDER)),
+        machines=tuple(toml.names(machine_model.FOLDER)),
+        counters=tuple(toml.names(counters.FOLDER)),
+        profiles=tuple(toml.names(profile.FOLDER)),
+        fragments=tuple(toml.names(kconfig.FRAGMENTS, ".config")),
+        runs=tuple(run_record.known(BootStore().folder)),
+    )
+
+
+def _listed() -> None:
     click.echo("Series")
     for name in series.known():
         click.echo(f"  {name:<26} {series.get(name).title}")
@@ -70,6 +95,7 @@ def _title(folder: Path) -> str:
 
 
 @click.command()
+@ending.as_json
 @click.argument("run", default="last", shell_complete=_runs)
 def show(run: str) -> None:
     """Print what a run found, as it did when it ended.
@@ -79,7 +105,7 @@ def show(run: str) -> None:
     Example: lab show last~1 | less
     """
     found = run_record.load(run_record.find(BootStore().folder, run))
-    click.echo(terminal.text(found), nl=False)
+    ending.answer(found, lambda: click.echo(terminal.text(found), nl=False))
 
 
 @click.command("report")
@@ -172,6 +198,8 @@ def compare_command(one: str, other: str) -> None:
 @click.argument("what", type=click.Choice(list(_SCHEMAS)))
 def schema_command(what: str) -> None:
     """Print the JSON Schema of a run's record or of one of the lab's TOML files.
+
+    `run` is what --json prints of a command that measures; others are called as their command.
 
     Example: lab schema series >series.schema.json
     """

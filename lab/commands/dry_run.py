@@ -105,8 +105,8 @@ def _effort(count: int, usual_s: float | None) -> str:
     whole = duration(count * each / (os.cpu_count() or 1))
     gib = count * _LEFT_MIB / 1024
     return (
-        f"Boots that take {each:.0f} s, {known}, make {whole}, and leave {gib:.1f} GiB; each kernel "
-        "that is not there yet takes minutes and 0.1 GiB more."
+        f"Boots that take {each:.0f} s, {known}, make {whole}, and leave {gib:.1f} GiB; each "
+        "kernel that is not there yet takes minutes and 0.1 GiB more."
     )
 
 

@@ -108,7 +108,7 @@ class RunBuilder:
             started=session.started,
             finished=time.time(),
             lab=f"{__version__} {_revision()}".strip(),
-            host=_host(session.proved.host if session.proved else None),
+            host=host_record(session.proved.host if session.proved else None),
             series=series,
             tables=tables,
             mail=self._mail,
@@ -286,7 +286,7 @@ def _boot(found: StoredBoot) -> run_record.Boot:
     )
 
 
-def _host(report: Report | None) -> run_record.Host:
+def host_record(report: Report | None) -> run_record.Host:
     """The machine; without a report nothing was proved, for the run ended before that."""
     try:
         report = report or Report(facts())

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How a command ends: text for people, or with --json one document for programs.
+
+What a run found is its record; what other commands answer is small, and described here. `lab
+schema` prints the JSON Schema of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+from pydantic import Field
+
+from lab.base.toml import Model
+from lab.report import exports, finish
+from lab.report.finish import Finished
+from lab.report.run_record import Run
+
+if TYPE_CHECKING:  # a hundred milliseconds of imports, for who only completes a word
+    from lab.measure.session import Session
+
+_KEY = f"{__name__}.as_json"
+
+as_json = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, _option, given: context.meta.update({_KEY: given}),
+    help="Print one JSON document (`lab schema`) in place of text.",
+)
+
+
+class Names(Model):
+    """What can be named (`lab list`)."""
+
+    series: tuple[str, ...]
+    topologies: tuple[str, ...]
+    workloads: tuple[str, ...]
+    machines: tuple[str, ...]
+    counters: tuple[str, ...]
+    profiles: tuple[str, ...]
+    fragments: tuple[str, ...]
+    runs: tuple[str, ...] = Field(description="the newest last")
+
+
+class Built(Model):
+    """A kernel that is in the cache (`lab build`)."""
+
+    id: str
+    release: str
+    image: str = Field(description="a path")
+
+
+class Freed(Model):
+    """What `lab gc` deleted, or would delete."""
+
+    deleted: bool
+    bytes: int
+    entries: dict[str, int] = Field(description="how many, by kind")
+
+
+class Number(Model):
+    """A number of a boot and of its repetition; None where there was none."""
+
+    then: float | None
+    now: float | None
+
+
+class Repeated(Model):
+    """A boot once more (`lab rerun`)."""
+
+    boot: str
+    equal: bool
+    outcome: str = Field(description="how it ended then")
+    failure: str = Field(description="how it failed now; empty when it did not")
+    changed: str = Field(description="what else is executed than then; empty when nothing is")
+    numbers: dict[str, Number] = Field(description="those that differ, by metric")
+
+
+class Step(Model):
+    """A place in the nights of a cell from which on it costs more, or less."""
+
+    night: int = Field(description="the first behind it, as a place among the branch's nights")
+    last: int = Field(description="the last before it")
+    change: float = Field(description="a fraction")
+    commits: tuple[str, ...]
+
+
+class Trend(Model):
+    """A branch over the gate's nights (`lab trend`)."""
+
+    branch: str
+    nights: tuple[str, ...] = Field(description="the state judged in each, oldest first")
+    days: tuple[str, ...]
+    good: tuple[bool, ...]
+    cells: dict[str, tuple[float | None, ...]] = Field(
+        description="instructions per I/O in the block layer, a value a night"
+    )
+    steps: dict[str, tuple[Step, ...]] = Field(description="by cell")
+
+
+class Trends(Model):
+    """All branches over the gate's nights."""
+
+    branches: tuple[Trend, ...]
+
+
+def wanted() -> bool:
+    """Whether the command that is running was asked for JSON."""
+    return bool(click.get_current_context().meta.get(_KEY))
+
+
+def answer(own: Model, text: Callable[[], Any]) -> None:
+    """Print a document, or have the text printed."""
+    if wanted():
+        click.echo(own.model_dump_json(indent=1))
+    else:
+        text()
+
+
+def run(found: Run, session: Session, *, for_ci: bool = False, phases: bool = True) -> Finished:
+    """Write down what a run found, and print it, or its record."""
+    done = finish.finish(found, session.store, for_ci=for_ci)
+    if wanted():
+        click.echo(exports.json_text(found), nl=False)
+    else:
+        click.echo(done.ending(session.progress.summary() if phases else ""))
+    return done

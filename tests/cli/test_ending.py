@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""--json prints one document that the schema of its command takes, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import examples
+import guests as fakes
+import jsonschema
+import pytest
+from click.testing import CliRunner
+from guests import FakeSession, Guests
+
+from lab.build import kernel
+from lab.cli import main, options
+from lab.commands.gate_history import GateHistory
+from lab.inputs import profile
+from lab.inputs.terms import Engine
+from lab.measure.boot_store import BootStore
+from lab.measure.cell import Task
+from lab.report import run_record
+
+
+def lab(*words: str) -> str:
+    done = CliRunner().invoke(main.lab, list(words), standalone_mode=False, catch_exceptions=False)
+    return done.stdout
+
+
+def document(schema: str, *words: str) -> Any:
+    """What a command prints, after its schema took it."""
+    found = json.loads(lab(*words, "--json"))
+    jsonschema.validate(found, json.loads(lab("schema", schema)))
+    return found
+
+
+@pytest.fixture
+def session(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> FakeSession:
+    """The session of every command: its kernels and guests are fakes."""
+    guests.says = lambda job: {"iops": 7.0, "block_layer_insns_per_io": 1.0}
+    guests.cost_of = lambda identity: fakes.insns(submit_bio=1000.0)
+    found = FakeSession(profile.get("quick"))
+    monkeypatch.setattr(options, "Session", lambda own: found)
+    monkeypatch.setattr(kernel, "find", lambda identity: fakes.kernel(identity))
+    return found
+
+
+def test_list_names_what_can_be_named() -> None:
+    run_record.save(examples.run(), BootStore().folder)
+    found = document("list", "list")
+    assert "bfq_burst_merge" in found["series"]
+    assert found["runs"] == ["20260101-120000-abcd"]
+
+
+def test_show_is_the_record() -> None:
+    run_record.save(examples.paired_run(), BootStore().folder)
+    assert document("run", "show")["id"] == examples.paired_run().id
+
+
+def test_build_and_doctor(session: FakeSession) -> None:
+    assert document("build", "build", "--tree", "debian:6.12")["id"] == "6.12"
+    assert [own["name"] for own in document("doctor", "doctor")["engines"]] == list(Engine)
+
+
+def test_what_measures_prints_its_record(session: FakeSession, tmp_path: Path) -> None:
+    cell = ("--topology", "nullb", "--scheduler", "bfq", "--workload", "randread_burst")
+    found = document("run", "matrix", "--engine", "icount", *cell)
+    assert [own["scheduler"] for own in found["cells"]] == ["bfq"]
+    (tmp_path / "x.patch").write_text("--- a/block/x\n+++ b/block/x\n")
+    tried = document("run", "try", str(tmp_path / "x.patch"), *cell)
+    assert [own["title"] for own in tried["steps"]] == ["1 patch(es)"]
+
+
+def test_rerun_says_what_differs(session: FakeSession, guests: Guests) -> None:
+    own = fakes.cell("nullb_mq", "none", engine=Engine.ICOUNT, cpus=1)
+    session.outcomes([Task(cell=own, kernel=fakes.kernel("k"))])
+    assert document("rerun", "rerun")["equal"]
+    guests.says = lambda job: {"iops": 8.0, "block_layer_insns_per_io": 1.0}
+    assert document("rerun", "rerun")["numbers"] == {"iops": {"then": 7.0, "now": 8.0}}
+
+
+def test_gc_and_trend_tell_what_they_did(tmp_path: Path) -> None:
+    history = GateHistory(BootStore())
+    for night in range(3):
+        history.add("next", f"git:/x@{night}", f"run{night}", "", {}, {"nullb/bfq/a": 1.0 + night})
+    (found,) = document("trend", "trend", "--output", str(tmp_path / "page.html"))["branches"]
+    assert found["cells"] == {"nullb/bfq/a": [1.0, 2.0, 3.0]}
+    assert document("gc", "gc", "--dry-run")["deleted"] is False
+
+
+def test_without_it_people_are_told() -> None:
+    run_record.save(examples.run(), BootStore().folder)
+    assert not lab("show").startswith("{")
