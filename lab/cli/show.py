@@ -45,7 +45,10 @@ def _runs(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionI
 @click.command("list")
 @ending.as_json
 def list_() -> None:
-    """List what can be named: series, topologies, workloads, machines and so on, and the runs."""
+    """List what can be named: series, topologies, workloads, machines and so on, and the runs.
+
+    Example: lab list --json
+    """
     ending.answer(_names(), _listed)
 
 
