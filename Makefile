@@ -12,7 +12,7 @@ LAB      = .venv/bin/lab
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab-run matrix check-series doctor test fuzz kernels bench check faults lock map \
+.PHONY: help setup lab-run matrix check-series doctor test fuzz kernels bench check faults lock map man \
 	format clean
 
 help: ## show this text
@@ -69,6 +69,9 @@ lock: ## write requirements.lock anew: the versions that setup installs
 
 map: ## the rooms of the package: modules, lines, and who imports whom
 	@$(PYTHON) tests/house.py
+
+man: setup ## manual pages of all commands into build/man
+	@.venv/bin/python -m lab.cli.man build/man && echo 'man -l build/man/lab.1'
 
 format: setup ## format the Python code
 	@.venv/bin/ruff format --quiet .

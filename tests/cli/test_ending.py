@@ -9,7 +9,6 @@ from typing import Any
 
 import examples
 import guests as fakes
-import jsonschema
 import pytest
 from click.testing import CliRunner
 from guests import FakeSession, Guests
@@ -31,6 +30,7 @@ def lab(*words: str) -> str:
 
 def document(schema: str, *words: str) -> Any:
     """What a command prints, after its schema took it."""
+    jsonschema = pytest.importorskip("jsonschema")
     found = json.loads(lab(*words, "--json"))
     jsonschema.validate(found, json.loads(lab("schema", schema)))
     return found

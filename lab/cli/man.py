@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Manual pages, made from the commands themselves: `python -m lab.cli.man FOLDER` (`make man`)."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from lab import __version__
+from lab.cli import main
+
+# A line that begins with one of these is a request to roff.
+_CONTROL = re.compile(r"^(?=[.'])", re.MULTILINE)
+
+
+def pages() -> dict[str, str]:
+    """All manual pages by the name of their file: lab.1 and one for each command."""
+    commands = {name: main.command(name) for name in main.COMMANDS}
+    found = {
+        f"lab-{name}.1": "\n".join(_page(f"lab {name}", own)) for name, own in commands.items()
+    }
+    seen = [f".TP\n.BR lab-{name} (1)\n{_text(text)}" for name, (_, text) in main.COMMANDS.items()]
+    return {"lab.1": "\n".join([*_page("lab", main.lab), ".SH COMMANDS", *seen, ""]), **found}
+
+
+def _page(name: str, own: click.Command) -> Iterator[str]:
+    """A command's page: its synopsis, its help, its options."""
+    title, _, rest = (own.help or "").partition("\n\n")
+    context = click.Context(own, info_name=name)
+    yield f'.TH "{name.replace(" ", "-").upper()}" 1 "" "lab {__version__}" "Block-layer lab"'
+    yield f".SH NAME\n{name.replace(' ', '-')} \\- {_text(title).rstrip('.')}"
+    words = " ".join(own.collect_usage_pieces(context))
+    yield f".SH SYNOPSIS\n.B {name}\n{_text(words)}"
+    yield f".SH DESCRIPTION\n{_text(title)}"
+    for paragraph in rest.split("\n\n"):
+        yield f".PP\n{_text(paragraph)}"
+    yield ".SH OPTIONS"
+    for parameter in own.get_params(context):
+        record = parameter.get_help_record(context)
+        if record and isinstance(parameter, click.Option):
+            option, said = record
+            yield f".TP\n.B {_text(option)}\n{_text(said)}"
+    yield ""
+
+
+def _text(text: str) -> str:
+    """Text on one line, of which roff makes nothing but text."""
+    line = " ".join(text.split()).replace("\\", "\\e").replace("-", "\\-")
+    return _CONTROL.sub(r"\\&", line)
+
+
+def write(folder: Path) -> None:
+    """Write all pages into a folder, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in pages().items():
+        (folder / name).write_text(content)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
