@@ -10,7 +10,7 @@ import click
 from lab.base import cache
 from lab.base.errors import ExitCode, UsageError, nearest
 from lab.build import trust
-from lab.cli import ending, options
+from lab.cli import complete, ending, options
 from lab.commands import rerun
 from lab.guest import interactive
 from lab.inputs import series, workload
@@ -26,11 +26,27 @@ _TOPOLOGY, _SCHEDULER, _WORKLOAD = "nullb", "none", "randread_burst"
 
 
 @click.command("shell")
-@click.argument("name", metavar="[SERIES]", default="")
+@click.argument("name", metavar="[SERIES]", default="", shell_complete=complete.a_series)
 @click.option("--arm", default="after", show_default=True, help="An arm of the series.")
-@click.option("--topology", default="", help="Default: that of the series' first claim, or nullb.")
-@click.option("--scheduler", default="", help="Default: that of the first claim, or none.")
-@click.option("--workload", "work", default="", help="Whose job files and file system are there.")
+@click.option(
+    "--topology",
+    default="",
+    shell_complete=complete.topologies,
+    help="Default: that of the series' first claim, or nullb.",
+)
+@click.option(
+    "--scheduler",
+    default="",
+    shell_complete=complete.schedulers,
+    help="Default: that of the first claim, or none.",
+)
+@click.option(
+    "--workload",
+    "work",
+    default="",
+    shell_complete=complete.workloads,
+    help="Whose job files and file system are there.",
+)
 @options.tree
 @options.measuring
 def shell_command(
@@ -94,7 +110,7 @@ def _cell(
 
 @click.command("rerun")
 @ending.as_json
-@click.argument("boot", default="last")
+@click.argument("boot", default="last", shell_complete=complete.boots)
 @click.option("--console", is_flag=True, help="Print the kernel's console while it boots.")
 @click.option("--gdb", is_flag=True, help="Have QEMU wait for a debugger, and say what to type.")
 @options.measuring

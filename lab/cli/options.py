@@ -14,6 +14,7 @@ import click
 from lab.base import sandbox
 from lab.base.errors import UsageError
 from lab.build import trust
+from lab.cli import complete
 from lab.inputs import profile
 from lab.inputs.workload import Value
 from lab.measure.matrix import Selection
@@ -81,6 +82,7 @@ machine = click.option(
     "--machine",
     default="",
     metavar="MODEL",
+    shell_complete=complete.machines,
     help="A file of configs/machine, for the engine sim.",
 )
 
@@ -93,6 +95,7 @@ def measuring(command: Command) -> Command:
         "profile_name",
         default="quick",
         show_default=True,
+        shell_complete=complete.profiles,
         help="A file of configs/profile.",
     )
     @trusting
@@ -106,9 +109,27 @@ def measuring(command: Command) -> Command:
 def selection(command: Command) -> Command:
     """The options that pick cells of a profile; the command gets them as ``selection``."""
 
-    @click.option("--topology", "topologies", multiple=True, help="Only this one; several times.")
-    @click.option("--scheduler", "schedulers", multiple=True, help="Only this one; several times.")
-    @click.option("--workload", "workloads", multiple=True, help="Only this one; several times.")
+    @click.option(
+        "--topology",
+        "topologies",
+        multiple=True,
+        shell_complete=complete.topologies,
+        help="Only this one; several times.",
+    )
+    @click.option(
+        "--scheduler",
+        "schedulers",
+        multiple=True,
+        shell_complete=complete.schedulers,
+        help="Only this one; several times.",
+    )
+    @click.option(
+        "--workload",
+        "workloads",
+        multiple=True,
+        shell_complete=complete.workloads,
+        help="Only this one; several times.",
+    )
     @click.option(
         "--set",
         "settings",

@@ -11,7 +11,7 @@ import click
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
 from lab.base.text import visible
 from lab.build import trust
-from lab.cli import ending, options
+from lab.cli import complete, ending, options
 from lab.commands import aa_control, check_series, controls, error_rates, result_tables
 from lab.commands import dry_run as plan
 from lab.inputs import series
@@ -26,9 +26,15 @@ from lab.report.run_record import Mail, Run
 
 @click.command("run")
 @ending.as_json
-@click.argument("names", metavar="[SERIES]...", nargs=-1)
+@click.argument("names", metavar="[SERIES]...", nargs=-1, shell_complete=complete.a_series)
 @options.measuring
-@click.option("--claim", "claims", multiple=True, help="Only this claim; several times.")
+@click.option(
+    "--claim",
+    "claims",
+    multiple=True,
+    shell_complete=complete.claims,
+    help="Only this claim; several times.",
+)
 @click.option(
     "--control",
     default="",
@@ -123,7 +129,7 @@ def _exit_code(run: Run) -> ExitCode:
 
 @click.command("check-series")
 @ending.as_json
-@click.argument("names", metavar="[SERIES]...", nargs=-1)
+@click.argument("names", metavar="[SERIES]...", nargs=-1, shell_complete=complete.a_series)
 @options.measuring
 def check_series_command(session: Session, names: tuple[str, ...]) -> None:
     """Check every patch of series: checkpatch --strict, a build and a boot after each of them.

@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import get_completion_class
 
 from lab.base import cache, toml
 from lab.base.errors import UsageError
 from lab.base.text import visible
-from lab.cli import ending
+from lab.cli import complete, ending
 from lab.commands import gate_config
 from lab.inputs import counters, kconfig, machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
@@ -35,11 +35,6 @@ _SCHEMAS: dict[str, type[toml.Model]] = {
     "rerun": ending.Repeated,
     "trend": ending.Trends,
 }
-
-
-def _runs(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    names = ["last", *reversed(run_record.known(BootStore().folder))]
-    return [CompletionItem(name) for name in names if name.startswith(begun)]
 
 
 @click.command("list")
@@ -99,7 +94,7 @@ def _title(folder: Path) -> str:
 
 @click.command()
 @ending.as_json
-@click.argument("run", default="last", shell_complete=_runs)
+@click.argument("run", default="last", shell_complete=complete.runs)
 def show(run: str) -> None:
     """Print what a run found, as it did when it ended.
 
@@ -112,7 +107,7 @@ def show(run: str) -> None:
 
 
 @click.command("report")
-@click.argument("run", default="last", shell_complete=_runs)
+@click.argument("run", default="last", shell_complete=complete.runs)
 @click.option(
     "--format",
     "name",
@@ -185,8 +180,8 @@ def _profile(run: Run, store: BootStore, name: str, cell: str) -> str:
 
 
 @click.command("compare")
-@click.argument("one", metavar="RUN", shell_complete=_runs)
-@click.argument("other", metavar="RUN", default="last", shell_complete=_runs)
+@click.argument("one", metavar="RUN", shell_complete=complete.runs)
+@click.argument("other", metavar="RUN", default="last", shell_complete=complete.runs)
 def compare_command(one: str, other: str) -> None:
     """Show what differs between two runs: verdicts, then measured values.
 
