@@ -126,6 +126,16 @@ def test_nights_without_a_change_are_green_and_equal(lab: Lab) -> None:
     assert len(lab.guests.booted) == 1  # the same kernel is one measurement
 
 
+def test_what_each_night_cost_is_kept_for_the_trend(lab: Lab) -> None:
+    for state, cost in (("c0", 1000.0), ("c1", 1005.0), ("c2", 990.0)):
+        lab.night(state, cost)
+    (nights,) = lab.history.nights().values()
+    assert [night.commit for night in nights] == ["c0", "c1", "c2"]
+    assert [night.good for night in nights] == [True, False, True]
+    (cell,) = nights[0].values
+    assert [night.values[cell] for night in nights] == [1000.0, 1005.0, 990.0]
+
+
 def test_a_regression_is_red_and_names_the_function(lab: Lab) -> None:
     lab.night("c0")
     found = lab.night("c1", 1005.0)
