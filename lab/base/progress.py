@@ -7,6 +7,8 @@ prints one line when it starts to take long and one when it ends.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 import threading
 import time
@@ -17,6 +19,8 @@ from typing import TextIO
 
 from lab.base.text import visible
 
+# Set to anything but 0, this variable has nothing said on the way; `lab --quiet` sets it.
+QUIET = "LAB_QUIET"
 _LIVE_INTERVAL_S = 0.5
 _LOG_INTERVAL_S = 60.0
 
@@ -33,6 +37,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def _output() -> TextIO:
+    """Where progress goes: standard error, or nowhere."""
+    return io.StringIO() if os.environ.get(QUIET, "0") not in ("", "0") else sys.stderr
+
+
 @dataclass
 class Progress:
     """Prints steps as they run and keeps how long each phase took.
@@ -40,7 +49,7 @@ class Progress:
     phases maps a phase's name to its seconds, in the order in which they were first entered.
     """
 
-    out: TextIO = field(default_factory=lambda: sys.stderr)
+    out: TextIO = field(default_factory=_output)
     phases: dict[str, float] = field(default_factory=dict)
 
     def say(self, text: str) -> None:

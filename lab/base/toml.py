@@ -61,6 +61,8 @@ def parse(data: dict[str, Any], model: type[M], path: Path, text: str = "") -> M
     """Check already decoded TOML data against model; see load."""
     try:
         return model.model_validate(_frozen(data))
+    except RecursionError as exc:  # a key of thousands of dots is read without one
+        raise UsageError("not valid TOML: nested too deeply", where=str(path)) from exc
     except ValidationError as exc:
         found = exc.errors(include_url=False)
         # A mistyped key is unknown, and often another one is missing because of it.

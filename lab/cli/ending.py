@@ -7,6 +7,8 @@ schema` prints the JSON Schema of each.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:  # a hundred milliseconds of imports, for who only completes a
     from lab.measure.session import Session
 
 _KEY = f"{__name__}.as_json"
+
+_COLOURS = {"HOLDS": "green", "REFUTED": "red", "ERROR": "red", "INCONCLUSIVE": "yellow"}
+_VERDICT = re.compile(rf"\b(?:{'|'.join(_COLOURS)})\b")
 
 as_json = click.option(
     "--json",
@@ -107,6 +112,13 @@ class Trends(Model):
     branches: tuple[Trend, ...]
 
 
+def coloured(text: str) -> str:
+    """Text with its verdicts in colour; click.echo takes that out where there is no terminal."""
+    if os.environ.get("NO_COLOR"):
+        return text
+    return _VERDICT.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]]), text)
+
+
 def wanted() -> bool:
     """Whether the command that is running was asked for JSON."""
     return bool(click.get_current_context().meta.get(_KEY))
@@ -126,5 +138,5 @@ def run(found: Run, session: Session, *, for_ci: bool = False, phases: bool = Tr
     if wanted():
         click.echo(exports.json_text(found), nl=False)
     else:
-        click.echo(done.ending(session.progress.summary() if phases else ""))
+        click.echo(coloured(done.ending(session.progress.summary() if phases else "")))
     return done

@@ -26,6 +26,7 @@ from lab import __version__
 from lab.base import cache
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
 from lab.base.process import VERBOSE
+from lab.base.progress import QUIET
 from lab.base.text import visible
 
 _KEPT = "finished results are kept, run it again to go on"
@@ -113,7 +114,10 @@ class _Group(click.Group):
 @click.option(
     "-v", "--verbose", is_flag=True, help="Print every command that is run; also LAB_VERBOSE=1."
 )
-def lab(verbose: bool) -> None:
+@click.option(
+    "-q", "--quiet", is_flag=True, help="Print what was found and nothing on the way; LAB_QUIET=1."
+)
+def lab(verbose: bool, quiet: bool) -> None:
     """Judge what a kernel patch claims about the block layer.
 
     Exit codes: 0 done or all claims hold, 1 a claim is refuted, 2 wrong usage or configuration,
@@ -122,6 +126,8 @@ def lab(verbose: bool) -> None:
     """
     if verbose:
         os.environ[VERBOSE] = "1"
+    if quiet:
+        os.environ[QUIET] = "1"
 
 
 def main() -> None:

@@ -103,7 +103,7 @@ def show(run: str) -> None:
     Example: lab show last~1 | less
     """
     found = run_record.load(run_record.find(BootStore().folder, run))
-    ending.answer(found, lambda: click.echo(terminal.text(found), nl=False))
+    ending.answer(found, lambda: click.echo(ending.coloured(terminal.text(found)), nl=False))
 
 
 @click.command("report")

@@ -130,7 +130,7 @@ def _kind(line: str, below: Iterable[str]) -> str:
 
 
 def _with_place(line: str, function: str) -> str:
-    return f"{line.rstrip('.')} in {function}()" if function else line
+    return f"{line.rstrip('.')} in {function[:_SHOWN]}()" if function else line
 
 
 def _place(below: Iterable[str]) -> str:

@@ -7,14 +7,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import examples
 import guests as fakes
 import pytest
 from click.testing import CliRunner
 from guests import FakeSession, Guests
 
+from lab.base.progress import Progress
 from lab.build import kernel
-from lab.cli import main, options
+from lab.cli import ending, main, options
 from lab.commands.gate_history import GateHistory
 from lab.inputs import profile
 from lab.inputs.terms import Engine
@@ -93,3 +95,26 @@ def test_gc_and_trend_tell_what_they_did(tmp_path: Path) -> None:
 def test_without_it_people_are_told() -> None:
     run_record.save(examples.run(), BootStore().folder)
     assert not lab("show").startswith("{")
+
+
+def test_verdicts_have_colours_on_a_terminal_that_wants_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    text = ending.coloured("own: REFUTED\n  a: HOLDS (1 of 2), UPHOLDS")
+    assert text.count("\x1b[0m") == 2
+    assert "\x1b[31mREFUTED" in text
+    assert click.unstyle(text) == "own: REFUTED\n  a: HOLDS (1 of 2), UPHOLDS"
+    assert "\x1b" not in lab("list")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in ending.coloured("REFUTED")
+
+
+def test_quiet_says_nothing_on_the_way(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Progress().say("on the way")
+    assert "on the way" in capsys.readouterr().err
+    monkeypatch.setenv("LAB_QUIET", "1")
+    Progress().say("on the way")
+    assert capsys.readouterr().err == ""
