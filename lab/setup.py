@@ -61,6 +61,13 @@ NEEDS = (
     Need("libelf-dev", file="/usr/include/gelf.h"),
     Need("libssl-dev", file="/usr/include/openssl/ssl.h"),
     Need("libc6-dev", file="/usr/include/stdio.h"),
+    # Programs that are on every Debian, but not everywhere.
+    *(Need(tool, program=tool) for tool in ("gzip", "perl")),
+    Need("diffutils", program="cmp"),
+    Need("findutils", program="find"),
+    Need("gawk", program="awk"),
+    # Where it was built from its source, its load file may lie elsewhere.
+    Need("dbench", file="/usr/share/dbench/client.txt"),
 )
 
 
@@ -86,8 +93,9 @@ def require_python() -> None:
     if sys.version_info < _MIN_PYTHON:
         raise LabError(
             f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old",
-            hint="run make with PYTHON= naming a Python of 3.11 or newer; Ubuntu 22.04 has one "
-            "beside its own: apt-get install python3.11-venv, then make PYTHON=python3.11",
+            hint="install a newer one beside it and name that, as in make PYTHON=python3.11: "
+            "apt-get install python3.11-venv on Ubuntu 22.04, dnf install python3.11 on RHEL 9, "
+            "zypper install python311 on openSUSE Leap 15",
         )
 
 
@@ -109,10 +117,15 @@ def system_packages(progress: Progress) -> None:
     if not wanted:
         return
     _install(wanted, progress)
+    if lacking := [need.program or need.file for need in NEEDS if not need.met()]:
+        raise LabError(
+            f"what was installed does not have {', '.join(lacking)}",
+            hint="install what has it; a program may lie in any folder of PATH",
+        )
     if (installed := qemu_version()) < MIN_QEMU:
         raise LabError(
             f"QEMU of at least 8.1 is needed, this system has {_dotted(installed)}",
-            hint="install a newer QEMU and put it first in PATH",
+            hint="install a newer QEMU and put it first in PATH; docs/systems.md says where one is",
         )
 
 
@@ -120,12 +133,20 @@ def _wanted() -> list[Installation]:
     """What this system lacks. QEMU comes last: its suite is another one."""
     packages = {need.package for need in NEEDS if not need.met()}
     if not _module_works("ensurepip"):
-        packages.add("python3-venv")
+        packages.add(_venv_package())
     found = [Installation(tuple(sorted(packages)))] if packages else []
     if qemu_version() < MIN_QEMU:
         options = _qemu_suite() if manager() is APT else ()
         found.append(Installation(("qemu-system-x86", "seabios"), options))
     return found
+
+
+def _venv_package() -> str:
+    """The package with ensurepip, which Debian keeps apart, of the Python that runs this."""
+    own = Path("/usr/bin/python3")
+    if own.exists() and own.resolve() != Path(sys.executable).resolve():
+        return f"python3.{sys.version_info[1]}-venv"
+    return "python3-venv"
 
 
 def _qemu_suite() -> tuple[str, ...]:
@@ -145,19 +166,20 @@ def _install(wanted: Sequence[Installation], progress: Progress) -> None:
             hint="install them with the system's package manager, then run this again",
         )
     commands = [command for one in wanted for command in own.commands(one.packages, one.options)]
-    lacking = [own.elsewhere[p] for one in wanted for p in one.packages if p in own.elsewhere]
+    lacking = own.lacking([package for one in wanted for package in one.packages])
+    elsewhere = list(dict.fromkeys(lacking.values()))
     if not commands:
-        raise LabError(f"missing on this system: {names}", hint="; ".join(lacking))
+        raise LabError(f"missing on this system: {names}", hint="; ".join(elsewhere))
     prefix = _privilege()
     if prefix is None:
         line = " && ".join(f"sudo {paste(command)}" for command in commands)
-        raise LabError(f"missing packages: {names}", hint="; ".join([f"run: {line}", *lacking]))
+        raise LabError(f"missing packages: {names}", hint="; ".join([f"run: {line}", *elsewhere]))
     log = cache.make_folder(cache.root() / "logs") / f"{own.program}.log"
     with progress.step(f"installing {names}"):
         for command in commands:
             run_logged([*prefix, *command], log=log, env={"DEBIAN_FRONTEND": "noninteractive"})
     if lacking:
-        raise LabError(f"missing on this system: {names}", hint="; ".join(lacking))
+        raise LabError(f"missing on this system: {', '.join(lacking)}", hint="; ".join(elsewhere))
 
 
 def _privilege() -> list[str] | None:

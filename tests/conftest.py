@@ -61,7 +61,7 @@ def _own_folders(
         return
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
-    for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_PREFIX"):  # of a git hook
+    for name in ("LAB_TREE", "GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_PREFIX"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -19,6 +19,7 @@ import pytest
 from lab import setup
 from lab.base import apt, packages
 from lab.base.errors import LabError
+from lab.base.process import run
 from lab.base.progress import Progress
 from lab.base.system import PROJECT, qemu_version
 from lab.setup import Need
@@ -98,6 +99,7 @@ def test_the_virtual_environment_module_is_a_need_too(
     machine: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(setup, "_module_works", lambda name: name != "ensurepip")
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
     with pytest.raises(LabError, match="missing packages: its-package, python3-venv"):
         setup.system_packages(quiet)
 
@@ -302,7 +304,54 @@ def test_what_a_distribution_does_not_have_is_told_with_where_it_is(
     monkeypatch.setattr(setup, "NEEDS", needs)
     with pytest.raises(LabError) as caught:
         setup.system_packages(quiet)
-    assert "pacman -S --noconfirm --needed libelf; dbench is in the AUR" in caught.value.hint
+    assert "pacman -S --noconfirm --needed libelf; dbench 4.0 is in the AUR" in caught.value.hint
     monkeypatch.setattr(setup, "NEEDS", needs[:1])
     with pytest.raises(LabError, match="missing on this system: dbench"):
         setup.system_packages(quiet)
+
+
+def test_where_a_newer_qemu_is_not_packaged_it_is_told_once(
+    machine: Path, fake: Fake, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {"ID": "almalinux", "ID_LIKE": "rhel centos fedora"}
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: facts)
+    fake("qemu-system-x86_64", "echo QEMU emulator version 7.2.0")
+    with pytest.raises(LabError) as caught:
+        setup.system_packages(quiet)
+    assert caught.value.hint.endswith(
+        " its-package; QEMU 8.1 or newer is to be built from its source"
+    )
+
+
+def test_a_package_that_does_not_have_its_program_is_told(
+    machine: Path, fake: Fake, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    fake("apt-get", "exit 0")
+    with pytest.raises(LabError, match="does not have missing-program"):
+        setup.system_packages(quiet)
+
+
+def test_the_module_of_another_python_has_a_package_of_its_own(
+    machine: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(setup, "_module_works", lambda name: name != "ensurepip")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(LabError, match=rf"its-package, python3\.{sys.version_info[1]}-venv"):
+        setup.system_packages(quiet)
+
+
+def test_an_older_python_is_told_so_by_setup_itself() -> None:
+    # What Python 3.11 brought and set-up's modules could want before they have asked for it.
+    lines = (
+        "import enum, hashlib, sys",
+        "del enum.StrEnum, hashlib.file_digest",
+        "sys.modules['tomllib'] = None",
+        "sys.version_info = (3, 10, 12, 'final', 0)",
+        "from lab import setup",
+        "sys.exit(setup.main())",
+    )
+    done = run([sys.executable, "-c", "\n".join(lines)], cwd=PROJECT, check=False, merge=True)
+    assert done.status == 2
+    assert "setup: Python 3.10 is too old" in done.output
+    assert "python3.11-venv" in done.output

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import cache
-from lab.base.errors import LabError
+from lab.base.errors import LabError, UsageError
 from lab.base.process import run
+from lab.base.system import TREE
 
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-_NO_APT = "give the source as --tree release:6.12.94, git:PATH@REV or tar:PATH instead"
+_NO_APT = f"set {TREE}=release:6.12.94, git:PATH@REV or tar:PATH, or give that with --tree"
 
 
 @dataclass(frozen=True)
@@ -58,15 +59,20 @@ def system_codename() -> str | None:
     return facts.get("VERSION_CODENAME") if facts.get("ID") == "debian" else None
 
 
+def require_debian(wanted: str) -> str:
+    """The codename of this Debian; UsageError, naming what is wanted, on other systems."""
+    codename = system_codename()
+    if codename is None:
+        raise UsageError(f"{wanted} can be had on Debian only", hint=_NO_APT)
+    return codename
+
+
 def private(suites: list[str]) -> PrivateApt:
     """Apt with the named suites, such as bookworm-backports or bullseye-security.
 
-    Raises LabError on systems other than Debian.
+    Raises UsageError on systems other than Debian.
     """
-    codename = system_codename()
-    if codename is None:
-        raise LabError("Debian packages can be had on Debian only", hint=_NO_APT)
-    mirrors = _mirrors(codename)
+    mirrors = _mirrors(require_debian("a package of Debian's"))
     blocks = []
     for suite in suites:
         uri = mirrors.get("security" if suite.endswith("-security") else "main")

@@ -8,13 +8,13 @@ process: so everybody can tell what a killed one left from what is being written
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from hashlib import file_digest
 from pathlib import Path
 
 # In a folder whose files do not change: what `sha256sum` prints of each.
@@ -29,7 +29,7 @@ _ASIDE = re.compile(r"\..+\.[0-9a-f]{12}", re.DOTALL)
 def file_hash(path: Path) -> str:
     """SHA-256 of a file's content, in hex."""
     with path.open("rb") as content:
-        return file_digest(content, "sha256").hexdigest()
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:

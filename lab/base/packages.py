@@ -10,7 +10,10 @@ from __future__ import annotations
 import platform
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+_OF_SOURCE = "to be built from its source, its client.txt put into /usr/share/dbench"
+_OWN_QEMU = "QEMU 8.1 or newer is to be built from its source"
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,10 @@ class Manager:
         found = [self.names.get(name, name) for name in wanted if name not in self.elsewhere]
         return list(dict.fromkeys(filter(None, found)))
 
+    def lacking(self, wanted: Sequence[str]) -> dict[str, str]:
+        """Those of packages that it does not have, each with where it is."""
+        return {name: self.elsewhere[name] for name in wanted if name in self.elsewhere}
+
     def commands(self, wanted: Sequence[str], options: Sequence[str] = ()) -> list[list[str]]:
         """The commands that install packages, to be run by root; options go before the words."""
         found = [[self.program, *options, *self.refresh]] if self.refresh else []
@@ -48,7 +55,7 @@ APT = Manager(
 )
 DNF = Manager(
     "dnf",
-    ("fedora", "rhel", "centos"),
+    ("fedora",),
     install=("install", "-y", "--setopt=install_weak_deps=False"),
     names={
         "dmsetup": "device-mapper",
@@ -61,6 +68,17 @@ DNF = Manager(
         "qemu-system-x86": "qemu-system-x86-core",
         "seabios": "seabios-bin",
         "python3-venv": "",
+    },
+)
+# RHEL's own QEMU has few devices, and lies in no folder of PATH.
+RHEL = replace(
+    DNF,
+    systems=("rhel", "centos"),
+    elsewhere={
+        "dbench": f"dbench 4.0 is {_OF_SOURCE}",
+        "busybox-static": "busybox is to be built from its source, statically linked",
+        "qemu-system-x86": _OWN_QEMU,
+        "seabios": _OWN_QEMU,
     },
 )
 PACMAN = Manager(
@@ -76,10 +94,9 @@ PACMAN = Manager(
         "libelf-dev": "libelf",
         "libssl-dev": "openssl",
         "libc6-dev": "glibc",
-        "qemu-system-x86": "qemu-system-x86",
         "python3-venv": "",
     },
-    elsewhere={"dbench": "dbench is in the AUR; or build it from its source"},
+    elsewhere={"dbench": f"dbench 4.0 is in the AUR, or {_OF_SOURCE}"},
 )
 ZYPPER = Manager(
     "zypper",
@@ -89,6 +106,7 @@ ZYPPER = Manager(
         "dmsetup": "device-mapper",
         "shellcheck": "ShellCheck",
         "xz-utils": "xz",
+        "dbench": "dbench4",  # what is called dbench there is version 3
         "libelf-dev": "libelf-devel",
         "libssl-dev": "libopenssl-devel",
         "libc6-dev": "glibc-devel",
@@ -96,9 +114,8 @@ ZYPPER = Manager(
         "seabios": "qemu-seabios",
         "python3-venv": "",
     },
-    elsewhere={"dbench": "dbench is in the repository benchmark of openSUSE's build service"},
 )
-MANAGERS = (APT, DNF, PACMAN, ZYPPER)
+MANAGERS = (APT, DNF, RHEL, PACMAN, ZYPPER)
 
 
 def manager() -> Manager | None:

@@ -19,6 +19,8 @@ CHECKOUT = PROJECT if (PROJECT / "pyproject.toml").is_file() else None
 MIN_QEMU = (8, 1)
 QEMU = "qemu-system-x86_64"
 KVM = Path("/dev/kvm")
+# Names the kernel source where profiles and series name Debian's.
+TREE = "LAB_TREE"
 
 
 def data(name: str) -> Path:
@@ -36,6 +38,14 @@ def results() -> Path:
         return CHECKOUT / "results"
     base = os.environ.get("XDG_STATE_HOME") or places.home() / ".local/state"
     return Path(base).absolute() / "blocklab"
+
+
+def kernel_source(written: str) -> str:
+    """The kernel source to take for one that a file of the lab names: LAB_TREE's, where Debian's is
+    named and that is set, for only Debian has it.
+    """
+    own = os.environ.get(TREE, "")
+    return own if own and written.startswith("debian:") else written
 
 
 def which(program: str) -> str | None:

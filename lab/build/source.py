@@ -20,6 +20,7 @@ from lab.base import apt, cache
 from lab.base.errors import LabError, UsageError
 from lab.base.process import CommandError, piped, run
 from lab.base.progress import Progress
+from lab.base.system import TREE
 from lab.build import release
 
 # Where Debian keeps a kernel series when the running release does not have it. All others pass
@@ -124,8 +125,19 @@ def resolve(spec: str, progress: Progress) -> Source:
     return resolvers[kind](spec, rest, progress)
 
 
+def require_possible(spec: str) -> None:
+    """Raise UsageError for Debian's source where it is not there and cannot be had."""
+    kind, _, series = spec.partition(":")
+    if kind == "debian" and not _recorded(_debian_record(series)):
+        apt.require_debian(f"the source {spec}")
+
+
+def _debian_record(series: str) -> Path:
+    return cache.root() / "sources" / f"debian-{series}.json"
+
+
 def _debian(spec: str, series: str, progress: Progress) -> Source:
-    record = cache.root() / "sources" / f"debian-{series}.json"
+    record = _debian_record(series)
     if known := _recorded(record):
         return known
     with _importing(progress):
@@ -134,8 +146,8 @@ def _debian(spec: str, series: str, progress: Progress) -> Source:
 
 def _from_debian(spec: str, series: str, record: Path, progress: Progress) -> Source:
     """Import a source from the first of the suites that has it."""
+    codename = apt.require_debian(f"the source {spec}")
     cache.require_space(cache.root(), _IMPORT_GIB, f"the source of Linux {series}")
-    codename = apt.system_codename() or "none"
     attempts = [[f"{codename}{part}" for part in ("", "-security", "-backports")]]
     home = _HOME_SUITES.get(series, _PASSING_THROUGH)
     if not set(home) <= set(attempts[0]):
@@ -149,7 +161,8 @@ def _from_debian(spec: str, series: str, record: Path, progress: Progress) -> So
     raise LabError(
         f"{spec} cannot be had: {failure.what}",
         where=f"suites {', '.join(name for attempt in attempts for name in attempt)}",
-        hint="check the network, or give the source as release:VERSION, git:PATH@REV or tar:PATH",
+        hint=f"check the network, or name another source: {TREE}=release:VERSION, git:PATH@REV or "
+        "tar:PATH, or --tree with one of these",
     ) from failure
 
 

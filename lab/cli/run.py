@@ -10,7 +10,7 @@ import click
 
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
 from lab.base.text import visible
-from lab.build import trust
+from lab.build import source, trust
 from lab.cli import complete, ending, options
 from lab.commands import aa_control, check_series, controls, error_rates, result_tables
 from lab.commands import dry_run as plan
@@ -99,6 +99,7 @@ def judged(
 ) -> ExitCode:
     """Judge series, print and record what was found, and return the exit code."""
     for own in wanted:
+        source.require_possible(own.tree)
         trust.require(own.tree, [patch for level in own.levels for patch in own.patches(level)])
     found = judge.judge(wanted, session, claims=claims)
     run = RunBuilder(session, title, mail=mail).judged(found, control)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from lab.base.system import data
+from lab.base.system import data, kernel_source
 from lab.base.toml import Model, load, named
 from lab.inputs.workload import Value
 
@@ -49,5 +49,9 @@ class Profile(Model):
 
 
 def get(name: str) -> Profile:
-    """The profile called name; UsageError names the nearest one."""
-    return load(named(FOLDER, name, ".toml", "profile"), Profile)
+    """The profile called name, on the kernel source that this system can have.
+
+    Raises UsageError that names the nearest one.
+    """
+    found = load(named(FOLDER, name, ".toml", "profile"), Profile)
+    return found.model_copy(update={"tree": kernel_source(found.tree)})

@@ -27,7 +27,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from lab.base.errors import UsageError, nearest
 from lab.base.stats import Interval
-from lab.base.system import data
+from lab.base.system import data, kernel_source
 from lab.base.toml import Model, load
 from lab.inputs.names import Name, Word
 from lab.inputs.terms import Engine
@@ -332,12 +332,14 @@ class Series(Model):
 
 
 def get(name: str) -> Series:
-    """The series called name, or the one in the folder name when that is a path.
+    """The series called name, or the one in the folder name when that is a path; on the kernel
+    source that this system can have.
 
     Raises UsageError for an unknown name or a wrong key.
     """
     path = file(name)
-    found = load(path, Series)
+    written = load(path, Series)
+    found = written.model_copy(update={"tree": kernel_source(written.tree)})
     found._folder = Path(os.path.normpath(path.parent.absolute()))
     return found
 

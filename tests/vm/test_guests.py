@@ -33,7 +33,7 @@ from lab.measure.job import Testbed
 from lab.measure.sampling import Sample
 
 # What the kernel of the quick profile can have.
-OWN = (QUICK.tree.removeprefix("debian:"), QUICK.kernel)
+OWN = (QUICK.tree.rpartition(":")[2], QUICK.kernel)
 POSSIBLE = [name for name in topology.known() if not topology.get(name).refusal(*OWN)]
 LAB = Path(sys.executable).with_name("lab")
 SHORT = ("--set", "seconds=1", "--set", "ramp_seconds=0")
