@@ -101,7 +101,7 @@ def _same(asked: Experiment, own: Series) -> bool:
 def _effort(count: int, usual_s: float | None) -> str:
     """How long so many boots take, and what they leave on the disk."""
     each = usual_s or _USUAL_S
-    known = "as the last ones here did" if usual_s else "as they do on two cores"
+    known = "as most of the last ones here did" if usual_s else "as they do on two cores"
     whole = duration(count * each / (os.cpu_count() or 1))
     gib = count * _LEFT_MIB / 1024
     return (

@@ -134,6 +134,8 @@ def test_the_usual_time_is_the_mean_of_recent_boots(store: BootStore) -> None:
     assert store.usual_seconds() == pytest.approx(20, abs=1)
     for _ in range(40):
         add(store, ago=4)
+    for _ in range(30):
+        add(store, ago=200)
     assert store.usual_seconds() == pytest.approx(4, abs=1)
 
 
