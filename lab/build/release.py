@@ -8,10 +8,10 @@ signed: by gpg, where that is installed and has the key; else it is said that no
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import re
 import shutil
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -51,8 +51,8 @@ def fetch(version: str, folder: Path, progress: Progress) -> Path:
         tarball, sums = folder / name, folder / _SUMS
         url = _folder(version)
         with progress.step(f"downloading {name}"):
-            _download(f"{url}/{_SUMS}", sums, name)
-            _download(f"{url}/{name}", tarball, name)
+            for target in (sums, tarball):
+                _download(f"{url}/{target.name}", target, f"curl -O {url}/{name} -O {url}/{_SUMS}")
     progress.say(f"  {name}: {_vouched(tarball, sums)}")
     return tarball
 
@@ -62,7 +62,8 @@ def _folder(version: str) -> str:
     return f"{mirror}/v{version.partition('.')[0]}.x"
 
 
-def _download(url: str, target: Path, wanted: str) -> None:
+def _download(url: str, target: Path, elsewhere: str) -> None:
+    """Fetch a file; LabError with the command that fetches it elsewhere when it cannot be had."""
     try:
         with (
             urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer,
@@ -72,12 +73,12 @@ def _download(url: str, target: Path, wanted: str) -> None:
                 file.write(piece)
                 if file.tell() > _MOST_BYTES:
                     raise LabError(f"{url} is too long for a kernel")
-    except (urllib.error.URLError, TimeoutError, ConnectionError, ValueError) as exc:
+    except (OSError, http.client.HTTPException, ValueError) as exc:
         reason = getattr(exc, "reason", exc)
         raise LabError(
             f"{url} cannot be had: {reason}",
-            hint=f"fetch {wanted} elsewhere, put it into a folder, and name that in {FOLDER}; or "
-            f"name a mirror of {_MIRROR} in {MIRROR}",
+            hint=f"where there is a network: {elsewhere}; put both files into a folder, name it in "
+            f"{FOLDER}; or name a mirror of {_MIRROR} in {MIRROR}",
         ) from exc
 
 

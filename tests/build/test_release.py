@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import io
 import threading
 from collections.abc import Callable, Iterator
@@ -123,8 +124,21 @@ def test_without_network_it_is_told_what_to_do(
     monkeypatch.setenv(release.MIRROR, "http://127.0.0.1:1")
     with pytest.raises(LabError, match="cannot be had") as caught:
         release.fetch("6.12.94", tmp_path, quiet)
-    assert f"fetch {NAME} elsewhere" in caught.value.hint
+    url = "http://127.0.0.1:1/v6.x"
+    assert f"curl -O {url}/{NAME} -O {url}/sha256sums.asc; put both" in caught.value.hint
     assert release.FOLDER in caught.value.hint
+
+
+def test_a_download_that_breaks_off_is_told(
+    mirror: Path, tmp_path: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(answer: object, size: int) -> bytes:
+        raise http.client.IncompleteRead(b"")
+
+    lay(mirror, b"kernel")
+    monkeypatch.setattr(http.client.HTTPResponse, "read", broken)
+    with pytest.raises(LabError, match="cannot be had: IncompleteRead"):
+        release.fetch("6.12.94", tmp_path, quiet)
 
 
 def test_a_release_that_there_is_not_is_told(mirror: Path, tmp_path: Path, quiet: Progress) -> None:

@@ -110,6 +110,11 @@ def test_a_sample_is_what_is_printed(printed: str) -> None:
     assert sample in README, f"README.md must show:\n\n{sample}\n"
 
 
+def test_what_stands_first_is_a_part_of_that() -> None:
+    first = README.split("## ")[0].partition("evidence:\n\n")[2].rstrip()
+    assert textwrap.indent(textwrap.dedent(first), "    ") in terminal.series(judged())
+
+
 def test_the_sample_expects_what_the_series_does() -> None:
     own = series.get("sq_batch_dispatch")
     for claim in judged().claims:
