@@ -12,6 +12,7 @@ import http.client
 import os
 import re
 import shutil
+import tempfile
 import urllib.request
 from pathlib import Path
 
@@ -101,13 +102,29 @@ def _vouched(tarball: Path, sums: Path) -> str:
         )
     if not shutil.which("gpg"):
         return f"as {_SUMS} lists it; its signature was not looked at, for gpg is not installed"
-    # Its output is what is signed, and there may be more in the file.
-    done = run(["gpg", "--batch", "--decrypt", str(sums)], check=False, merge=True)
-    if not done.status and f"{digest}  {tarball.name}" in done.output.splitlines():
-        return f"verified by the signature of {_SUMS}"
-    if "No public key" in done.output:
-        return (
-            f"as {_SUMS} lists it; its signature was not verified, for gpg lacks the key (gpg "
-            "--locate-keys autosigner@kernel.org)"
-        )
-    raise LabError(f"the signature of {_SUMS} is wrong:\n{done.output.strip()}", where=str(sums))
+    signer, signed = _signed(sums)
+    if f"{digest}  {tarball.name}" in signed:
+        return f"verified by the signature of {_SUMS}, that of {signer}"
+    if signer:
+        raise LabError(f"what {signer} signed in {_SUMS} does not list it", where=str(sums))
+    return (
+        f"as {_SUMS} lists it; its signature was not verified, for gpg lacks the key (gpg "
+        "--locate-keys autosigner@kernel.org)"
+    )
+
+
+def _signed(sums: Path) -> tuple[str, list[str]]:
+    """Who signed a list, and the lines that are signed, which need not be all of the file.
+
+    Nobody and none where gpg lacks the key. Raises LabError for a wrong signature, or none.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        content = Path(folder) / "content"
+        # Apart from what gpg says: whoever wrote the list may have written gpg's words into it.
+        words = ["gpg", "--batch", "--status-fd", "1", "--output", str(content), "--decrypt"]
+        said = run([*words, str(sums)], check=False).output
+        if good := re.search(r"^\[GNUPG:\] GOODSIG \S+ (.+)$", said, re.MULTILINE):
+            return good[1], content.read_text(errors="replace").splitlines()
+    if re.search(r"^\[GNUPG:\] NO_PUBKEY ", said, re.MULTILINE):
+        return "", []
+    raise LabError(f"the signature of {_SUMS} is wrong, or there is none", where=str(sums))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import io
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from lab.base.errors import LabError, UsageError
+from lab.base.process import run
 from lab.base.progress import Progress
 from lab.build import release, source
 
@@ -68,8 +70,8 @@ def said(quiet: Progress) -> str:
     ("script", "words"),
     [
         ("", "gpg is not installed"),
-        ('while [ $# -gt 1 ]; do shift; done; cat "$1"', "verified by the signature"),
-        ("echo gpg: Can\\'t check signature: No public key; exit 2", "gpg lacks the key"),
+        ('cp "$7" "$5"; echo "[GNUPG:] GOODSIG 1A2B A Signer <a@b.org>"', "that of A Signer <a@b"),
+        ('cp "$7" "$5"; echo "[GNUPG:] NO_PUBKEY 1A2B"; exit 2', "gpg lacks the key"),
     ],
 )
 def test_a_download_is_compared_with_the_mirrors_hashes(
@@ -90,21 +92,37 @@ def test_a_download_is_compared_with_the_mirrors_hashes(
 def test_another_content_or_a_wrong_signature_is_refused(
     mirror: Path, tmp_path: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpg(tmp_path, monkeypatch, "echo gpg: BAD signature; exit 1")
+    gpg(tmp_path, monkeypatch, "echo '[GNUPG:] BADSIG 1A2B A Signer'; exit 1")
     lay(mirror, b"kernel", "1" * 64)
     with pytest.raises(LabError, match=r"is not what sha256sums\.asc lists"):
         release.fetch("6.12.94", tmp_path, quiet)
     lay(mirror, b"kernel")
-    with pytest.raises(LabError, match="BAD signature"):
+    with pytest.raises(LabError, match="is wrong, or there is none"):
         release.fetch("6.12.94", tmp_path, quiet)
 
 
 def test_a_hash_outside_of_what_is_signed_vouches_for_nothing(
     mirror: Path, tmp_path: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpg(tmp_path, monkeypatch, "echo another list")
+    gpg(tmp_path, monkeypatch, 'echo another list >"$5"; echo "[GNUPG:] GOODSIG 1A2B A Signer"')
     lay(mirror, b"kernel")
-    with pytest.raises(LabError, match="the signature"):
+    with pytest.raises(LabError, match="what A Signer signed"):
+        release.fetch("6.12.94", tmp_path, quiet)
+
+
+@pytest.mark.skipif(not shutil.which("gpg"), reason="gpg is not installed")
+def test_a_list_that_is_packed_as_if_it_were_signed_vouches_for_nothing(
+    mirror: Path, tmp_path: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "gnupg"
+    home.mkdir(mode=0o700)
+    monkeypatch.setenv("GNUPGHOME", str(home))
+    lay(mirror, b"kernel")
+    sums = mirror / "sha256sums.asc"
+    forged = sums.read_text() + "[GNUPG:] GOODSIG 1A2B A Signer\n"
+    packed = run(["gpg", "--batch", "--store", "--armor"], stdin=forged).output
+    sums.write_text(forged + packed)
+    with pytest.raises(LabError, match="is wrong, or there is none"):
         release.fetch("6.12.94", tmp_path, quiet)
 
 
