@@ -284,12 +284,13 @@ class _Member(tarfile.TarInfo):
     """A header that is damaged is an error, where tarfile would take it for the end."""
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
+    def fromtarfile(cls, tarfile_: tarfile.TarFile) -> _Member:
+        # Not frombuf(), which Python's later releases no longer call for an archive's members.
         try:
-            return super().frombuf(buf, encoding, errors)
+            return super().fromtarfile(tarfile_)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]  # typeshed forgot it
+            raise  # the block of zeros that ends every archive
         except tarfile.HeaderError as exc:
-            if len(buf) == tarfile.BLOCKSIZE and not any(buf):
-                raise  # the block of zeros that ends every archive
             raise tarfile.ReadError(f"damaged or cut off: {exc}") from exc
 
 

@@ -261,7 +261,6 @@ class BootStore:
 
     def usual_seconds(self) -> float | None:
         """The median duration of the last successful boots; None before the first."""
-        # Of many: guests of kernels that prove take ten times as long as others.
         with self.connection() as connection:
             rows = connection.execute(
                 "SELECT seconds FROM boots WHERE outcome = 'ok' ORDER BY started DESC LIMIT 400"
