@@ -23,7 +23,7 @@ help: ## show this text
 
 setup: ## install what the lab needs (system packages, .venv)
 	@command -v $(PYTHON) >/dev/null || { \
-		echo 'Python 3.11 or newer is needed: apt-get install python3, or set PYTHON='; exit 2; }
+		echo 'Python 3.11 or newer is needed: install python3, or set PYTHON='; exit 2; }
 	@$(PYTHON) -m lab.setup
 
 lab-run: setup ## from a fresh clone to the verdicts on all series (SERIES=)
