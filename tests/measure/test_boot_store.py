@@ -127,7 +127,7 @@ def test_writers_beside_each_other_lose_nothing(store: BootStore, kind: str) -> 
     assert sorted(values) == list(range(2 * count))
 
 
-def test_the_usual_time_is_the_mean_of_recent_boots(store: BootStore) -> None:
+def test_the_usual_time_is_the_median_of_recent_boots(store: BootStore) -> None:
     assert store.usual_seconds() is None
     for ago in (10.0, 30.0):
         add(store, ago=ago)
