@@ -173,15 +173,14 @@ static uint64_t hurry(void)
 	return stage == ENDS ? AFTER_MEASURED : BEFORE_MEASURED;
 }
 
-static void on_execution(unsigned int vcpu, void *data)
+/* What happens seldom when a block is about to be executed; time has passed till here. */
+static void __attribute__((noinline)) attend(struct block *block)
 {
-	struct block *block = data;
+	uint64_t cost = executing;
 
-	(void)vcpu;
+	executing = 0;
 	if (!turns_have_begun())
 		begin_turns(vcpus);
-	now += executing;
-	executing = 0;
 	if (now >= limit)
 		yield_turn();
 	if (stage == MEASURES && block->pauses)
@@ -190,11 +189,22 @@ static void on_execution(unsigned int vcpu, void *data)
 		spin_block(vcpu_in_turn(), block);
 	if (block->reads_clock)
 		spin_access(vcpu_in_turn(), 0, true);
-	if (!block->executed++)
-		note_executed(block);
-	executing = block->cost;
+	executing = cost;
 	if (block->pauses || block->reads_clock)
 		executing += hurry();
+}
+
+static void on_execution(unsigned int vcpu, void *data)
+{
+	struct block *block = data;
+
+	(void)vcpu;
+	now += executing;
+	executing = block->cost;
+	if (now >= limit || stage == MEASURES || block->pauses || block->reads_clock)
+		attend(block);
+	if (!block->executed++)
+		note_executed(block);
 }
 
 static void on_access(unsigned int vcpu, memory_info info, uint64_t address, void *data)
