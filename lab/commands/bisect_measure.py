@@ -176,7 +176,9 @@ class ByFunction(CommitMeasure):
 
 
 class ByCounter(CommitMeasure):
-    """What an instrumented kernel counts with the exact engine: one boot a commit."""
+    """What is counted with the exact engine, on an instrumented kernel where only that can count
+    it: one boot a commit.
+    """
 
     def __init__(self, tree: Tree, planned: PlannedCell, threshold: float, metric: str) -> None:
         """A measure by one of the cell's counters."""
@@ -193,7 +195,7 @@ class ByCounter(CommitMeasure):
 
     def value(self, commit: str) -> float | None:
         """The counter of a commit."""
-        kernel = self._built(commit, INSTRUMENT)
+        kernel = self._built(commit, *([INSTRUMENT] if self._planned.cell.counters else []))
         return None if kernel is None else self._booted(kernel).value(self._metric)
 
 

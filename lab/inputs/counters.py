@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counters: what an instrumented kernel did, one TOML file each in configs/counter.
+"""Counters: what a kernel did, one TOML file each in configs/counter.
 
-The kernel itself adds up: a counter of events is a histogram trigger, so that nothing is lost
-however many events there are; lock acquisitions come from lock_stat. Only the order of requests
-needs every single event, from a trace.
+An instrumented kernel itself adds up: a counter of events is a histogram trigger, so that nothing
+is lost however many events there are; lock acquisitions come from lock_stat. Only the order of
+requests needs every single event, from a trace.
+
+What is the number of calls of a function needs no such kernel with the exact engine: QEMU counts
+them on the kernel that is judged (lab/measure/call_counts.py).
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ _TRACED = re.compile(r": (?P<event>chosen|issued)\d?: .{0,200}?rq=(?P<request>0x
 
 
 class Counter(Model):
-    """One number that an instrumented kernel gives, of one of three kinds.
+    """One number that an instrumented kernel gives, of one of three kinds; some of them as calls
+    of functions, too.
 
     Events: hits of an event (a tracepoint ``system/name``, or a probe ``p:function`` or
     ``r:function`` with arguments), how many distinct keys it had, or how many were of requests
@@ -75,6 +79,15 @@ class Counter(Model):
         default=(), description="probes with rq=, where a scheduler has chosen a request"
     )
     issued: str = Field(default="", description="probe with rq=, where the driver gets it")
+    calls: tuple[str, ...] = Field(
+        default=(), description="functions whose calls are the same number, counted by QEMU"
+    )
+    callers: str = Field(
+        default="",
+        description="only calls by functions in whose name this pattern is found; {driver} is how "
+        "those of the disk's driver begin",
+    )
+    less: str = Field(default="", description="the counter whose calls are taken off these")
     per: str = Field(default="", description="divide by this counter; empty: the number itself")
 
     @model_validator(mode="after")
@@ -83,6 +96,8 @@ class Counter(Model):
             raise ValueError("a counter has either event, locks or chosen")
         if bool(self.chosen) != bool(self.issued):
             raise ValueError("chosen and issued go together")
+        if (self.callers or self.less) and not self.calls:
+            raise ValueError("callers and less are of calls")
         if self.take == "behind" and self.event != _ISSUE:
             raise ValueError(f"what lies behind another is told by {_ISSUE}")
         return self
@@ -104,6 +119,18 @@ def get(name: str) -> Counter:
 def known() -> list[str]:
     """The names of all counters, sorted."""
     return names(FOLDER)
+
+
+def by_calls(wanted: Sequence[str]) -> dict[str, Counter] | None:
+    """Counters with those that they are divided by and less by, each the number of calls of some
+    functions; None where one is not.
+
+    Raises UsageError as probes does.
+    """
+    found = _with_denominators(wanted)
+    for name in [one.less for one in found.values() if one.less]:
+        found[name] = get(name)
+    return found if all(one.calls for one in found.values()) else None
 
 
 def probes(wanted: Sequence[str]) -> Probes:

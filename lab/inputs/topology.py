@@ -27,6 +27,10 @@ class Disk(Model):
     value: str
 
 
+# By how the disk is found: what has a name is null_blk's.
+_DRIVERS = {"name": "null_", "nvme": "nvme_", "scsi": "scsi_"}
+
+
 class Topology(Model):
     """One emulated machine.
 
@@ -76,6 +80,11 @@ class Topology(Model):
     def possible_cpus(self) -> int:
         """CPUs the guest must believe possible: drivers cut their queues to that number."""
         return max(self.cpus, self.hw_queues, self.possible)
+
+    @property
+    def driver(self) -> str:
+        """How the names of the functions begin that start the disk's requests."""
+        return "dm_" if self.dm else _DRIVERS[self.disk.by]
 
     def refusal(self, release: str, fragments: Collection[str]) -> str:
         """Why a kernel of this release, such as 6.12.117, that was configured with these fragments

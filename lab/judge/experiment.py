@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from lab.base.errors import UsageError
 from lab.base.stats import LOOKS
-from lab.inputs import machine_model, workload
+from lab.inputs import counters, machine_model, workload
 from lab.inputs.profile import Profile
 from lab.inputs.series import BASE, Claim, Expectation, Series
 from lab.inputs.terms import Engine, Level
@@ -18,6 +18,7 @@ from lab.judge.well_formed import arms_of, level_of
 from lab.measure import cost
 from lab.measure.cell import Cell, resolved
 from lab.measure.host import Report
+from lab.measure.job import counts_calls
 
 # What a kernel needs to be counted.
 INSTRUMENT = "instrument"
@@ -181,6 +182,7 @@ def _experiment(
     # What wants a host of so many CPUs wants a guest of as many.
     cpus = expectation.cpus or claim.cpus or expectation.needs_cpus or usual_cpus
     counted = (expectation.metric,) if level is Level.MECHANISM else ()
+    called = counted if _as_calls(expectation.metric, choice.engine, claim.workload) else ()
 
     def side(arm: str) -> Side:
         own = series.all_arms[arm]
@@ -193,7 +195,8 @@ def _experiment(
             cpus=cpus,
             hw_queues=own.hw_queues,
             kernel_parameters=own.kernel_parameters,
-            counters=counted,
+            counters=() if called else counted,
+            calls=called,
             machine=expectation.machine,
             variants=machine_model.SENSITIVITY if level is Level.SIMULATED else (),
         )
@@ -222,6 +225,12 @@ def _experiment(
             else ""
         ),
     )
+
+
+def _as_calls(metric: str, engine: Engine, work: str) -> bool:
+    """Whether a metric is a counter that needs no instrumented kernel: QEMU counts its calls."""
+    counter = metric in counters.known() and counters.by_calls([metric])
+    return bool(counter) and counts_calls(engine, workload.get(work))
 
 
 def _conditions(expectation: Expectation, cpus: int) -> dict[str, Value]:
@@ -294,19 +303,25 @@ def _with_questions(found: Sequence[Experiment]) -> list[Experiment]:
 
 
 def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:
-    """The experiments, all that is counted in one cell counted in one boot."""
-    wanted: dict[Side, set[str]] = {}
+    """The experiments, all that is counted in one cell counted in one boot: with its cost what is
+    counted beside it.
+    """
+    wanted: dict[Side, tuple[set[str], set[str]]] = {}
 
     def uncounted(side: Side) -> Side:
-        return replace(side, cell=replace(side.cell, counters=()))
+        return replace(side, cell=replace(side.cell, counters=(), calls=()))
 
     for experiment in found:
         for side in experiment.booted:
-            wanted.setdefault(uncounted(side), set()).update(side.cell.counters)
+            own = wanted.setdefault(uncounted(side), (set(), set()))
+            own[0].update(side.cell.counters)
+            own[1].update(side.cell.calls)
 
     def merged(side: Side) -> Side:
-        names = tuple(sorted(wanted[uncounted(side)])) if side.cell.counters else ()
-        return replace(side, cell=replace(side.cell, counters=names))
+        probes, calls = (tuple(sorted(own)) for own in wanted[uncounted(side)])
+        own = side.cell
+        counting = replace(own, counters=probes) if own.counters else replace(own, calls=calls)
+        return replace(side, cell=counting)
 
     return [
         replace(

@@ -21,7 +21,8 @@ class Cell:
 
     parameters are the workload's, sorted by name. cpus are the vCPUs, hw_queues the disk's hardware
     queues, kernel_parameters those beside the topology's own. With counters, which only an
-    instrumented kernel has, the cell is counted, not timed. machine is the model of a simulated
+    instrumented kernel has, the cell is counted, not timed; calls are those that the exact engine
+    counts beside the cost. machine is the model of a simulated
     one, which is measured with moves of cache lines so many times as dear, too, as variants say.
     seed chooses a sealed guest's random numbers: equal guests with another seed do the same work a
     little differently.
@@ -36,6 +37,7 @@ class Cell:
     hw_queues: int
     kernel_parameters: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
     machine: str = ""
     variants: tuple[float, ...] = ()
     seed: int = 1
@@ -105,6 +107,7 @@ def resolved(
     hw_queues: int = 0,
     kernel_parameters: tuple[str, ...] = (),
     counters: tuple[str, ...] = (),
+    calls: tuple[str, ...] = (),
     machine: str = "",
     variants: tuple[float, ...] = (),
 ) -> Cell:
@@ -131,6 +134,7 @@ def resolved(
         hw_queues=hw_queues or own.hw_queues,
         kernel_parameters=kernel_parameters,
         counters=counters,
+        calls=calls,
         machine=machine,
         variants=variants,
     )

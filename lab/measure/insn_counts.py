@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache as memoized
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from lab.base.errors import GuestError
 # The plugin counts in 64 bits, and in parts of a nanosecond (NS in lab/build/sim/sim.h).
 _NUMBER = r"([0-9]{1,20})"
 _PHASE = re.compile(rf"phase {_NUMBER} {_NUMBER} {_NUMBER}")
-_BLOCK = re.compile(rf"([0-9a-f]{{1,16}}) {_NUMBER}")
+_ADDRESS = r"([0-9a-f]{1,16})"
+_BLOCK = re.compile(rf"{_ADDRESS} {_NUMBER} {_NUMBER} {_ADDRESS}")
 _SYMBOL = re.compile(r"([0-9a-f]{1,16}) ([A-Za-z?]) (\S{1,512})(?:\t\[\S+\])?")
 PARTS = 256
 
@@ -29,11 +30,15 @@ PARTS = 256
 class Phase:
     """Instructions executed between two marks: in user space, and in the kernel by address; and
     when it ended, by the guest's clock.
+
+    executions tells how often a block of the kernel was executed, by where it begins and where it
+    goes by a direct call or jump (0: nowhere so).
     """
 
     user: int
     kernel: Mapping[int, int]
     ended_ns: float = 0.0
+    executions: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
     @property
     def kernel_total(self) -> int:
@@ -114,13 +119,16 @@ def phases(output: str) -> list[Phase]:
     if lines[-2:] != ["end", ""]:
         raise GuestError("corrupt", "the instruction counts are cut off: the guest did not end")
     found: list[Phase] = []
-    kernel: dict[int, int] = {}
+    kernel = Counter[int]()
+    executions: dict[tuple[int, int], int] = {}
     for number, line in enumerate(lines[:-2], start=1):
         if block := found and _BLOCK.fullmatch(line):
-            kernel[int(block[1], 16)] = int(block[2])
+            address = int(block[1], 16)
+            kernel[address] += int(block[2])
+            executions[address, int(block[4], 16)] = int(block[3])
         elif (phase := _PHASE.fullmatch(line)) and int(phase[1]) == len(found):
-            kernel = {}
-            found.append(Phase(int(phase[2]), kernel, int(phase[3]) / PARTS))
+            kernel, executions = Counter(), {}
+            found.append(Phase(int(phase[2]), kernel, int(phase[3]) / PARTS, executions))
         else:
             what = f"line {number} of the instruction counts is none of the plugin's: {line[:80]!r}"
             raise GuestError("corrupt", what)
@@ -153,10 +161,11 @@ def run_phase(phases: Sequence[Phase], run: int, jobs: int) -> Phase:
     """
     first = 1 + run * _marks(jobs) + 1
     inside = phases[first : first + 2 * jobs - 1]
-    kernel: Counter[int] = Counter()
+    kernel, executions = Counter[int](), Counter[tuple[int, int]]()
     for phase in inside:
         kernel.update(phase.kernel)
-    return Phase(sum(phase.user for phase in inside), kernel, inside[-1].ended_ns)
+        executions.update(phase.executions)
+    return Phase(sum(phase.user for phase in inside), kernel, inside[-1].ended_ns, executions)
 
 
 def run_ns(phases: Sequence[Phase], run: int, jobs: int) -> float:

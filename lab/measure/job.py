@@ -7,7 +7,7 @@ run cannot be kept under the key of what it was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from lab.guest import qemu_command
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs import counters, machine_model, topology, workload
-from lab.inputs.counters import Probes
+from lab.inputs.counters import Counter, Probes
+from lab.inputs.terms import Engine
 from lab.inputs.topology import Topology
 from lab.inputs.workload import Value, Workload
 from lab.measure import dbench, host
@@ -77,6 +78,8 @@ class Testbed:
 class Job:
     """A task, resolved: its machine, workload, orders for the agent, counters, and its key.
 
+    probes are the counters of an instrumented kernel, calls those that QEMU counts.
+
     The key is what makes two boots repetitions of one measurement: a hash of everything that is
     executed (kernel, guest root, QEMU with its firmware and command line, the plugin, the agent's
     orders) and, for engines that measure wall-clock time, of the host.
@@ -87,6 +90,7 @@ class Job:
     work: Workload
     orders: Orders
     probes: Probes | None
+    calls: Mapping[str, Counter]
     key: str
 
     @property
@@ -122,6 +126,7 @@ def resolve(task: Task, testbed: Testbed) -> Job:
     cell = task.cell
     work, own = workload.get(cell.workload), hardware(cell)
     probes = counters.probes(cell.counters) if cell.counters else None
+    calls = (counters.by_calls(cell.calls) if cell.calls else None) or {}
     machine = Machine(
         task.kernel,
         testbed.guest,
@@ -141,7 +146,8 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         work=work,
         orders=orders,
         probes=probes,
-        key=_key(machine, orders, testbed),
+        calls=calls,
+        key=_key(machine, orders, calls, testbed),
     )
 
 
@@ -207,7 +213,12 @@ def round_keys(alone: Sequence[str]) -> list[str]:
     ]
 
 
-def _key(machine: Machine, orders: Orders, testbed: Testbed) -> str:
+def counts_calls(engine: Engine, work: Workload) -> bool:
+    """Whether calls of functions are counted beside what an I/O of a workload costs."""
+    return engine is Engine.ICOUNT and work.tool == "fio" and "ios" in work.parameters
+
+
+def _key(machine: Machine, orders: Orders, calls: Mapping[str, Counter], testbed: Testbed) -> str:
     plugin = machine.plugin
     return cache.key(
         "cell",
@@ -221,6 +232,7 @@ def _key(machine: Machine, orders: Orders, testbed: Testbed) -> str:
         [machine.engine, machine.topology.cpus, machine.memory_mib, machine.backed],
         orders.archive().hex(),
         [plugin.parent.name, *machine.plugin_options] if plugin else None,
+        {name: one.model_dump(mode="json") for name, one in calls.items()},
         None if machine.engine.sealed else host.identity(),
     )
 

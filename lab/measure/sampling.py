@@ -14,7 +14,7 @@ from lab.guest.boot import Boot
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
 from lab.inputs import counters, topology
-from lab.measure import cost, dbench, fio, sim_counts
+from lab.measure import call_counts, cost, dbench, fio, sim_counts
 from lab.measure.insn_counts import phases as read_phases
 from lab.measure.insn_counts import require_marks, run_ns, run_phase, symbols, variables
 from lab.measure.job import Job, costed, fio_jobs, fio_runs, ordered_ios
@@ -96,13 +96,15 @@ def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str,
     if longer_s < 0:
         raise GuestError("corrupt", f"fio says that {ios:,} I/Os more took {-longer_s:.3f} s less")
     first, second = (run_phase(phases, run, jobs) for run in (1, 2))
-    found = cost.slope(first, second, ios, symbols(machine.kernel.system_map))
+    names = symbols(machine.kernel.system_map)
+    found = cost.slope(first, second, ios, names)
     (machine.folder / "cost.tsv").write_text(cost.to_text(found))
     return {
         cost.TIME: longer_s * 1e9 / ios,
         cost.KERNEL: found.kernel_total,
         cost.BLOCK_LAYER: found.within(machine.kernel.block_layer),
         cost.USER: found.user,
+        **call_counts.values(job.calls, machine.topology.driver, second, names),
         "measured_share": 100 * (first.total + second.total) / sum(p.total for p in phases),
     }
 

@@ -15,6 +15,7 @@ from lab.inputs import profile, series
 
 QUICK = profile.get("quick")
 BFQ = series.get("bfq_burst_merge")
+PLAIN = series.get("async_depth")
 
 
 @pytest.fixture(autouse=True)
@@ -34,10 +35,11 @@ def test_kernels_are_told_by_arm_with_their_patches() -> None:
     text = dry_run.text([BFQ], QUICK)
     for line in (
         "source   debian:6.12, with base, block, filesystems, buffer_heads, armdisk",
-        "kernel   before, none: 1 patch, instrument",
+        "kernel   before, none: 1 patch",
         "kernel   after: 2 patches",
     ):
         assert f"  {line}\n" in text
+    assert "  kernel   before: 0 patches, instrument\n" in dry_run.text([PLAIN], QUICK)
 
 
 @pytest.fixture(autouse=True)

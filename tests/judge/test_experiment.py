@@ -299,16 +299,35 @@ def test_what_does_not_exist_is_an_error_with_its_place_and_the_nearest_name(
 
 
 def test_all_that_is_counted_in_one_cell_is_counted_in_one_boot(ask: Write) -> None:
-    expirations = 'metric = "queue_expirations"\nchange = "<= -50%"'
-    merges, expired, wide, timed, cost = ask(
-        claim(COUNTER, expirations, f"{COUNTER}\ncpus = 4", IOPS, COST)
-    )
-    both = ("queue_expirations", "stable_merges")
-    assert cells(merges)[0].counters == both
-    assert [cell.counters for cell in cells(expired)] == [("queue_expirations",), both]
-    assert cells(merges)[0] == cells(expired)[1]
-    assert cells(wide)[0].counters == ("stable_merges",)
+    locks = 'metric = "lock_acquisitions"\nchange = "<= -50%"'
+    behind = 'metric = "sequential"\nvalue = "== 1"'
+    after, locked, wide, timed, cost = ask(claim(behind, locks, f"{behind}\ncpus = 4", IOPS, COST))
+    both = ("lock_acquisitions", "sequential")
+    assert cells(after)[0].counters == both
+    assert [cell.counters for cell in cells(locked)] == [("lock_acquisitions",), both]
+    assert cells(after)[0] == cells(locked)[1]
+    assert cells(wide)[0].counters == ("sequential",)
     assert [cell.counters for cell in (*cells(timed), *cells(cost))] == [()] * 4
+
+
+@pytest.mark.parametrize(
+    ("expectation", "instrumented"),
+    [
+        (COUNTER, False),
+        (COUNTER.replace("stable_merges", "mean_batch"), False),
+        (COUNTER.replace("stable_merges", "sequential"), True),
+        (f'{COUNTER}\nmachine = "xeon16"', True),
+        (f'{COUNTER}\nengine = ["tcg"]', True),
+    ],
+)
+def test_an_instrumented_kernel_is_for_what_no_number_of_calls_tells(
+    ask: Write, expectation: str, instrumented: bool
+) -> None:
+    (asked,) = ask(claim(expectation))
+    (cell,) = cells(asked)
+    assert (bool(cell.counters), bool(cell.calls)) == (instrumented, not instrumented)
+    own = series.get("own")
+    assert (experiment.INSTRUMENT in experiment.fragments(own, cell)) == instrumented
 
 
 def test_equal_expectations_are_questions_of_their_own(ask: Write) -> None:

@@ -35,6 +35,7 @@ IOPS = 'metric = "iops"\nchange = ">= +20%"\n'
 COST = 'metric = "kernel_insns_per_io"\nchange = "<= -1%"\n'
 MERGES = 'metric = "stable_merges"\nvalue = ">= 5"\n'
 COUNTED = 'metric = "lock_acquisitions"\nchange = "<= -10%"\n'
+SEQUENTIAL = 'metric = "sequential"\nvalue = ">= 5"\n'
 BASE, PATCHED = "6.12+0001-base", "6.12+0001-base+0001-own"
 # One after another: KVM's guests cannot take turns.
 ENGINES = (Engine.KVM, Engine.ICOUNT)
@@ -84,9 +85,14 @@ def says(job: Job) -> fakes.Answer:
     patched = own(job.task.kernel.id)
     counters = {"stable_merges": 9.0 if patched else 1.0}
     counters["lock_acquisitions"] = 1.0 if patched else 2.0
+    counters["sequential"] = 9.0
     return {
         "iops": 150.0 if patched else 100.0,
-        **{name: value for name, value in counters.items() if name in job.cell.counters},
+        **{
+            name: value
+            for name, value in counters.items()
+            if name in (*job.cell.counters, *job.cell.calls)
+        },
     }
 
 
@@ -101,16 +107,16 @@ def verdicts(judged: tuple[Judged, ...]) -> list[Verdict]:
 def test_every_level_of_evidence_comes_to_its_verdict(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
-    (one,) = judge.judge([write(claim(IOPS, COST, MERGES, COUNTED))], session)
-    timed, exact, merges, counted = one.findings
+    (one,) = judge.judge([write(claim(IOPS, COST, SEQUENTIAL, COUNTED))], session)
+    timed, exact, sequential, counted = one.findings
     assert [f.verdict for f in one.findings] == [Verdict.HOLDS] * 4
     assert (one.verdict(), one.error) == (Verdict.HOLDS, "")
     assert timed.evidence.values == ((100.0,) * 8, (150.0,) * 8)
     assert timed.change == pytest.approx(0.5)
     assert exact.measured == (1000.0, 900.0)
-    assert (merges.measured, counted.measured) == ((9.0,), (2.0, 1.0))
+    assert (sequential.measured, counted.measured) == ((9.0,), (2.0, 1.0))
     # Exact cells come first, what is counted in one boot together; then the rounds.
-    both = ("lock_acquisitions", "stable_merges")
+    both = ("lock_acquisitions", "sequential")
     exactly = sorted((job.cell.counters, job.task.arm) for job in guests.booted[:4])
     assert exactly == [
         *(((), "after"), ((), "before")),
@@ -118,6 +124,18 @@ def test_every_level_of_evidence_comes_to_its_verdict(
     ]
     assert [job.cell.engine for job in guests.booted] == [Engine.ICOUNT] * 4 + [Engine.KVM] * 16
     assert len(guests.proofs) == 2
+
+
+def test_calls_are_counted_in_the_boot_that_tells_the_cost(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    wide = f"{MERGES}cpus = 1\n"
+    (one,) = judge.judge([write(claim(COST, wide, MERGES))], session)
+    assert [finding.measured for finding in one.findings] == [(1000.0, 900.0), (9.0,), (9.0,)]
+    booted = sorted((job.cell.cpus, job.task.arm, job.cell.calls) for job in guests.booted)
+    calls = ("stable_merges",)
+    assert booted == [(1, "after", calls), (1, "before", ()), (2, "after", calls)]
+    assert not any(job.cell.counters for job in guests.booted)
 
 
 def test_options_that_patches_change_are_told(
@@ -169,13 +187,13 @@ def test_kernels_are_those_of_the_arms_and_instrumented_to_count(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     raw = f'{IOPS}compare = ["raw", "after"]\n'
-    case = judge.prepare(write(claim(IOPS, raw, MERGES)), session)
+    case = judge.prepare(write(claim(IOPS, raw, SEQUENTIAL, MERGES)), session)
     kernels = {(task.arm, task.cell.counters): task.kernel.id for task in case.tasks.values()}
     assert kernels == {
         ("before", ()): BASE,
         ("raw", ()): BASE,
         ("after", ()): PATCHED,
-        ("after", ("stable_merges",)): PATCHED + fakes.INSTRUMENTED,
+        ("after", ("sequential",)): PATCHED + fakes.INSTRUMENTED,
     }
     # The engines are proved with a kernel without patches; each kernel is built once.
     assert sorted(session.asked) == sorted(["6.12", BASE, PATCHED, PATCHED + fakes.INSTRUMENTED])
@@ -284,7 +302,7 @@ def test_only_the_claims_that_are_wanted_are_judged_and_built_for(
     both = [write(claim(IOPS), claim(MERGES, name="merges"), name=name) for name in ("own", "two")]
     judged = judge.judge(both, session, claims={("own", "merges")})
     assert [[f.experiment.claim for f in one.findings] for one in judged] == [["merges"], []]
-    assert [job.cell.counters for job in guests.booted] == [("stable_merges",)]
+    assert [job.cell.calls for job in guests.booted] == [("stable_merges",)]
     assert not any("two" in name for name in session.asked)
 
 

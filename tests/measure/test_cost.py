@@ -19,11 +19,12 @@ from lab.measure.insn_counts import Phase, Symbols
 NAMES = Symbols((0x100, 0x200, 0x300), ("submit", "complete", "idle"))
 OUTPUT = """\
 phase 0 500 256
-100 40
-1f8 2
-200 7
+100 38 7 0
+100 2 1 300
+1f8 2 1 200
+200 7 7 0
 phase 1 900 1024
-100 80
+100 80 4 0
 end
 """
 
@@ -39,6 +40,8 @@ def test_phases_are_read_with_user_space_apart() -> None:
     assert (first.user, first.kernel_total) == (500, 49)
     assert insn_counts.by_function(first, NAMES) == {"submit": 42, "complete": 7}
     assert second.kernel == {0x100: 80}
+    assert first.executions[0x100, 0x300] == 1
+    assert second.executions == {(0x100, 0): 4}
     assert (first.ended_ns, second.ended_ns) == (1, 4)
 
 
@@ -51,11 +54,14 @@ def test_counts_that_were_cut_off_are_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["", "end", "phase 1 5 5", "phase 3 5 5", "phase 2 5", "100", "100 -7", "0x100 7", "100 1_0"],
+    [
+        *("", "end", "phase 1 5 5", "phase 3 5 5", "phase 2 5", "100", "100 7 1"),
+        *("100 -7 1 0", "0x100 7 1 0", "100 1_0 1 0", "100 7 1 -1"),
+    ],
 )
 def test_a_line_that_the_plugin_does_not_write_is_refused(line: str) -> None:
     text = OUTPUT.replace("end\n", f"{line}\nend\n")
-    with pytest.raises(GuestError, match="line 7 of the instruction counts") as caught:
+    with pytest.raises(GuestError, match="line 8 of the instruction counts") as caught:
         insn_counts.phases(text)
     assert caught.value.outcome == "corrupt"
 
@@ -154,10 +160,12 @@ def test_a_cost_survives_its_file_to_the_last_bit(found: Cost) -> None:
 def test_of_a_run_only_what_lies_between_its_jobs_marks_is_taken() -> None:
     # Boot; then for each run of two jobs: start, three inside, end; and what lies between runs.
     start, end, between = Phase(1, {0x300: 10**3}), Phase(1, {0x300: 10**6}), Phase(5, {})
-    inside = [Phase(10, {0x100: run}) for run in (1, 2, 3)]
+    inside = [Phase(10, {0x100: run}, executions={(0x100, 0): run}) for run in (1, 2, 3)]
     phases = [Phase(9, {}), start, *inside, end, between, start, *inside, end, between]
     for run in (0, 1):
-        assert insn_counts.run_phase(phases, run, jobs=2) == Phase(30, {0x100: 6})
+        assert insn_counts.run_phase(phases, run, jobs=2) == Phase(
+            30, {0x100: 6}, executions={(0x100, 0): 6}
+        )
 
 
 def test_two_boots_are_compared_to_their_ends(tmp_path: Path) -> None:

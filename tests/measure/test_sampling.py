@@ -137,7 +137,7 @@ class Forged:
             found += [(7, 7, now + 2 * MS)] * (self.marks[1] if ios == MANY else 0)
         found += [(7, 7, now + 2 * MS)] * self.marks[2]
         phases = (
-            f"phase {number} {user} {ended}\nffffffff81000004 {kernel}\n"
+            f"phase {number} {user} {ended}\nffffffff81000004 {kernel} 1 0\n"
             for number, (user, kernel, ended) in enumerate(found)
         )
         return "".join(phases) + self.end

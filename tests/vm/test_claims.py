@@ -12,11 +12,11 @@ import pytest
 
 from lab.build.kernel import Kernel
 from lab.guest import boot
-from lab.inputs import profile
+from lab.inputs import counters, profile
 from lab.inputs.terms import Engine
 from lab.judge import experiment
-from lab.measure import matrix, sampling
-from lab.measure.job import Job, Testbed, resolve
+from lab.measure import call_counts, insn_counts, matrix, sampling
+from lab.measure.job import Job, Testbed, fio_jobs, resolve
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
 
@@ -55,6 +55,24 @@ def test_ten_readers_make_nine_merges(
     assert values["lock_acquisitions"] > 1  # at least to insert and to dispatch
     assert 0 <= values["inversions"] < 1
     assert values["mean_batch"] == pytest.approx(1, abs=0.1)  # every reader waits for its read
+
+
+def test_qemu_counts_the_calls_that_the_kernel_itself_counts(
+    testbed: Testbed, instrumented: Kernel, tmp_path: Path
+) -> None:
+    """In one boot. What happens beside the I/O of fio's jobs is not in QEMU's window."""
+    calls = ("stable_merges", "queue_expirations", "hctx_run_calls", "bios_per_request")
+    wanted = counters.by_calls((*calls, "mean_batch"))
+    assert wanted
+    job = counted(testbed, instrumented, "nullb", "bfq", "randread_burst", *wanted)
+    values = boot.steadily(lambda: sampling.measure(job, tmp_path)).values
+    phases = insn_counts.phases((tmp_path / "insns").read_text())
+    of_jobs = insn_counts.run_phase(phases, 0, fio_jobs(job.cell))
+    names = insn_counts.symbols(instrumented.system_map)
+    found = call_counts.values(wanted, job.machine.topology.driver, of_jobs, names)
+    assert found == {name: values[name] for name in wanted}
+    assert found["stable_merges"] == 9
+    assert found["queue_expirations"] > 0
 
 
 def test_dm_without_defects_switches_hardly_ever(

@@ -265,6 +265,17 @@ static void copy_code(unsigned char *target, const struct qemu_plugin_insn *insn
 #endif
 }
 
+/* Where a direct CALL or JMP goes, a displacement of 32 bits from its end; 0 for anything else. */
+static uint64_t direct_target(const unsigned char *code, size_t size, uint64_t address)
+{
+	int32_t displacement;
+
+	if (size != 5 || (code[0] != 0xe8 && code[0] != 0xe9))
+		return 0;
+	memcpy(&displacement, code + 1, sizeof(displacement));
+	return address + size + displacement;
+}
+
 static void add_instruction(struct block *block, struct qemu_plugin_insn *insn)
 {
 	uint64_t address = qemu_plugin_insn_vaddr(insn);
@@ -281,6 +292,7 @@ static void add_instruction(struct block *block, struct qemu_plugin_insn *insn)
 		block->cost += clock_cost; /* RDTSC, RDTSCP */
 		block->reads_clock = true;
 	}
+	block->target = direct_target(code, size, address);
 	if (!io || !(address & KERNEL_HALF))
 		return;
 	own = calloc(1, sizeof(*own));

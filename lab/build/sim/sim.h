@@ -111,6 +111,7 @@ struct block {
 	uint64_t cost;
 	uint64_t executed;
 	uint64_t slept;
+	uint64_t target;	/* where it ends with going to a fixed address; else 0 */
 	bool pauses, reads_clock;
 	struct block *next;
 };
