@@ -166,7 +166,7 @@ def _alike(one: Cell, other: Cell) -> bool:
 def _cell(one: Boots, differing: Sequence[str]) -> str:
     cell = one.cell
     parts = [f"{cell} {cell.sweep(differing)}".strip(), _count(cell.cpus, "vCPU")]
-    parts += ["counted"] * bool(cell.counters)
+    parts += ["counted"] * bool(cell.counters or not cell.cost)
     parts += [f"<= {_count(one.each, 'round')}"] * one.rounds
     return ", ".join(parts)
 

@@ -303,13 +303,14 @@ def _with_questions(found: Sequence[Experiment]) -> list[Experiment]:
 
 
 def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:
-    """The experiments, all that is counted in one cell counted in one boot: with its cost what is
-    counted beside it.
+    """The experiments, all that is counted in one cell counted in one boot: calls in the one that
+    tells its cost, if that is asked for.
     """
     wanted: dict[Side, tuple[set[str], set[str]]] = {}
+    costs = {side for one in found for side in one.booted if side.cell.cost}
 
     def uncounted(side: Side) -> Side:
-        return replace(side, cell=replace(side.cell, counters=(), calls=()))
+        return replace(side, cell=replace(side.cell, counters=(), calls=(), cost=True))
 
     for experiment in found:
         for side in experiment.booted:
@@ -319,9 +320,10 @@ def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:
 
     def merged(side: Side) -> Side:
         probes, calls = (tuple(sorted(own)) for own in wanted[uncounted(side)])
-        own = side.cell
-        counting = replace(own, counters=probes) if own.counters else replace(own, calls=calls)
-        return replace(side, cell=counting)
+        if side.cell.counters:
+            return replace(side, cell=replace(side.cell, counters=probes))
+        cost = uncounted(side) in costs
+        return replace(side, cell=replace(side.cell, calls=calls, cost=cost))
 
     return [
         replace(

@@ -22,8 +22,9 @@ class Cell:
     parameters are the workload's, sorted by name. cpus are the vCPUs, hw_queues the disk's hardware
     queues, kernel_parameters those beside the topology's own. With counters, which only an
     instrumented kernel has, the cell is counted, not timed; calls are those that the exact engine
-    counts beside the cost. machine is the model of a simulated
-    one, which is measured with moves of cache lines so many times as dear, too, as variants say.
+    counts of any, beside what an I/O costs or, without cost, alone. machine is the model of a
+    simulated one, which is measured with moves of cache lines so many times as dear, too, as
+    variants say.
     seed chooses a sealed guest's random numbers: equal guests with another seed do the same work a
     little differently.
     """
@@ -38,6 +39,7 @@ class Cell:
     kernel_parameters: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
+    cost: bool = True
     machine: str = ""
     variants: tuple[float, ...] = ()
     seed: int = 1
@@ -111,7 +113,8 @@ def resolved(
     machine: str = "",
     variants: tuple[float, ...] = (),
 ) -> Cell:
-    """A cell; 0 vCPUs or hardware queues stand for as many as its topology has.
+    """A cell; 0 vCPUs or hardware queues stand for as many as its topology has. With calls these
+    alone are counted.
 
     A simulated one is on the machine called so, or the usual one, and has as many vCPUs as that has
     active ones. Raises UsageError for a topology or a machine that does not exist.
@@ -135,6 +138,7 @@ def resolved(
         kernel_parameters=kernel_parameters,
         counters=counters,
         calls=calls,
+        cost=not calls,
         machine=machine,
         variants=variants,
     )

@@ -181,7 +181,7 @@ def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
 
 def costed(cell: Cell) -> bool:
     """Whether the plugin tells what an I/O costs."""
-    return cell.engine.sealed and not cell.counters
+    return cell.engine.sealed and cell.cost and not cell.counters
 
 
 def fio_runs(cell: Cell) -> tuple[str, ...]:
@@ -190,7 +190,7 @@ def fio_runs(cell: Cell) -> tuple[str, ...]:
     The warm-up takes what happens only once: first allocations, first page faults. A simulated run
     has its own. What is counted is a fixed amount of work under every engine.
     """
-    if cell.counters or cell.engine.simulated:
+    if cell.counters or not cell.cost or cell.engine.simulated:
         return ("many",)
     return ("few", "few", "many") if cell.engine.sealed else ("fio",)
 
@@ -297,8 +297,9 @@ def _ios_of_jobs(cell: Cell, work: Workload) -> dict[str, int]:
     if not cell.engine.sealed and not cell.counters:
         return {}
     few, many = work.exact_ios
-    if cell.engine.sealed and cell.counters:
-        # Instrumented kernels are slow, and what is counted is the same for each request.
+    if cell.engine.sealed and (cell.counters or not cell.cost):
+        # Instrumented kernels are slow, and what is counted is the same for each request, by QEMU
+        # as by such a kernel.
         many //= 4
     found = {name: max(1, ios // fio_jobs(cell)) for name, ios in (("few", few), ("many", many))}
     return {**found, "many": 0} if cell.engine.simulated and not cell.counters else found

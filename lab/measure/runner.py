@@ -303,7 +303,7 @@ def _effort(job: Job) -> tuple[bool, int]:
 
 
 def _shown(task: Task, sample: Sample) -> str:
-    if task.cell.counters:
-        return f"{len(task.cell.counters)} counters"
+    if counted := task.cell.counters or (() if task.cell.cost else task.cell.calls):
+        return f"{len(counted)} counters"
     metric = metrics.headline(task.cell, sample.values)
     return f"{number(sample.values[metric])} {metrics.get(metric).unit}"

@@ -74,10 +74,20 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     if last in ordered:
         found.require(ordered[last])
     if not costed(job.cell):
-        return found.values
+        return found.values | _called(job, machine)
     if job.cell.engine.simulated:
         return _simulated(job, machine, found.longest_s)
     return found.values | _exact(job, machine, found, fio.run(done.outputs.get("few.json", "")))
+
+
+def _called(job: Job, machine: Machine) -> dict[str, float]:
+    """What is counted alone of a cell's one run."""
+    if not job.calls:
+        return {}
+    phases, jobs = read_phases(machine.counts.read_text(errors="replace")), fio_jobs(job.cell)
+    require_marks(phases, 1, jobs)
+    own, names = run_phase(phases, 0, jobs), symbols(machine.kernel.system_map)
+    return call_counts.values(job.calls, machine.topology.driver, own, names)
 
 
 def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str, float]:

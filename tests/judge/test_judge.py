@@ -135,6 +135,7 @@ def test_calls_are_counted_in_the_boot_that_tells_the_cost(
     booted = sorted((job.cell.cpus, job.task.arm, job.cell.calls) for job in guests.booted)
     calls = ("stable_merges",)
     assert booted == [(1, "after", calls), (1, "before", ()), (2, "after", calls)]
+    assert {(job.cell.cpus, job.cell.cost) for job in guests.booted} == {(1, True), (2, False)}
     assert not any(job.cell.counters for job in guests.booted)
 
 
