@@ -142,7 +142,7 @@ def main() -> None:
     os.umask(os.umask(0) | stat.S_IWOTH)  # what the lab runs, nobody else may change
     try:
         status = _answer(_status())
-        _flush()
+        _flush(told=status == ExitCode.FAILED)
     except BrokenPipeError:
         _give_up_output()
         status = ExitCode.CLOSED_PIPE
@@ -163,8 +163,10 @@ def _stay_done() -> None:
         signal.signal(signum, signal.SIG_IGN)
 
 
-def _flush() -> None:
-    """Write what was printed; a full disk is told here, for Python would end in its own way."""
+def _flush(*, told: bool) -> None:
+    """Write what was printed; a full disk is told here, for Python would end in its own way. With
+    told it was: some Pythons drop what they could not write, some try again.
+    """
     try:
         if sys.stdout:
             sys.stdout.flush()
@@ -172,7 +174,8 @@ def _flush() -> None:
         raise
     except OSError as exc:
         _give_up_output()
-        click.echo(f"lab: cannot print: {exc.strerror}", err=True)
+        if not told:
+            click.echo(f"lab: cannot print: {exc.strerror}", err=True)
         sys.exit(ExitCode.FAILED)
 
 

@@ -12,6 +12,7 @@ import click
 from lab.base.errors import LabError, UsageError
 from lab.base.text import number, percent, visible
 from lab.cli import ending, options
+from lab.commands import dry_run as plan
 from lab.commands import result_tables, scaling, selfbench
 from lab.inputs import series
 from lab.inputs.terms import Engine
@@ -75,6 +76,7 @@ def build_command(
     type=click.Choice([e.value for e in Engine]),
     help="Default: kvm where it works, else tcg.",
 )
+@options.dry_run
 def matrix_command(
     session: Session,
     spec: str,
@@ -82,6 +84,7 @@ def matrix_command(
     fragments: tuple[str, ...],
     selection: Selection,
     engine: str | None,
+    dry_run: bool,
 ) -> None:
     """Run a profile's matrix of schedulers, topologies and workloads on one kernel.
 
@@ -91,7 +94,13 @@ def matrix_command(
     """
     profile = session.profile
     wanted = Engine(engine) if engine else None
-    matrix.require_used(selection, matrix.cells(profile, selection, wanted or Engine.TCG))
+    planned = matrix.cells(profile, selection, wanted or Engine.TCG)
+    matrix.require_used(selection, planned)
+    if dry_run:
+        kernel_line = f"{spec or profile.tree}, {len(patches)} patch(es)"
+        each = 1 if planned[0].cell.engine.sealed else profile.boots
+        click.echo(plan.of_cells([kernel_line], planned, each, session.usual_seconds()))
+        return
     report = session.prove(spec, fragments).host
     kernel = session.kernel(spec, patches, fragments)
     planned = matrix.cells(profile, selection, host.chosen(report, wanted))

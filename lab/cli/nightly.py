@@ -14,9 +14,11 @@ import click
 from lab.base import cache
 from lab.base.errors import ExitCode, UsageError
 from lab.base.progress import Progress
+from lab.base.stats import LOOKS
 from lab.base.text import visible
 from lab.build import trust
 from lab.cli import ending, options
+from lab.commands import dry_run as plan
 from lab.commands import gate, gate_config, gc
 from lab.commands import trend as trends
 from lab.commands.gate import BranchResult, Gating
@@ -44,8 +46,14 @@ _COLOURS = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR", Verdict.INCONCLUSIVE
 @click.option("--cell", "cells", multiple=True, help="What is accepted: all that was not good.")
 @click.option("--reason", default="", help="Why, for --accept.")
 @options.trusting
+@options.dry_run
 def gate_command(
-    config: Path, accept: str | None, judged: str, cells: tuple[str, ...], reason: str
+    config: Path,
+    accept: str | None,
+    judged: str,
+    cells: tuple[str, ...],
+    reason: str,
+    dry_run: bool,
 ) -> int:
     """Judge branches against their baselines: red for a regression, else green.
 
@@ -76,6 +84,15 @@ def gate_command(
         return ExitCode.DONE
     if judged or cells:
         raise UsageError("--run and --cell go with --accept")
+    if dry_run:
+        kernels = [
+            f"{name}: {which}"
+            for name, branch in own.branches.items()
+            for which in (branch.source, f"its baseline, {branch.baseline}")
+        ]
+        wanted = gate.cells(own, session.profile)
+        click.echo(visible(plan.of_cells(kernels, wanted, LOOKS[0], session.usual_seconds())))
+        return ExitCode.DONE
     session.prove()
     builder = RunBuilder(session, f"Gate {config.name}")
     results = gate.judge(Gating(own, session, history, builder))

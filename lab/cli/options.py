@@ -78,6 +78,10 @@ host_time = click.option(
     "--host-time", is_flag=True, help="Without KVM too: time guests by the host's clock, in rounds."
 )
 
+dry_run = click.option(
+    "--dry-run", is_flag=True, help="Say what would be built and booted, and do nothing."
+)
+
 machine = click.option(
     "--machine",
     default="",

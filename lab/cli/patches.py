@@ -11,11 +11,14 @@ import click
 
 from lab.base import cache
 from lab.base.errors import ExitCode, UsageError
+from lab.base.stats import LOOKS
+from lab.base.text import visible
 from lab.build import patch_mail, trust
 from lab.build import source as source_tree
 from lab.cli import ending, options
 from lab.cli.run import chosen, judged
 from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables, try_patches
+from lab.commands import dry_run as plan
 from lab.commands.bisect_measure import CommitMeasure, Tree
 from lab.commands.bisect_search import Found
 from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME
@@ -63,6 +66,7 @@ _USELESS = {
     metavar="ADDRESS",
     help="Whose patches are meant, in a mailbox with those of several people; several times.",
 )
+@options.dry_run
 def try_(
     session: Session,
     source: str,
@@ -74,6 +78,7 @@ def try_(
     each: bool,
     based: bool,
     senders: tuple[str, ...],
+    dry_run: bool,
 ) -> int:
     """Judge somebody's patches.
 
@@ -101,11 +106,20 @@ def try_(
         own = _series(patches, claims)
         own = own.model_copy(update={"tree": spec}) if spec else own
         pairs = chosen([own], names)
+        if dry_run:
+            usual = session.usual_seconds()
+            click.echo(visible(plan.text([own], session.profile, claims=pairs, usual_s=usual)))
+            return ExitCode.DONE
         return judged([own], session, f"Verdicts on {own.name}", claims=pairs, mail=mail)
     _refuse(claim=bool(names))
     profile = session.profile
     subject = Subject(spec, patches, fragments)
     wanted = cost_diff.cells(profile, selection)
+    if dry_run:
+        levels = range(len(patches) + 1) if each else (0, len(patches))
+        kernels = [f"{spec or profile.tree}, {level} patch(es)" for level in levels]
+        click.echo(visible(plan.of_cells(kernels, wanted, LOOKS[0], session.usual_seconds())))
+        return ExitCode.DONE
     steps = try_patches.run(subject, wanted, session, each=each)
     outcomes = [side for one in steps for c in one.found for side in (c.before, c.after)]
     run = RunBuilder(session, f"What {source} changes", mail=mail).measured(

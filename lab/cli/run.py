@@ -51,7 +51,7 @@ from lab.report.run_record import Mail, Run
     "git:PATH@REV, tar:PATH.",
 )
 @options.host_time
-@click.option("--dry-run", is_flag=True, help="Say what would be built and booted, and do nothing.")
+@options.dry_run
 def run_command(
     session: Session,
     names: tuple[str, ...],
@@ -77,9 +77,8 @@ def run_command(
     wanted = [own.model_copy(update={"tree": spec}) for own in wanted] if spec else wanted
     session.host_time = host_time
     if dry_run:
-        store = session.store
-        usual = store.usual_seconds() if store.folder.is_dir() else None
-        shown = plan.text(wanted, session.profile, claims=pairs, host_time=host_time, usual_s=usual)
+        own, usual = session.profile, session.usual_seconds()
+        shown = plan.text(wanted, own, claims=pairs, host_time=host_time, usual_s=usual)
         click.echo(visible(shown))
         return ExitCode.DONE
     title = f"Verdicts on {', '.join(own.name for own in wanted)}"

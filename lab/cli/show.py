@@ -34,6 +34,7 @@ _SCHEMAS: dict[str, type[toml.Model]] = {
     "gc": ending.Freed,
     "rerun": ending.Repeated,
     "trend": ending.Trends,
+    "compare": compare.Comparison,
 }
 
 
@@ -180,6 +181,7 @@ def _profile(run: Run, store: BootStore, name: str, cell: str) -> str:
 
 
 @click.command("compare")
+@ending.as_json
 @click.argument("one", metavar="RUN", shell_complete=complete.runs)
 @click.argument("other", metavar="RUN", default="last", shell_complete=complete.runs)
 def compare_command(one: str, other: str) -> None:
@@ -189,7 +191,8 @@ def compare_command(one: str, other: str) -> None:
     """
     folder = BootStore().folder
     runs = [run_record.load(run_record.find(folder, name)) for name in (one, other)]
-    click.echo(compare.text(runs[0], runs[1]), nl=False)
+    found = compare.compared(runs[0], runs[1])
+    ending.answer(found, lambda: click.echo(compare.text(runs[0], runs[1]), nl=False))
 
 
 @click.command("schema")

@@ -16,13 +16,14 @@ from lab.inputs.series import Series
 from lab.inputs.terms import Engine
 from lab.judge import experiment
 from lab.judge.experiment import Experiment
-from lab.measure.cell import Cell
+from lab.measure.cell import Cell, PlannedCell
 from lab.measure.host import EngineReport, Facts, Report
 
 _KVM = "/dev/kvm"
 # What 200 boots of the quick profile took on two cores, and left, one with another. As many run at
 # a time as there are CPUs.
 _USUAL_S, _LEFT_MIB = 15.0, 5.0
+_NOT_AGAIN = "A real run does not measure again what was measured on the same kernels."
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,25 @@ def text(
         parts.append(_series(own, asked, planned))
     engines = ", ".join(one.engine for one in host.engines if one.works)
     last = (
-        f"{_count(total, 'boot')} in all, none of them done, and nothing built. A real run does "
-        "not measure again what was measured on the same kernels, and first proves each engine "
-        f"that this counts on: {engines}. {_effort(total, usual_s)}"
+        f"{_count(total, 'boot')} in all, none of them done, and nothing built. {_NOT_AGAIN} "
+        f"First it proves each engine that this counts on: {engines}. {_effort(total, usual_s)}"
     )
     return "\n".join([*parts, *textwrap.wrap(last, 78)])
+
+
+def of_cells(
+    kernels: Sequence[str], planned: Sequence[PlannedCell], each: int, usual_s: float | None = None
+) -> str:
+    """What measuring the same cells on some kernels would build and boot, each so often on each.
+
+    kernels say what is built, a line each; usual_s is as with text.
+    """
+    found = [Boots(("",) * len(kernels), one.cell, each, rounds=False) for one in planned]
+    lines = [f"  kernel   {one}" for one in kernels]
+    lines += ["", *_table(found, arms=False), ""]
+    total = sum(one.count for one in found)
+    last = f"{_count(total, 'boot')}, and nothing done. {_NOT_AGAIN} {_effort(total, usual_s)}"
+    return "\n".join([*lines, *textwrap.wrap(last, 78)])
 
 
 def boots(asked: Sequence[Experiment], own: Series, profile: Profile) -> list[Boots]:
@@ -113,13 +128,7 @@ def _effort(count: int, usual_s: float | None) -> str:
 def _series(own: Series, asked: Sequence[Experiment], planned: Sequence[Boots]) -> str:
     lines = [*_wrapped(f"{own.name}: {own.title}", ""), ""]
     lines += [f"  source   {own.tree}, with {', '.join(own.kernel)}", *_kernels(own, planned)]
-    table = PlainTable("")
-    for title in ("boots", "engine", "arms", "cell"):
-        table.column(title, right=title == "boots")
-    for one in planned:
-        told = _cell(one, _differing(one, planned))
-        table.row(str(one.count), one.cell.engine, ", ".join(one.arms), told)
-    lines += ["", *table.text().strip("\n").splitlines()] if planned else []
+    lines += ["", *_table(planned, arms=True)] if planned else []
     lines.append("")
     for claim in own.claims:
         left_out = sum(bool(one.left_out) for one in asked if one.claim == claim)
@@ -130,6 +139,18 @@ def _series(own: Series, asked: Sequence[Experiment], planned: Sequence[Boots]) 
             where = f"{expected.claim}, {expected.expectation.metric}"
             lines += _wrapped(f"{where}: inconclusive here, {expected.lacking}", "  ")
     return "\n".join([*lines, ""])
+
+
+def _table(planned: Sequence[Boots], *, arms: bool) -> list[str]:
+    """A line for each cell that would be booted."""
+    table = PlainTable("")
+    for title in ("boots", "engine", *(("arms",) if arms else ()), "cell"):
+        table.column(title, right=title == "boots")
+    for one in planned:
+        told = _cell(one, _differing(one, planned))
+        names = (", ".join(one.arms),) if arms else ()
+        table.row(str(one.count), one.cell.engine, *names, told)
+    return table.text().strip("\n").splitlines()
 
 
 def _kernels(own: Series, planned: Sequence[Boots]) -> list[str]:

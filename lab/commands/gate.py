@@ -32,6 +32,7 @@ from lab.commands.gate_config import (
 )
 from lab.commands.gate_history import GateHistory
 from lab.inputs import workload
+from lab.inputs.profile import Profile
 from lab.inputs.series import Expectation
 from lab.inputs.terms import Better, Level, Verdict
 from lab.judge import verdict
@@ -87,6 +88,12 @@ def judge(gating: Gating) -> list[BranchResult]:
             series = _series(name, branch, "", broken, (), error=str(exc))
             found.append(BranchResult(series, "", {}))
     return found
+
+
+def cells(config: Gate, profile: Profile) -> list[PlannedCell]:
+    """The exact cells that a gate measures of every branch."""
+    selection = Selection(config.topologies, config.schedulers, config.workloads)
+    return cost_diff.cells(profile, selection)
 
 
 def remember(results: Sequence[BranchResult], run_id: str, history: GateHistory) -> None:
@@ -181,10 +188,8 @@ def _costs(
 ) -> list[tuple[CellChange, Finding]]:
     """The change of every exact cell, and what it says."""
     config, session = gating.config, gating.session
-    selection = Selection(config.topologies, config.schedulers, config.workloads)
     threshold = Threshold(fraction(config.threshold), _SEEDS)
-    wanted = cost_diff.cells(session.profile, selection)
-    changes = cost_diff.measure(session, kernels, wanted, threshold)
+    changes = cost_diff.measure(session, kernels, cells(config, session.profile), threshold)
     cost_diff.require_sound_base(changes)
     before, after = (session.store.ends({kernel.id}) for kernel in kernels)
     found = []

@@ -47,6 +47,10 @@ class Session:
     def __post_init__(self) -> None:
         cache.sweep()
 
+    def usual_seconds(self) -> float | None:
+        """How long most of the last boots took; None before the first."""
+        return self.store.usual_seconds() if self.store.folder.is_dir() else None
+
     @property
     def testbed(self) -> Testbed:
         """The testbed; proved with the profile's own kernel unless that was done with another."""

@@ -6,8 +6,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
+from pydantic import Field
+
 from lab.base.plain_table import PlainTable
 from lab.base.text import number, percent, visible
+from lab.base.toml import Model
 from lab.report import finding
 from lab.report.run_record import Finding, Run
 
@@ -18,50 +21,88 @@ _NOTE = (
 )
 
 
+class Verdicts(Model):
+    """The verdicts on a claim; empty where it was not judged."""
+
+    then: str
+    now: str
+
+
+class Values(Model):
+    """A value that both runs measured, over the seeds that both have."""
+
+    then: float
+    now: float
+    exact: bool = Field(description="it differs only when something that is executed does")
+
+
+class Comparison(Model):
+    """Two runs side by side (`lab compare`)."""
+
+    runs: tuple[str, str]
+    verdicts: dict[str, Verdicts] = Field(description="by claim")
+    values: dict[str, Values] = Field(description="by what was measured")
+
+
+def compared(one: Run, other: Run) -> Comparison:
+    """The verdicts of two runs, and every measured value that both have."""
+    before, after = (dict(_claims(run)) for run in (one, other))
+    verdicts = {
+        name: Verdicts(then=before.get(name, ""), now=after.get(name, ""))
+        for name in {**before, **after}
+    }
+    then, now = (dict(_measured(run)) for run in (one, other))
+    values = {name: _both(then[name], now[name]) for name in then if name in now}
+    return Comparison(runs=(one.id, other.id), verdicts=verdicts, values=values)
+
+
 def text(one: Run, other: Run) -> str:
     """Verdicts that changed, then every measured value that both runs have, in 80 columns."""
+    found = compared(one, other)
     lines = [f"{one.id}  {one.command}", f"{other.id}  {other.command}", ""]
-    lines += [_verdicts(one, other), _values(one, other), _NOTE]
+    lines += [_verdicts(found), _values(found), _NOTE]
     return visible("\n".join(lines))
 
 
-def _verdicts(one: Run, other: Run) -> str:
-    before, after = (dict(_claims(run)) for run in (one, other))
-    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+def _both(then: tuple[tuple[float, ...], bool], now: tuple[tuple[float, ...], bool]) -> Values:
+    (old, sealed), (new, _) = then, now
+    # The seeds that both have: more of them in one run are no change of what is measured.
+    seeds = min(len(old), len(new)) if sealed else None
+    means = statistics.fmean(old[:seeds]), statistics.fmean(new[:seeds])
+    return Values(then=means[0], now=means[1], exact=sealed)
+
+
+def _verdicts(found: Comparison) -> str:
+    changed = {name: one for name, one in found.verdicts.items() if one.then != one.now}
     if not changed:
-        same = f"all {len(before)} verdicts are the same" if before else "no claim was judged"
+        count = len(found.verdicts)
+        same = f"all {count} verdicts are the same" if count else "no claim was judged"
         return f"Verdicts: {same}.\n"
     table = PlainTable("Verdicts that differ")
     for title in ("claim", "then", "now"):
         table.column(title)
-    for name in changed:
-        table.row(name, before.get(name, "-"), after.get(name, "-"))
+    for name, one in changed.items():
+        table.row(name, one.then or "-", one.now or "-")
     return table.text()
 
 
-def _values(one: Run, other: Run) -> str:
-    before, after = (dict(_measured(run)) for run in (one, other))
-    shared = [name for name in before if name in after]
-    if not shared:
+def _values(found: Comparison) -> str:
+    if not found.values:
         return "Nothing was measured in both runs.\n"
     table = PlainTable("Measured in both")
     table.column("what")
     for title in ("then", "now", "change"):
         table.column(title, right=True)
     equal = 0
-    for name in shared:
-        (then, sealed), (now, _) = before[name], after[name]
-        # The seeds that both have: more of them in one run are no change of what is measured.
-        seeds = min(len(then), len(now)) if sealed else None
-        was, is_now = statistics.fmean(then[:seeds]), statistics.fmean(now[:seeds])
-        if sealed and was == is_now:
+    for name, one in found.values.items():
+        if one.exact and one.then == one.now:
             equal += 1
             continue
-        change = percent(is_now / was - 1, exact=sealed) if was else "-"
-        table.row(name, number(was), number(is_now), change)
-    exact = sum(sealed for _, sealed in (before[name] for name in shared))
+        change = percent(one.now / one.then - 1, exact=one.exact) if one.then else "-"
+        table.row(name, number(one.then), number(one.now), change)
+    exact = sum(one.exact for one in found.values.values())
     summary = f"{equal} of {exact} exact values are equal to the last digit.\n" if exact else ""
-    return (table.text() if equal < len(shared) else "") + summary
+    return (table.text() if equal < len(found.values) else "") + summary
 
 
 def _claims(run: Run) -> Iterator[tuple[str, str]]:

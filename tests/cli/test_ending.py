@@ -118,3 +118,13 @@ def test_quiet_says_nothing_on_the_way(
     monkeypatch.setenv("LAB_QUIET", "1")
     Progress().say("on the way")
     assert capsys.readouterr().err == ""
+
+
+def test_compare_has_both_values_and_both_verdicts() -> None:
+    run = examples.paired_run()
+    run_record.save(run, BootStore().folder)
+    found = document("compare", "compare", "last", "last")
+    assert found["runs"] == [run.id, run.id]
+    assert found["values"]
+    assert all(one["then"] == one["now"] for one in found["values"].values())
+    assert {one["then"] for one in found["verdicts"].values()} == {"HOLDS"}

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from lab.base.errors import UsageError
+from lab.build import trust
 from lab.cli import main
 from lab.commands import dry_run
 from lab.inputs import profile, series
@@ -16,6 +17,7 @@ from lab.inputs import profile, series
 QUICK = profile.get("quick")
 BFQ = series.get("bfq_burst_merge")
 PLAIN = series.get("async_depth")
+MAILED = str(Path(__file__).parents[1] / "data/mailed-series.mbox")
 
 
 @pytest.fixture(autouse=True)
@@ -115,3 +117,37 @@ def table(name: str, *claims: tuple[str, str], host_time: bool = False) -> list[
     lines = text.splitlines()
     start = next(number for number, line in enumerate(lines) if set(line.strip()) == {"─"})
     return [line for line in lines[start + 1 : lines.index("", start)] if line.split()[0].isdigit()]
+
+
+GATE = """
+schedulers = ["none", "bfq"]
+workloads = ["randread_burst"]
+topologies = ["nullb"]
+[branches.next]
+source = "git:linux@next"
+baseline = "git:linux@v6.12"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "kernels", "boots"),
+    [
+        (["matrix", "--topology", "nullb", "--engine", "icount"], 1, 12),
+        (["try", MAILED, "--topology", "nullb"], 2, 12 * 2 * 3),
+        (["try", MAILED, "--topology", "nullb", "--each"], 3, 12 * 3 * 3),
+        (["gate", "gate.toml"], 2, 2 * 2 * 3),
+    ],
+)
+def test_what_measures_says_before_what_it_would_do(
+    words: list[str], kernels: int, boots: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gate.toml").write_text(GATE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(trust, "require", lambda *_: None)
+    done = CliRunner().invoke(
+        main.lab, [*words, "--dry-run"], standalone_mode=False, catch_exceptions=False
+    )
+    lines = [line for line in done.output.splitlines() if line.startswith("  kernel   ")]
+    assert len(lines) == kernels
+    assert f"\n{boots} boots, and nothing done." in done.output
+    assert not any((tmp_path / name).exists() for name in ("results/boots", "cache/kernels"))
