@@ -9,7 +9,10 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "lab"
 # In the order the data flows: a room imports only rooms before it.
-ROOMS = ("base", "inputs", "build", "guest", "measure", "judge", "report", "commands", "cli")
+ROOMS = (
+    *("base", "inputs", "build", "guest", "measure", "fleet"),
+    *("judge", "report", "commands", "cli"),
+)
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
 
 

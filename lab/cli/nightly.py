@@ -26,7 +26,6 @@ from lab.commands.gate_history import GateHistory
 from lab.inputs import profile
 from lab.inputs.terms import Verdict
 from lab.measure.boot_store import BootStore
-from lab.measure.session import Session
 from lab.report import ci, finding, run_record, tables, trend, trend_page
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Table
@@ -46,6 +45,8 @@ _COLOURS = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR", Verdict.INCONCLUSIVE
 @click.option("--cell", "cells", multiple=True, help="What is accepted: all that was not good.")
 @click.option("--reason", default="", help="Why, for --accept.")
 @options.trusting
+@options.on_fleet
+@options.fleet_keys
 @options.dry_run
 def gate_command(
     config: Path,
@@ -53,6 +54,8 @@ def gate_command(
     judged: str,
     cells: tuple[str, ...],
     reason: str,
+    fleet: str,
+    fleet_keys: Path | None,
     dry_run: bool,
 ) -> int:
     """Judge branches against their baselines: red for a regression, else green.
@@ -69,7 +72,7 @@ def gate_command(
     own = gate_config.read(config)
     for branch in () if accept else own.branches.values():
         trust.require(branch.source)
-    session = Session(profile.get(own.profile))
+    session = options.new_session(profile.get(own.profile), fleet, fleet_keys)
     history = GateHistory(session.store)
     if accept:
         if not reason.strip():

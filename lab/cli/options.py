@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from lab.measure.matrix import Selection
 from lab.measure.session import Session
 
 Command = Callable[..., Any]
+# Where a fleet's scheduler is when nobody says where (lab.fleet.network).
+FLEET = "tcp://127.0.0.1:8786"
 
 
 def _believe(_context: click.Context, _option: click.Parameter, *, trusted: bool) -> None:
@@ -91,6 +95,39 @@ machine = click.option(
 )
 
 
+def fleet_module(name: str) -> Any:
+    """A module of lab.fleet. Raises UsageError where what it needs is not installed."""
+    try:
+        return import_module(f"lab.fleet.{name}")
+    except ModuleNotFoundError as exc:
+        raise UsageError(
+            f"a fleet needs {exc.name}", hint=f"{sys.executable} -m pip install distributed"
+        ) from exc
+
+
+def new_session(own: profile.Profile, fleet: str = "", keys: Path | None = None) -> Session:
+    """A session with a profile; its sealed guests run on a fleet where one is named."""
+    found = Session(own)
+    if fleet:
+        found.place = fleet_module("fleet").Fleet(fleet, keys, found.progress)
+    return found
+
+
+on_fleet = click.option(
+    "--fleet",
+    default="",
+    envvar="LAB_FLEET",
+    metavar="ADDRESS",
+    help="Have sealed guests run on the hosts of this fleet (lab fleet); also LAB_FLEET.",
+)
+fleet_keys = click.option(
+    "--fleet-keys",
+    envvar="LAB_FLEET_KEYS",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The fleet's keys; also LAB_FLEET_KEYS.",
+)
+
+
 def measuring(command: Command) -> Command:
     """The options of every command that measures; it gets them as ``session``."""
 
@@ -103,9 +140,14 @@ def measuring(command: Command) -> Command:
         help="A file of configs/profile.",
     )
     @trusting
+    @on_fleet
+    @fleet_keys
     @functools.wraps(command)
-    def with_session(*args: Any, profile_name: str, **kwargs: Any) -> Any:
-        return command(*args, session=Session(profile.get(profile_name)), **kwargs)
+    def with_session(
+        *args: Any, profile_name: str, fleet: str, fleet_keys: Path | None, **kwargs: Any
+    ) -> Any:
+        own = new_session(profile.get(profile_name), fleet, fleet_keys)
+        return command(*args, session=own, **kwargs)
 
     return with_session
 

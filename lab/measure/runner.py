@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from queue import SimpleQueue
 from threading import Event
 from typing import TypeVar
 
@@ -21,11 +19,11 @@ from lab.base.text import number
 from lab.guest import host_noise
 from lab.guest.boot import ATTEMPTS, Retries
 from lab.guest.time_slices import Slot, TimeSlices
-from lab.measure import host, metrics, sampling
+from lab.measure import host, metrics
 from lab.measure.boot_store import BootStore, Provenance, StoredBoot
 from lab.measure.cell import STOCK, Task
 from lab.measure.job import Job, Testbed, resolve, round_keys
-from lab.measure.memory import MemoryBudget
+from lab.measure.place import Place, ThisHost
 from lab.measure.sampling import Sample
 from lab.measure.tally import Tally
 
@@ -80,19 +78,20 @@ class Rounds:
 
 
 class Runner:
-    """Runs the boots that are still missing."""
+    """Runs the boots that are still missing: sealed guests in a place, which is this host unless
+    another is given, all others here.
+    """
 
-    def __init__(self, testbed: Testbed, store: BootStore, progress: Progress) -> None:
+    def __init__(
+        self, testbed: Testbed, store: BootStore, progress: Progress, place: Place | None = None
+    ) -> None:
         self._testbed = testbed
         self._store = store
         self._progress = progress
         self._emulator = testbed.host.facts.emulator
         self._host = host.identity()
-        self._memory = MemoryBudget(testbed.host.facts.memory_gib)
-        # A sealed guest has a CPU of the host to itself: its threads take turns.
-        self._cpus: SimpleQueue[int] = SimpleQueue()
-        for cpu in sorted(os.sched_getaffinity(0)):
-            self._cpus.put(cpu)
+        self._here = ThisHost(testbed.host.facts.memory_gib)
+        self._place = place or self._here
         self._stop = Event()
         self._errors: dict[str, GuestError] = {}
 
@@ -102,8 +101,8 @@ class Runner:
         Sealed guests come first and run side by side; of these one boot is enough: more are equal.
         """
         jobs = [resolve(task, self._testbed) for task in tasks]
-        self._complete([job for job in jobs if job.cell.engine.sealed], 1, self._cpus.qsize())
-        self._complete([job for job in jobs if not job.cell.engine.sealed], boots, 1)
+        self._complete([job for job in jobs if job.cell.engine.sealed], 1, self._place)
+        self._complete([job for job in jobs if not job.cell.engine.sealed], boots, None)
         return [
             Outcome(job.task, tuple(self._store.finished(job.key)), self._errors.get(job.key))
             for job in jobs
@@ -129,10 +128,11 @@ class Runner:
         keys = dict(zip(arms, round_keys([job.key for job in jobs]), strict=True))
         found = self._complete_rounds(keys)
         memory = [job.machine.memory_mib for job in jobs]
-        together = jobs[0].cell.engine.pausable and self._memory.holds(*memory)
+        together = jobs[0].cell.engine.pausable and self._here.holds(*memory)
         missing = 0 if decided(found) else max(0, most - found.complete) * len(jobs)
         title = f"{tasks[0]}: at most {most} rounds of {', '.join(keys)}"
-        tally = self._tally(title, most * len(jobs), missing, len(jobs) if together else 1)
+        side_by_side = len(jobs) if together else 1
+        tally = self._tally(title, most * len(jobs), missing, lambda: side_by_side)
         disturbed = failed = 0
         # A sealed guest that failed would fail in the same place.
         attempts = 1 if jobs[0].cell.engine.sealed else ATTEMPTS
@@ -160,8 +160,11 @@ class Runner:
                 return Rounds(found.boots, found.rejected, *broken[0])
         return found
 
-    def _complete(self, jobs: Sequence[Job], boots: int, workers: int) -> None:
-        """Boot what is missing of jobs: all of them once, then all twice: drift meets all alike."""
+    def _complete(self, jobs: Sequence[Job], boots: int, place: Place | None) -> None:
+        """Boot what is missing of jobs: all of them once, then all twice: drift meets all alike.
+
+        As many run side by side as the place has room for; without one, one after the other.
+        """
         if not jobs:
             return
         distinct: dict[str, Job] = {}  # equal jobs are run once
@@ -177,12 +180,15 @@ class Runner:
             if repetition < lack
         ]
         title = f"{len(distinct)} cells x {boots} boot(s)"
-        tally = self._tally(title, len(distinct) * boots, len(missing), workers)
-        with ThreadPoolExecutor(workers) as pool:
+        slots = (lambda: place.slots) if place else (lambda: 1)
+        tally = self._tally(title, len(distinct) * boots, len(missing), slots)
+        with ThreadPoolExecutor(place.most if place else 1) as pool:
             self._results(pool, [pool.submit(self._boot, job, tally) for job in missing])
 
-    def _tally(self, title: str, wanted: int, missing: int, workers: int) -> Tally:
-        tally = Tally(self._progress, title, wanted, missing, workers)
+    def _tally(
+        self, title: str, wanted: int, missing: int, side_by_side: Callable[[], int]
+    ) -> Tally:
+        tally = Tally(self._progress, title, wanted, missing, side_by_side)
         tally.begin(self._store.usual_seconds)
         return tally
 
@@ -216,18 +222,6 @@ class Runner:
             if isinstance(sample, Sample)
         )
         return next(filter(None, found), "")
-
-    @contextmanager
-    def _host_cpu(self, job: Job) -> Iterator[int | None]:
-        """A CPU of the host for a sealed guest while the block runs."""
-        if not job.cell.engine.sealed:
-            yield None
-            return
-        cpu = self._cpus.get()
-        try:
-            yield cpu
-        finally:
-            self._cpus.put(cpu)
 
     def _results(self, pool: Executor, running: Sequence[Future[T]]) -> list[T]:
         """What all jobs returned; when one raises, the running guests end at their next look."""
@@ -280,12 +274,11 @@ class Runner:
         try:
             with (
                 slot or nullcontext(),
-                self._host_cpu(job) as host_cpu,
-                self._memory.taken(job.machine.memory_mib),
+                (self._place if job.cell.engine.sealed else self._here).room(job) as measure,
                 self._progress.live(str(task), lambda: phase),
             ):
                 started = time.time()
-                sample = sampling.measure(job, folder, observe, slot, host_cpu)
+                sample = measure(folder, observe, slot)
         except GuestError as exc:
             self._store.add(
                 identity, task, origin, started, None, outcome=exc.outcome, reason=str(exc)

@@ -24,6 +24,7 @@ from lab.measure.boot_store import BootStore
 from lab.measure.cell import Task
 from lab.measure.cost import Cost
 from lab.measure.job import Testbed
+from lab.measure.place import Place
 from lab.measure.runner import Outcome, Runner
 
 
@@ -31,7 +32,8 @@ from lab.measure.runner import Outcome, Runner
 class Session:
     """What one command measures with: a profile, the store, the terminal, and a testbed.
 
-    host_time tells that the host's clock is believed even where it is the emulator's time. started
+    host_time tells that the host's clock is believed even where it is the emulator's time. place is
+    where sealed guests run, if not on this host. started
     is when the command began, in seconds since 1970. warned tells that it was said that nothing
     confines what runs.
     """
@@ -42,6 +44,7 @@ class Session:
     started: float = field(default_factory=time.time)
     proved: Testbed | None = None
     host_time: bool = False
+    place: Place | None = None
     warned: bool = False
 
     def __post_init__(self) -> None:
@@ -113,7 +116,9 @@ class Session:
             self.store.forget_unfinished()
             for engine in sorted(engine for engine in engines if engine.sealed):
                 determinism.require_sound(testbed, engine, self.progress)
-            yield Runner(testbed, self.store, self.progress)
+            if self.place:
+                locks.enter_context(self.place.opened(testbed))
+            yield Runner(testbed, self.store, self.progress, self.place)
 
     def outcomes(self, tasks: Sequence[Task], boots: int = 1) -> list[Outcome]:
         """Measure tasks; what the store already has is not run again.

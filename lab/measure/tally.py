@@ -17,9 +17,16 @@ class Tally:
     """Counts the boots of one list of tasks and says so. Safe to use from several threads."""
 
     def __init__(
-        self, progress: Progress, title: str, wanted: int, missing: int, side_by_side: int
+        self,
+        progress: Progress,
+        title: str,
+        wanted: int,
+        missing: int,
+        side_by_side: Callable[[], int],
     ) -> None:
-        """Say how many boots of those wanted are missing; so many run side by side."""
+        """Say how many boots of those wanted are missing; side_by_side tells how many run at once,
+        as long as there are so many.
+        """
         self._progress = progress
         self._total = missing
         self._workers = side_by_side
@@ -50,4 +57,5 @@ class Tally:
 
     def _left(self, mean_s: float | None) -> str:
         left = max(0, self._total - self._done)
-        return f", {duration(left * mean_s / self._workers)} left" if left and mean_s else ""
+        workers = max(1, min(left, self._workers()))
+        return f", {duration(left * mean_s / workers)} left" if left and mean_s else ""

@@ -13,7 +13,7 @@ from lab.measure.tally import Tally
 
 def tally(wanted: int, missing: int, side_by_side: int = 1) -> tuple[Tally, io.StringIO]:
     out = io.StringIO()
-    return Tally(Progress(out=out), "cells", wanted, missing, side_by_side), out
+    return Tally(Progress(out=out), "cells", wanted, missing, lambda: side_by_side), out
 
 
 def test_the_title_tells_what_is_there_and_how_long_the_rest_takes() -> None:

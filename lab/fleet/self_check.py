@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whether a host gives the same exact numbers as this one: by what it is, then by a boot there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from lab.base import cache
+from lab.fleet import remote
+from lab.fleet.identity import Identity
+from lab.fleet.parcel import Entry
+from lab.fleet.remote import Booted
+from lab.measure import determinism, sampling
+from lab.measure.cell import Task
+from lab.measure.job import Testbed, resolve
+
+
+class Asked(Protocol):
+    """A host that can be asked."""
+
+    def ask(self, call: Callable[..., Any], *args: Any, observe: Callable[[], None]) -> Any:
+        """What a function returns there."""
+
+    def provide(self, entries: tuple[Entry, ...], observe: Callable[[], None]) -> None:
+        """Send what the host does not have."""
+
+
+class SelfCheck:
+    """What a host has to be, and what it has to find, to join: what this host is, and finds."""
+
+    def __init__(self, testbed: Testbed, own: Identity) -> None:
+        self._own = own
+        cell = determinism.probe_cell(cpus=4)
+        self._job = resolve(Task(cell=cell, kernel=testbed.proof), testbed)
+        with cache.scratch() as folder:
+            sampling.measure(self._job, folder)
+            paths = [folder / name for name in determinism.COMPARED]
+            self._expected = {path.name: _sum(path.read_bytes()) for path in paths if path.exists()}
+
+    def refusal(self, host: Asked) -> str:
+        """Why a host may not join; empty when it may."""
+
+        def patiently() -> None:
+            pass
+
+        its: Identity = host.ask(remote.who, observe=patiently)
+        if difference := self._own.difference(its):
+            return difference
+        machine = self._job.machine
+        entries = (Entry("kernels", machine.kernel.id), Entry("guests", machine.guest.id))
+        host.provide(entries, patiently)
+        code, token = machine.kernel.code, "self-check"
+        found: Booted = host.ask(remote.boot, self._job, code, token, observe=patiently)
+        if found.failure:
+            return f"its guest failed: {found.failure.what}"
+        files = {name: _sum(data) for name, data in found.files.items() if name in self._expected}
+        differing = [name for name, own in self._expected.items() if files.get(name) != own]
+        return f"its self-check gives another {', '.join(differing)}" if differing else ""
+
+
+def _sum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

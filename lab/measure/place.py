@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where guests run: on this host, or on others that are asked to (lab/fleet)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Protocol
+
+from lab.guest.time_slices import Slot
+from lab.measure import sampling
+from lab.measure.job import Job, Testbed
+from lab.measure.memory import MemoryBudget
+from lab.measure.sampling import Sample
+
+
+class Measure(Protocol):
+    """Boots a job once, as lab.measure.sampling.measure does."""
+
+    def __call__(
+        self, folder: Path, observe: Callable[[str], None], slot: Slot | None = None
+    ) -> Sample:
+        """The numbers of a boot; its raw outputs lie in folder. Raises GuestError."""
+
+
+class Place(Protocol):
+    """Where guests run, so many at the same time as sealed ones have room."""
+
+    @property
+    def most(self) -> int:
+        """How many sealed guests may ask for room at the same time."""
+
+    @property
+    def slots(self) -> int:
+        """How many sealed guests run side by side by now."""
+
+    def opened(self, testbed: Testbed) -> AbstractContextManager[None]:
+        """Make ready for guests that were proved with a testbed, while the block runs."""
+
+    def room(self, job: Job) -> AbstractContextManager[Measure]:
+        """Wait until there is room for a job, and keep it while the block runs.
+
+        Raises GuestError (``mismatch``) for one that never has room.
+        """
+
+
+class ThisHost:
+    """CPUs of this host, of which a sealed guest has one to itself, and its memory.
+
+    cpus says on how many CPUs guests run, all that the process may use unless it is given.
+    """
+
+    def __init__(self, memory_gib: float, cpus: int = 0) -> None:
+        self._memory = MemoryBudget(memory_gib)
+        # A sealed guest's threads take turns: more than one CPU would be of no use.
+        own = sorted(os.sched_getaffinity(0))
+        own = own[: cpus or len(own)]
+        self.slots = self.most = len(own)
+        self._cpus: SimpleQueue[int] = SimpleQueue()
+        for cpu in own:
+            self._cpus.put(cpu)
+
+    def opened(self, testbed: Testbed) -> AbstractContextManager[None]:
+        """Nothing has to be made ready."""
+        del testbed
+        return nullcontext()
+
+    def holds(self, *guests: int) -> bool:
+        """Whether guests with so much memory, in MiB, run at the same time."""
+        return self._memory.holds(*guests)
+
+    @contextmanager
+    def room(self, job: Job) -> Iterator[Measure]:
+        """A CPU for a sealed guest, and memory for any, while the block runs."""
+
+        def measure(
+            folder: Path, observe: Callable[[str], None], slot: Slot | None = None
+        ) -> Sample:
+            return sampling.measure(job, folder, observe, slot, cpu)
+
+        with self._cpu(job) as cpu, self._memory.taken(job.machine.memory_mib):
+            yield measure
+
+    @contextmanager
+    def _cpu(self, job: Job) -> Iterator[int | None]:
+        if not job.cell.engine.sealed:
+            yield None
+            return
+        cpu = self._cpus.get()
+        try:
+            yield cpu
+        finally:
+            self._cpus.put(cpu)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Parts of a fleet: protected addresses, entries that travel, hosts that prove themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import guests as fakes
+import pytest
+from fleet_hosts import FakeHost
+
+from lab.base import cache
+from lab.base.errors import LabError, UsageError
+from lab.fleet import identity, network, parcel, remote
+from lab.fleet.identity import Identity
+from lab.fleet.parcel import Entry
+from lab.fleet.remote import Booted, Failure
+from lab.fleet.self_check import SelfCheck
+from lab.guest.time_slices import Slot
+from lab.measure import sampling
+from lab.measure.job import Job
+from lab.measure.sampling import Sample
+
+OWN = Identity("lab", "QEMU 10", "plugin")
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("tcp://10.0.0.1:8786", "leaves this host unprotected"),
+        ("tcp://head.example.org:8786", "leaves this host unprotected"),
+        ("tls://127.0.0.1:8786", "leaves this host unprotected"),
+        ("tcp://0.0.0.0:8786", "leaves this host unprotected"),
+        ("head.example.org", "is no address of a fleet"),
+        ("tcp://127.0.0.1", "is no address of a fleet"),
+        ("http://127.0.0.1:80", "is no address of a fleet"),
+    ],
+)
+def test_nothing_is_spoken_unprotected_but_on_one_host(address: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        network.security(address, None)
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "tcp://localhost:1", "tcp://[::1]:1"])
+def test_a_fleet_on_one_host_needs_no_keys(address: str) -> None:
+    assert network.security(address, None) is None
+
+
+def test_keys_protect_and_are_made_once(tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    with pytest.raises(UsageError, match=r"fleet\.key is missing"):
+        network.security("tls://head.example.org:8786", folder)
+    network.make_keys(folder)
+    assert (folder / "fleet.key").stat().st_mode & 0o777 == 0o600
+    found = network.security("tls://head.example.org:8786", folder)
+    assert found is not None
+    assert found.require_encryption
+    with pytest.raises(UsageError, match="has keys already"):
+        network.make_keys(folder)
+    with pytest.raises(UsageError, match="keys are for tls://"):
+        network.security("tcp://127.0.0.1:8786", folder)
+
+
+def laid(name: str = "abc") -> Entry:
+    entry = Entry("kernels", name)
+    with cache.building(entry.folder) as folder:
+        (folder / "vmlinux").write_bytes(b"\x7fELF kernel")
+        (folder / "bin").mkdir()
+        (folder / "bin/sh").symlink_to("../vmlinux")
+    return entry
+
+
+def test_an_entry_arrives_as_it_was_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    entry = laid()
+    sent = parcel.packed(entry)
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "another"))
+    assert remote.lacking((entry,)) == (entry,)
+    remote.take(sent)
+    assert remote.lacking((entry,)) == ()
+    assert (entry.folder / "bin/sh").read_bytes() == b"\x7fELF kernel"
+
+
+def test_an_entry_that_was_damaged_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sent = parcel.packed(laid())
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "another"))
+    with pytest.raises(LabError, match="damaged on its way"):
+        remote.take(replace(sent, archive=sent.archive + b"more"))
+    assert not sent.entry.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("kernels", "../../x"), ("logs", "x"), ("kernels", "."), ("", "")]
+)
+def test_an_entry_lies_in_its_folder(kind: str, name: str) -> None:
+    with pytest.raises(LabError, match="no entry of a cache"):
+        _ = Entry(kind, name).folder
+
+
+def test_identities_differ_by_what_is_executed(tmp_path: Path) -> None:
+    assert OWN.difference(OWN) == ""
+    other = replace(OWN, qemu="QEMU 9", plugin="another")
+    assert OWN.difference(other) == (
+        "another qemu (QEMU 9, not QEMU 10), another plugin (another, not plugin)"
+    )
+    assert identity.of_host("QEMU 10", None).plugin == "none"
+    assert identity.of_host("QEMU 10", tmp_path / "key/sim.so").plugin == "key"
+
+
+@pytest.fixture
+def check(monkeypatch: pytest.MonkeyPatch) -> SelfCheck:
+    """What is expected of hosts: a boot whose counts are "1000"."""
+
+    def measure(
+        job: Job,
+        folder: Path,
+        observe: Callable[[str], None] = lambda phase: None,
+        slot: Slot | None = None,
+        host_cpu: int | None = None,
+    ) -> Sample:
+        (folder / "insns").write_bytes(b"1000")
+        (folder / "host").write_bytes(b"is not compared")
+        return Sample({}, {}, {})
+
+    monkeypatch.setattr(sampling, "measure", measure)
+    kernel = fakes.kernel("kernel-id")
+    return SelfCheck(fakes.proved(kernel), OWN)
+
+
+def host(who: Identity = OWN, booted: Booted | None = None) -> FakeHost:
+    usual = Booted({"insns": b"1000", "host": b"another"}, Sample({}, {}, {}))
+    return FakeHost({"who": who, "boot": booted or usual})
+
+
+def test_a_host_that_finds_the_same_joins(check: SelfCheck) -> None:
+    own = host()
+    assert check.refusal(own) == ""
+    assert [entry.kind for entry in own.provided] == ["kernels", "guests"]
+
+
+def test_a_host_with_another_qemu_is_not_even_asked_to_boot(check: SelfCheck) -> None:
+    own = host(replace(OWN, qemu="QEMU 9"))
+    assert "another qemu" in check.refusal(own)
+    assert own.asked == ["who"]
+
+
+@pytest.mark.parametrize(
+    ("booted", "said"),
+    [
+        (Booted({"insns": b"1001"}, Sample({}, {}, {})), "its self-check gives another insns"),
+        (Booted({}, Sample({}, {}, {})), "its self-check gives another insns"),
+        (Booted({}, None, Failure("hang", "stuck", "", "")), "its guest failed: stuck"),
+    ],
+)
+def test_a_host_that_finds_something_else_is_refused(
+    check: SelfCheck, booted: Booted, said: str
+) -> None:
+    assert check.refusal(host(booted=booted)) == said

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A fleet of real hosts' programs on one machine: what is lost goes elsewhere, numbers stay."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab.base.progress import Progress
+from lab.fleet.fleet import Fleet
+from lab.measure import determinism
+from lab.measure.boot_store import BootStore
+from lab.measure.cell import Task
+from lab.measure.job import Testbed
+from lab.measure.runner import Runner
+
+LAB = Path(sys.executable).with_name("lab")
+# Long against what was seen, some 20 s for two hosts to join on a busy machine.
+PATIENCE_S = 300.0
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@contextmanager
+def program(*words: str, cache: Path) -> Iterator[subprocess.Popen[bytes]]:
+    env = {**os.environ, "LAB_CACHE": str(cache)}
+    with subprocess.Popen([LAB, "fleet", *words], env=env, stderr=subprocess.DEVNULL) as own:
+        try:
+            yield own
+        finally:
+            own.terminate()
+
+
+def wait_for(text: str, out: io.StringIO, times: int = 1) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while out.getvalue().count(text) < times:
+        assert time.monotonic() < end, out.getvalue()
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_what_a_lost_host_had_is_measured_elsewhere_and_is_the_same(
+    testbed: Testbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
+    own = determinism.probe_cell(topology_name="nullb", scheduler="none")
+    tasks = [Task(cell=replace(own, seed=seed), kernel=testbed.proof) for seed in range(1, 5)]
+    address, out = f"tcp://127.0.0.1:{free_port()}", io.StringIO()
+    progress = Progress(out=out)
+    fleet = Fleet(address, None, progress)
+    with (
+        program("scheduler", "--address", address, cache=tmp_path / "scheduler"),
+        program("worker", address, cache=tmp_path / "one") as one,
+        fleet.opened(testbed),
+    ):
+        wait_for("joins with", out)
+        store = BootStore()
+
+        class Losing(Progress):
+            """Ends the first host when the first boot is done."""
+
+            def say(self, line: str) -> None:
+                super().say(line)
+                if "insns/I/O" in line and one.poll() is None:
+                    one.kill()
+
+        with program("worker", address, cache=tmp_path / "two"):
+            found = Runner(testbed, store, Losing(out=out), fleet).all(tasks)
+    assert "is lost" in out.getvalue()
+    assert not any(outcome.error for outcome in found)
+    assert [len(outcome.boots) for outcome in found] == [1] * 4
+    alone = Runner(testbed, BootStore(tmp_path / "alone"), progress).all(tasks[:2])
+    for here, there in zip(alone, found, strict=False):
+        assert here.boots[0].values == there.boots[0].values
