@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A performance lab for the kernel's block layer: from a patch series to a verdict.
 
-Nine rooms in the order in which the data flows; a room imports only rooms before it.
+Ten rooms in the order in which the data flows; a room imports only rooms before it.
 
 ==========  ====================================================================================
 `base`      errors, processes, progress, cache, TOML, statistics: knows no kernels and no guests
@@ -9,6 +9,7 @@ Nine rooms in the order in which the data flows; a room imports only rooms befor
 `build`     sources and patches to kernels, the host's packages to the guest's root
 `guest`     one guest, from its command line to what it sent
 `measure`   cells to boots in the store
+`fleet`     sealed guests on many hosts
 `judge`     claims to verdicts
 `report`    one record of a run, and every text, page and format made from it
 `commands`  what a command does beyond judging series

@@ -38,6 +38,9 @@ def _page(name: str, own: click.Command) -> Iterator[str]:
     yield f".SH DESCRIPTION\n{_text(title)}"
     for paragraph in rest.split("\n\n"):
         yield f".PP\n{_text(paragraph)}"
+    for word, part in own.commands.items() if isinstance(own, click.Group) else ():
+        usage = " ".join(part.collect_usage_pieces(click.Context(part, info_name=word)))
+        yield f".TP\n.B {name} {word} {_text(usage)}\n{_text(part.help or '')}"
     yield ".SH OPTIONS"
     for parameter in own.get_params(context):
         record = parameter.get_help_record(context)

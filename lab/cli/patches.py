@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from lab.base.text import visible
 from lab.build import patch_mail, trust
 from lab.build import source as source_tree
 from lab.cli import ending, options
-from lab.cli.run import chosen, judged
+from lab.cli.run import chosen, judged, say_plan
 from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables, try_patches
 from lab.commands import dry_run as plan
 from lab.commands.bisect_measure import CommitMeasure, Tree
@@ -25,6 +26,7 @@ from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME
 from lab.commands.try_patches import Subject
 from lab.inputs import series
 from lab.inputs.series import Series
+from lab.measure.cell import PlannedCell
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
 from lab.report.run_builder import RunBuilder
@@ -107,8 +109,7 @@ def try_(
         own = own.model_copy(update={"tree": spec}) if spec else own
         pairs = chosen([own], names)
         if dry_run:
-            usual = session.usual_seconds()
-            click.echo(visible(plan.text([own], session.profile, claims=pairs, usual_s=usual)))
+            say_plan([own], session, pairs)
             return ExitCode.DONE
         return judged([own], session, f"Verdicts on {own.name}", claims=pairs, mail=mail)
     _refuse(claim=bool(names))
@@ -116,9 +117,7 @@ def try_(
     subject = Subject(spec, patches, fragments)
     wanted = cost_diff.cells(profile, selection)
     if dry_run:
-        levels = range(len(patches) + 1) if each else (0, len(patches))
-        kernels = [f"{spec or profile.tree}, {level} patch(es)" for level in levels]
-        click.echo(visible(plan.of_cells(kernels, wanted, LOOKS[0], session.usual_seconds())))
+        click.echo(_planned(subject, wanted, session, each=each))
         return ExitCode.DONE
     steps = try_patches.run(subject, wanted, session, each=each)
     outcomes = [side for one in steps for c in one.found for side in (c.before, c.after)]
@@ -130,6 +129,17 @@ def try_(
     )
     ending.run(run, session)
     return ExitCode.REFUTED if any(one.broken for one in steps) else ExitCode.DONE
+
+
+def _planned(
+    subject: Subject, wanted: Sequence[PlannedCell], session: Session, *, each: bool
+) -> str:
+    """What measuring the cells without and with patches would build and boot."""
+    last = len(subject.patches)
+    levels = range(last + 1) if each else (0, last)
+    source = subject.spec or session.profile.tree
+    kernels = [f"{source}, {level} patch(es)" for level in levels]
+    return visible(plan.of_cells(kernels, wanted, LOOKS[0], session.usual_seconds()))
 
 
 def _base(commit: str, spec: str, session: Session) -> str:

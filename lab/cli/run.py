@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import click
@@ -77,14 +77,21 @@ def run_command(
     wanted = [own.model_copy(update={"tree": spec}) for own in wanted] if spec else wanted
     session.host_time = host_time
     if dry_run:
-        own, usual = session.profile, session.usual_seconds()
-        shown = plan.text(wanted, own, claims=pairs, host_time=host_time, usual_s=usual)
-        click.echo(visible(shown))
+        say_plan(wanted, session, pairs)
         return ExitCode.DONE
     title = f"Verdicts on {', '.join(own.name for own in wanted)}"
     title = title if names else "Verdicts on all series"
     title = f"{title}, on {spec}" if spec else title
     return judged(wanted, session, title, claims=pairs, control=control)
+
+
+def say_plan(
+    wanted: Sequence[Series], session: Session, claims: Collection[tuple[str, str]]
+) -> None:
+    """Say what judging claims of series would build and boot."""
+    usual, host_time = session.usual_seconds(), session.host_time
+    told = plan.text(wanted, session.profile, claims=claims, host_time=host_time, usual_s=usual)
+    click.echo(visible(told))
 
 
 def judged(
