@@ -181,8 +181,7 @@ def _experiment(
     usual_cpus = 1 if expectation.metric in cost.METRICS else 0
     # What wants a host of so many CPUs wants a guest of as many.
     cpus = expectation.cpus or claim.cpus or expectation.needs_cpus or usual_cpus
-    counted = (expectation.metric,) if level is Level.MECHANISM else ()
-    called = counted if _as_calls(expectation.metric, choice.engine, claim.workload) else ()
+    probed, called = _counted(expectation.metric, choice.engine, claim.workload)
 
     def side(arm: str) -> Side:
         own = series.all_arms[arm]
@@ -195,7 +194,7 @@ def _experiment(
             cpus=cpus,
             hw_queues=own.hw_queues,
             kernel_parameters=own.kernel_parameters,
-            counters=() if called else counted,
+            counters=probed,
             calls=called,
             machine=expectation.machine,
             variants=machine_model.SENSITIVITY if level is Level.SIMULATED else (),
@@ -227,10 +226,12 @@ def _experiment(
     )
 
 
-def _as_calls(metric: str, engine: Engine, work: str) -> bool:
-    """Whether a metric is a counter that needs no instrumented kernel: QEMU counts its calls."""
-    counter = metric in counters.known() and counters.by_calls([metric])
-    return bool(counter) and counts_calls(engine, workload.get(work))
+def _counted(metric: str, engine: Engine, work: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What an instrumented kernel has to count for a metric, and what QEMU counts on any."""
+    if metric not in counters.known():
+        return (), ()
+    plain = counters.by_calls([metric]) and counts_calls(engine, workload.get(work))
+    return ((), (metric,)) if plain else ((metric,), ())
 
 
 def _conditions(expectation: Expectation, cpus: int) -> dict[str, Value]:
