@@ -47,8 +47,8 @@ fuzz: setup ## all parsers of what a guest, a patch or a stranger writes (SECOND
 kernels: setup ## configure every kernel version that can be had with every fragment
 	@.venv/bin/pytest -m kernels tests/test_versions.py
 
-bench: setup ## measure the lab itself: exactness, speed, verdicts that are known
-	@$(LAB) bench
+bench: setup ## measure the lab itself: exactness, and speed as ratios (BENCH=--builds)
+	@$(LAB) bench $(BENCH)
 	@$(LAB) control --planted
 
 check: setup ## format, lint, types and the tests that need no guest

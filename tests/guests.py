@@ -66,6 +66,7 @@ class Guests:
     proofs: list[Job] = field(default_factory=list)
     # What a kernel complains of on a console that ends well.
     complaints: Callable[[Job], tuple[str, ...]] = lambda job: ()
+    phases_s: dict[str, float] = field(default_factory=lambda: {"workload": 1.0})
     inside: int = 0
     together: int = 0
     on_boot: Callable[[], object] = lambda: None
@@ -116,7 +117,7 @@ class Guests:
             raise answer
         values = {"iops": 100.0 + number, **self._costed(job, folder), **answer}
         facts = {"release": job.task.kernel.id}
-        return Sample(values, facts, {"workload": 1.0}, self.complaints(job))
+        return Sample(values, facts, self.phases_s, self.complaints(job))
 
     def _costed(self, job: Job, folder: Path) -> dict[str, float]:
         found = self.cost_of(job.task.kernel.id)

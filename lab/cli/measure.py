@@ -21,7 +21,7 @@ from lab.measure.cell import STOCK
 from lab.measure.matrix import Selection
 from lab.measure.runner import Outcome
 from lab.measure.session import Session
-from lab.report import finish, matrix_text
+from lab.report import exports, finish, matrix_text
 from lab.report.run_builder import RunBuilder, host_record
 from lab.report.run_record import Table
 
@@ -99,7 +99,7 @@ def matrix_command(
     if dry_run:
         kernel_line = f"{spec or profile.tree}, {len(patches)} patch(es)"
         each = 1 if planned[0].cell.engine.sealed else profile.boots
-        click.echo(plan.of_cells([kernel_line], planned, each, session.usual_seconds()))
+        click.echo(plan.of_cells([kernel_line], planned, each, session.durations))
         return
     report = session.prove(spec, fragments).host
     kernel = session.kernel(spec, patches, fragments)
@@ -291,6 +291,9 @@ def _simulated(session: Session, names: Sequence[str], outcomes: Sequence[Outcom
     return [*worst, Table(title=title)]
 
 
+_CELLS = "How many small cells are measured on one CPU."
+
+
 @click.command("bench")
 @click.option(
     "--repeat",
@@ -299,11 +302,16 @@ def _simulated(session: Session, names: Sequence[str], outcomes: Sequence[Outcom
     type=click.IntRange(2),
     help="How often the same cell is run on each topology.",
 )
+@click.option("--cells", default=12, show_default=True, type=click.IntRange(1), help=_CELLS)
+@click.option("--builds", is_flag=True, help="Build a kernel from nothing, too: ten minutes more.")
+@ending.as_json
 @options.measuring
-def bench_command(session: Session, repeat: int) -> None:
-    """Measure the exact engine itself: is it exact, and how fast is it.
+def bench_command(session: Session, repeat: int, cells: int, builds: bool) -> None:
+    """Measure the lab itself: is it exact, and how fast is it.
 
-    Example: lab bench --repeat 5
+    What is said of speed is a ratio within one run: a host's time is its neighbours' too.
+
+    Example: lab bench --repeat 5 --builds
     """
     testbed = session.prove()
     testbed.host.require(Engine.ICOUNT)
@@ -311,15 +319,19 @@ def bench_command(session: Session, repeat: int) -> None:
 
     def say(line: str) -> None:
         lines.append(line)
-        click.echo(line)
+        click.echo(line, err=ending.wanted())
 
     sound = selfbench.side_by_side(testbed, say)
     for topology in selfbench.TOPOLOGIES:
         sound &= selfbench.repetitions(testbed, topology, repeat, say)
     selfbench.speed(testbed, say)
-    run = RunBuilder(session, "The exact engine itself").run(
-        tables=tuple(map(result_tables.note, lines))
-    )
-    click.echo(finish.finish(run, session.store).places)
+    selfbench.throughput(testbed, cells, session.progress, say)
+    selfbench.first_command(testbed, say)
+    if builds:
+        own = series.get("async_depth")
+        selfbench.builds(own.patches("series")[0], say)
+    run = RunBuilder(session, "The lab itself").run(tables=tuple(map(result_tables.note, lines)))
+    done = finish.finish(run, session.store)
+    click.echo(exports.json_text(run) if ending.wanted() else done.places)
     if not sound:
         raise LabError("the exact engine is not exact on this host")

@@ -139,7 +139,7 @@ def _planned(
     levels = range(last + 1) if each else (0, last)
     source = subject.spec or session.profile.tree
     kernels = [f"{source}, {level} patch(es)" for level in levels]
-    return visible(plan.of_cells(kernels, wanted, LOOKS[0], session.usual_seconds()))
+    return visible(plan.of_cells(kernels, wanted, LOOKS[0], session.durations))
 
 
 def _base(commit: str, spec: str, session: Session) -> str:

@@ -89,8 +89,8 @@ def say_plan(
     wanted: Sequence[Series], session: Session, claims: Collection[tuple[str, str]]
 ) -> None:
     """Say what judging claims of series would build and boot."""
-    usual, host_time = session.usual_seconds(), session.host_time
-    told = plan.text(wanted, session.profile, claims=claims, host_time=host_time, usual_s=usual)
+    took, host_time = session.durations, session.host_time
+    told = plan.text(wanted, session.profile, claims=claims, host_time=host_time, durations=took)
     click.echo(visible(told))
 
 

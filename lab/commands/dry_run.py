@@ -17,12 +17,13 @@ from lab.inputs.terms import Engine
 from lab.judge import experiment
 from lab.judge.experiment import Experiment
 from lab.measure.cell import Cell, PlannedCell
+from lab.measure.durations import Durations
 from lab.measure.host import EngineReport, Facts, Report
 
 _KVM = "/dev/kvm"
-# What 200 boots of the quick profile took on two cores, and left, one with another. As many run at
-# a time as there are CPUs.
-_USUAL_S, _LEFT_MIB = 15.0, 5.0
+# What 200 boots of the quick profile left, one with another.
+_LEFT_MIB = 5.0
+_UNKNOWN = Durations()
 _NOT_AGAIN = "A real run does not measure again what was measured on the same kernels."
 
 
@@ -47,41 +48,46 @@ def text(
     *,
     claims: Collection[tuple[str, str]] = (),
     host_time: bool = False,
-    usual_s: float | None = None,
+    durations: Durations = _UNKNOWN,
 ) -> str:
     """Kernels and boots of each series, as judge.judge would have them.
 
-    claims are the pairs of series and claim that are wanted; none means all. usual_s is how long
-    boots took here lately, where there were any. Raises UsageError for a series that is not well
-    formed.
+    claims are the pairs of series and claim that are wanted; none means all. Raises UsageError for
+    a series that is not well formed.
     """
-    host, parts, total = _host(), [], 0
+    host, parts = _host(), []
+    every_boot: list[Boots] = []
     for own in wanted:
         every = experiment.experiments(own, profile, host, host_time=host_time)
         asked = [one for one in every if not claims or (own.name, one.claim) in claims]
         planned = boots(asked, own, profile)
-        total += sum(one.count for one in planned)
+        every_boot += planned
         parts.append(_series(own, asked, planned))
     engines = ", ".join(one.engine for one in host.engines if one.works)
+    total = sum(one.count for one in every_boot)
     last = (
         f"{_count(total, 'boot')} in all, none of them done, and nothing built. {_NOT_AGAIN} "
-        f"First it proves each engine that this counts on: {engines}. {_effort(total, usual_s)}"
+        f"First it proves each engine that this counts on: {engines}. "
+        f"{_effort(every_boot, durations)}"
     )
     return "\n".join([*parts, *textwrap.wrap(last, 78)])
 
 
 def of_cells(
-    kernels: Sequence[str], planned: Sequence[PlannedCell], each: int, usual_s: float | None = None
+    kernels: Sequence[str],
+    planned: Sequence[PlannedCell],
+    each: int,
+    durations: Durations = _UNKNOWN,
 ) -> str:
     """What measuring the same cells on some kernels would build and boot, each so often on each.
 
-    kernels say what is built, a line each; usual_s is as with text.
+    kernels say what is built, a line each.
     """
     found = [Boots(("",) * len(kernels), one.cell, each, rounds=False) for one in planned]
     lines = [f"  kernel   {one}" for one in kernels]
     lines += ["", *_table(found, arms=False), ""]
     total = sum(one.count for one in found)
-    last = f"{_count(total, 'boot')}, and nothing done. {_NOT_AGAIN} {_effort(total, usual_s)}"
+    last = f"{_count(total, 'boot')}, and nothing done. {_NOT_AGAIN} {_effort(found, durations)}"
     return "\n".join([*lines, *textwrap.wrap(last, 78)])
 
 
@@ -113,15 +119,15 @@ def _same(asked: Experiment, own: Series) -> bool:
     return bool(asked.expectation.change) and len(sides) == 1
 
 
-def _effort(count: int, usual_s: float | None) -> str:
-    """How long so many boots take, and what they leave on the disk."""
-    each = usual_s or _USUAL_S
-    known = "as most of the last ones here did" if usual_s else "as they do on two cores"
-    whole = duration(count * each / (os.cpu_count() or 1))
-    gib = count * _LEFT_MIB / 1024
+def _effort(planned: Sequence[Boots], durations: Durations) -> str:
+    """How long boots take, as many at a time as there are CPUs, and what they leave on the disk."""
+    seconds = sum(one.count * durations.of(one.cell) for one in planned)
+    whole = duration(seconds / (os.cpu_count() or 1))
+    gib = sum(one.count for one in planned) * _LEFT_MIB / 1024
+    known = "as boots of their kind did here" if durations.known else "as they do on two cores"
     return (
-        f"Boots that take {each:.0f} s, {known}, make {whole}, and leave {gib:.1f} GiB; each "
-        "kernel that is not there yet takes minutes and 0.1 GiB more."
+        f"That takes {whole}, {known}, and leaves {gib:.1f} GiB; each kernel that is not there yet "
+        "takes minutes and 0.1 GiB more."
     )
 
 

@@ -1,27 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Benchmarks of the exact engine itself: is it exact, and how fast is it."""
+"""Benchmarks of the lab itself: is it exact, and how fast is it, as ratios within one run."""
 
 from __future__ import annotations
 
 import os
+import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from lab.base import cache
-from lab.base.process import supervised
-from lab.base.progress import duration
+from lab.base.process import run, supervised
+from lab.base.progress import Progress, duration
 from lab.measure import cost, determinism, sampling
+from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell, Task
 from lab.measure.job import Testbed, resolve
+from lab.measure.place import ThisHost
+from lab.measure.runner import Runner
 from lab.measure.sampling import Sample
 
 # With a disk that the kernel has itself, and with each of QEMU's own.
 TOPOLOGIES = ("nullb_mq", "nvme_mq", "megasas")
 
 Say = Callable[[str], None]
+
+# Deadlines for what hangs: several times what was seen on two busy cores.
+_VNG_S = 300.0
+_BUILD_S = 7200.0
 
 
 def repetitions(testbed: Testbed, topology: str, count: int, say: Say) -> bool:
@@ -79,6 +89,55 @@ def speed(testbed: Testbed, say: Say) -> None:
         share = sample.values["measured_share"]
         total = sum(sample.phases_s.values())
         say(f"{cpus} vCPU: {total:.1f} s a cell ({phases}); {share:.0f} % measured")
+
+
+def throughput(testbed: Testbed, count: int, progress: Progress, say: Say) -> None:
+    """Measure so many small cells on one CPU, as a command does, and say how many an hour has."""
+    cell = determinism.probe_cell(topology_name="nullb", scheduler="none")
+    tasks = [Task(cell=replace(cell, seed=n + 1), kernel=testbed.proof) for n in range(count)]
+    with cache.scratch() as folder:
+        one_cpu = ThisHost(testbed.host.facts.memory_gib, cpus=1)
+        runner = Runner(testbed, BootStore(folder), progress, one_cpu)
+        start = time.monotonic()
+        found = runner.all(tasks)
+        seconds = time.monotonic() - start
+    for outcome in found:
+        outcome.require_boots()
+    share = statistics.fmean(outcome.value("measured_share") or 0 for outcome in found)
+    say(
+        f"{count} cells of {cell} on one CPU took {duration(seconds)}: "
+        f"{3600 * count / seconds:,.0f} cells a core-hour; {share:.0f} % of their instructions are "
+        "measured"
+    )
+
+
+def first_command(testbed: Testbed, say: Say) -> None:
+    """How long until the first command of a guest runs: a sealed one's, and one of plain vng's."""
+    sample = _boot(testbed, determinism.probe_cell(topology_name="nullb"), _folder("first"))
+    start = time.monotonic()
+    vng = [str(Path(sys.executable).with_name("vng")), "--disable-kvm", "--exec", "true"]
+    run([*vng, "--run", str(testbed.proof.image)], timeout_s=_VNG_S)
+    plain, own = time.monotonic() - start, sample.phases_s["boot"]
+    say(
+        f"first command after {own:.1f} s in a sealed guest, {plain:.1f} s with plain vng: "
+        f"ratio {own / plain:.2f}"
+    )
+
+
+def builds(patch: Path, say: Say) -> None:
+    """Build the profile's kernel from nothing, then with one patch more: how long each takes."""
+    took = []
+    with cache.scratch() as folder:
+        for words in ([], ["--patch", str(patch)]):
+            start = time.monotonic()
+            lab = [sys.executable, "-m", "lab", "-q", "build", *words]
+            run(lab, env={"LAB_CACHE": str(folder)}, timeout_s=_BUILD_S)
+            took.append(time.monotonic() - start)
+    full, variant = took
+    say(
+        f"a kernel from nothing, its source fetched, takes {duration(full)}, with one patch more "
+        f"{duration(variant)}: ratio {variant / full:.2f}"
+    )
 
 
 def _boot(testbed: Testbed, cell: Cell, folder: Path) -> Sample:

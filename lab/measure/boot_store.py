@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import sqlite3
-import statistics
 import time
 import uuid
 from collections import Counter
@@ -258,14 +257,6 @@ class BootStore:
                 [kernel, *_WHOLE],
             ).fetchall()
         return list(dict.fromkeys(line for (text,) in rows for line in text.splitlines()))
-
-    def usual_seconds(self) -> float | None:
-        """The median duration of the last successful boots; None before the first."""
-        with self.connection() as connection:
-            rows = connection.execute(
-                "SELECT seconds FROM boots WHERE outcome = 'ok' ORDER BY started DESC LIMIT 400"
-            ).fetchall()
-        return float(statistics.median(seconds for (seconds,) in rows)) if rows else None
 
     def add(
         self,

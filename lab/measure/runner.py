@@ -19,7 +19,7 @@ from lab.base.text import number
 from lab.guest import host_noise
 from lab.guest.boot import ATTEMPTS, Retries
 from lab.guest.time_slices import Slot, TimeSlices
-from lab.measure import host, metrics
+from lab.measure import durations, host, metrics
 from lab.measure.boot_store import BootStore, Provenance, StoredBoot
 from lab.measure.cell import STOCK, Task
 from lab.measure.job import Job, Testbed, resolve, round_keys
@@ -132,7 +132,9 @@ class Runner:
         missing = 0 if decided(found) else max(0, most - found.complete) * len(jobs)
         title = f"{tasks[0]}: at most {most} rounds of {', '.join(keys)}"
         side_by_side = len(jobs) if together else 1
-        tally = self._tally(title, most * len(jobs), missing, lambda: side_by_side)
+        took = durations.recorded(self._store)
+        forecast = [took.of(job.cell) for job in jobs] * (missing // len(jobs))
+        tally = self._tally(title, most * len(jobs), forecast, lambda: side_by_side)
         disturbed = failed = 0
         # A sealed guest that failed would fail in the same place.
         attempts = 1 if jobs[0].cell.engine.sealed else ATTEMPTS
@@ -171,7 +173,9 @@ class Runner:
         for job in jobs:
             distinct.setdefault(job.key, job)
         # What takes longest begins first, so that no CPU waits for it in the end.
-        distinct = dict(sorted(distinct.items(), key=lambda known: _effort(known[1]), reverse=True))
+        took = durations.recorded(self._store)
+        order = sorted(distinct, key=lambda key: took.of(distinct[key].cell), reverse=True)
+        distinct = {key: distinct[key] for key in order}
         lacking = {key: boots - len(self._store.finished(key)) for key in distinct}
         missing = [
             distinct[key]
@@ -181,15 +185,16 @@ class Runner:
         ]
         title = f"{len(distinct)} cells x {boots} boot(s)"
         slots = (lambda: place.slots) if place else (lambda: 1)
-        tally = self._tally(title, len(distinct) * boots, len(missing), slots)
+        forecast = [took.of(job.cell) for job in missing]
+        tally = self._tally(title, len(distinct) * boots, forecast, slots)
         with ThreadPoolExecutor(place.most if place else 1) as pool:
             self._results(pool, [pool.submit(self._boot, job, tally) for job in missing])
 
     def _tally(
-        self, title: str, wanted: int, missing: int, side_by_side: Callable[[], int]
+        self, title: str, wanted: int, forecast: Sequence[float], side_by_side: Callable[[], int]
     ) -> Tally:
-        tally = Tally(self._progress, title, wanted, missing, side_by_side)
-        tally.begin(self._store.usual_seconds)
+        tally = Tally(self._progress, title, wanted, forecast, side_by_side)
+        tally.begin()
         return tally
 
     def _round(
@@ -288,11 +293,6 @@ class Runner:
         self._store.add(identity, task, origin, started, sample)
         tally.ended(title, _shown(task, sample), time.time() - started, done=True)
         return sample
-
-
-def _effort(job: Job) -> tuple[bool, int]:
-    """What tells how long a sealed guest takes: whether it is simulated, and its CPUs."""
-    return job.cell.engine.simulated, job.cell.cpus
 
 
 def _shown(task: Task, sample: Sample) -> str:

@@ -19,10 +19,11 @@ from lab.build import guest_root, kernel, patching, source, tcg_plugin, trust
 from lab.build.kernel import Kernel
 from lab.inputs import kconfig
 from lab.inputs.profile import Profile
-from lab.measure import determinism, host
+from lab.measure import determinism, durations, host
 from lab.measure.boot_store import BootStore
 from lab.measure.cell import Task
 from lab.measure.cost import Cost
+from lab.measure.durations import Durations
 from lab.measure.job import Testbed
 from lab.measure.place import Place
 from lab.measure.runner import Outcome, Runner
@@ -50,9 +51,10 @@ class Session:
     def __post_init__(self) -> None:
         cache.sweep()
 
-    def usual_seconds(self) -> float | None:
-        """How long most of the last boots took; None before the first."""
-        return self.store.usual_seconds() if self.store.folder.is_dir() else None
+    @property
+    def durations(self) -> Durations:
+        """How long guests take on this host."""
+        return durations.recorded(self.store)
 
     @property
     def testbed(self) -> Testbed:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 
 from lab.base.progress import Progress, duration
 
-# Boots whose mean duration is the forecast for the next: enough to smooth out, few enough to follow
-# a change from cheap to expensive cells.
+# So many of the last boots tell how much longer they take than was forecast: enough to smooth out,
+# few enough to follow a host that becomes busy.
 _WINDOW = 20
 
 
@@ -21,33 +21,36 @@ class Tally:
         progress: Progress,
         title: str,
         wanted: int,
-        missing: int,
+        forecast: Sequence[float],
         side_by_side: Callable[[], int],
     ) -> None:
-        """Say how many boots of those wanted are missing; side_by_side tells how many run at once,
-        as long as there are so many.
+        """Say how many boots of those wanted are missing.
+
+        forecast has the seconds that each of these may take, in their order; side_by_side tells how
+        many run at once, as long as there are so many.
         """
         self._progress = progress
-        self._total = missing
+        self._forecast = forecast
         self._workers = side_by_side
-        self._title = f"{title}: {wanted - missing} boots are there, {missing} to run"
+        self._title = f"{title}: {wanted - len(forecast)} boots are there, {len(forecast)} to run"
         self._done = 0
-        self._spent: list[float] = []
+        # Of the last boots: how long they took, and were to take.
+        self._spent: list[tuple[float, float]] = []
         self._lock = Lock()
 
-    def begin(self, usual_s: Callable[[], float | None]) -> None:
-        """Print the title; usual_s tells how many seconds a boot usually takes, where known."""
-        known = usual_s() if self._total else None
-        self._progress.say(f"{self._title}{self._left(known)}")
+    def begin(self) -> None:
+        """Print the title."""
+        self._progress.say(f"{self._title}{self._left()}")
 
     def ended(self, title: str, shown: str, seconds: float, *, done: bool) -> None:
         """Print what became of a boot; one that failed is not done."""
         with self._lock:
+            total = len(self._forecast)
+            expected = self._forecast[min(self._done, total - 1)]
             self._done += done
-            self._spent = [*self._spent, seconds][-_WINDOW:]
-            place = f"[{self._done:>{len(str(self._total))}}/{self._total}]"
-            mean = sum(self._spent) / len(self._spent)
-            rest = self._left(mean)
+            self._spent = [*self._spent, (seconds, expected)][-_WINDOW:]
+            place = f"[{self._done:>{len(str(total))}}/{total}]"
+            rest = self._left()
         self._progress.say(f"{place} {title:<44} {shown:>14}  {seconds:3.0f} s{rest}")
 
     def take_back(self, boots: int) -> None:
@@ -55,7 +58,12 @@ class Tally:
         with self._lock:
             self._done -= boots
 
-    def _left(self, mean_s: float | None) -> str:
-        left = max(0, self._total - self._done)
-        workers = max(1, min(left, self._workers()))
-        return f", {duration(left * mean_s / workers)} left" if left and mean_s else ""
+    def _left(self) -> str:
+        left = self._forecast[self._done :]
+        if not left:
+            return ""
+        spent = sum(took for took, _ in self._spent)
+        expected = sum(was for _, was in self._spent)
+        slower = spent / expected if expected else 1.0
+        workers = max(1, min(len(left), self._workers()))
+        return f", {duration(slower * sum(left) / workers)} left"

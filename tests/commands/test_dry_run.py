@@ -13,6 +13,7 @@ from lab.build import trust
 from lab.cli import main
 from lab.commands import dry_run
 from lab.inputs import profile, series
+from lab.measure.durations import Durations
 
 QUICK = profile.get("quick")
 BFQ = series.get("bfq_burst_merge")
@@ -68,9 +69,13 @@ def test_cells_that_differ_in_parameters_are_told_apart() -> None:
 
 
 def test_how_long_it_takes_follows_the_boots_of_before() -> None:
-    slow, fast = (dry_run.text([BFQ], QUICK, usual_s=seconds) for seconds in (600.0, 6.0))
-    assert " h " in slow.partition("Boots that take")[2]
-    assert " h " not in fast.partition("Boots that take")[2]
+    kinds = [("nullb", "randread_burst", "icount", cpus) for cpus in (1, 2, 12)]
+    slow, fast = (
+        dry_run.text([BFQ], QUICK, durations=Durations(dict.fromkeys(kinds, seconds)))
+        for seconds in (6000.0, 6.0)
+    )
+    assert " h " in slow.partition("That takes")[2]
+    assert " h " not in fast.partition("That takes")[2]
     assert "as they do on two cores" in " ".join(dry_run.text([BFQ], QUICK).split())
 
 

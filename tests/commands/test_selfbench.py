@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +13,7 @@ import guests as fakes
 import pytest
 from guests import Guests
 
+from lab.base.progress import Progress
 from lab.commands import selfbench
 
 
@@ -64,3 +67,38 @@ def test_speed_tells_the_phases_of_one_and_of_two_vcpus(said: list[str], guests:
     selfbench.speed(fakes.proved(fakes.kernel("proof")), said.append)
     assert [line.partition(":")[0] for line in said] == ["1 vCPU", "2 vCPU"]
     assert all("workload 1.0 s" in line and "50 % measured" in line for line in said)
+
+
+def test_throughput_is_told_for_one_cpu_of_the_host(said: list[str], guests: Guests) -> None:
+    selfbench.throughput(
+        fakes.proved(fakes.kernel("proof")), 5, Progress(out=io.StringIO()), said.append
+    )
+    assert sorted(job.cell.seed for job in guests.booted) == [1, 2, 3, 4, 5]
+    assert guests.together == 1
+    assert len(set(guests.host_cpus)) == 1
+    assert re.search(r"^5 cells of .* [0-9,]+ cells a core-hour; 50 % of their", said[-1])
+
+
+def test_the_first_command_is_compared_with_plain_vngs(
+    said: list[str], guests: Guests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(selfbench, "run", lambda argv, timeout_s: ran.append(argv))
+    guests.phases_s = {"boot": 2.0}
+    selfbench.first_command(fakes.proved(fakes.kernel("proof")), said.append)
+    assert "--exec" in ran[0]
+    assert said[-1].startswith("first command after 2.0 s in a sealed guest, ")
+
+
+def test_a_variant_is_built_after_a_kernel_from_nothing(
+    said: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ran: list[tuple[list[str], bool]] = []
+
+    def run(argv: list[str], env: dict[str, str], timeout_s: float) -> None:
+        ran.append((argv[4:], any(Path(env["LAB_CACHE"]).iterdir())))
+
+    monkeypatch.setattr(selfbench, "run", run)
+    selfbench.builds(tmp_path / "0001.patch", said.append)
+    assert ran == [(["build"], False), (["build", "--patch", str(tmp_path / "0001.patch")], False)]
+    assert "ratio" in said[-1]

@@ -81,7 +81,6 @@ def test_a_failed_boot_is_kept_but_is_no_result(store: BootStore) -> None:
     store.boot_folder(identity).mkdir(parents=True)
     store.add(identity, TASK, ORIGIN, time.time() - 500, None, outcome="panic", reason="BUG: x")
     assert store.finished("key") == []
-    assert store.usual_seconds() is None
     store.forget_unfinished()
     assert store.boot_folder(identity).exists()
 
@@ -125,18 +124,6 @@ def test_writers_beside_each_other_lose_nothing(store: BootStore, kind: str) -> 
             job.result()
     values = [boot.values["iops"] for boot in store.finished("key")]
     assert sorted(values) == list(range(2 * count))
-
-
-def test_the_usual_time_is_the_median_of_recent_boots(store: BootStore) -> None:
-    assert store.usual_seconds() is None
-    for ago in (10.0, 30.0):
-        add(store, ago=ago)
-    assert store.usual_seconds() == pytest.approx(20, abs=1)
-    for _ in range(40):
-        add(store, ago=4)
-    for _ in range(30):
-        add(store, ago=200)
-    assert store.usual_seconds() == pytest.approx(4, abs=1)
 
 
 def test_ids_differ_and_sort_by_time(store: BootStore) -> None:

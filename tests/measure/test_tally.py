@@ -5,35 +5,40 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lab.base.progress import Progress
 from lab.measure.tally import Tally
 
 
-def tally(wanted: int, missing: int, side_by_side: int = 1) -> tuple[Tally, io.StringIO]:
+def tally(
+    wanted: int, forecast: Sequence[float], side_by_side: int = 1
+) -> tuple[Tally, io.StringIO]:
     out = io.StringIO()
-    return Tally(Progress(out=out), "cells", wanted, missing, lambda: side_by_side), out
+    return Tally(Progress(out=out), "cells", wanted, forecast, lambda: side_by_side), out
 
 
 def test_the_title_tells_what_is_there_and_how_long_the_rest_takes() -> None:
-    own, out = tally(10, 4, side_by_side=2)
-    own.begin(lambda: 30.0)
+    own, out = tally(10, [60.0, 30.0, 20.0, 10.0], side_by_side=2)
+    own.begin()
     assert out.getvalue() == "cells: 6 boots are there, 4 to run, 1 min 00 s left\n"
 
 
-def test_nobody_is_asked_how_long_nothing_takes() -> None:
-    own, out = tally(10, 0)
-
-    def usual_s() -> float | None:
-        raise AssertionError
-
-    own.begin(usual_s)
+def test_nothing_takes_no_time() -> None:
+    own, out = tally(10, [])
+    own.begin()
     assert out.getvalue() == "cells: 10 boots are there, 0 to run\n"
 
 
+def test_many_hosts_do_not_make_one_boot_shorter() -> None:
+    own, out = tally(1, [60.0], side_by_side=1000)
+    own.begin()
+    assert out.getvalue().endswith("1 min 00 s left\n")
+
+
 def test_failed_and_rejected_boots_are_not_done() -> None:
-    own, out = tally(3, 3)
+    own, out = tally(3, [2.0] * 3)
     own.ended("a", "1 IOPS", 2.0, done=True)
     own.ended("b", "FAILED", 2.0, done=False)
     own.ended("c", "1 IOPS", 2.0, done=True)
@@ -44,14 +49,14 @@ def test_failed_and_rejected_boots_are_not_done() -> None:
 
 
 def test_the_forecast_follows_the_last_boots() -> None:
-    own, out = tally(100, 100)
+    own, out = tally(100, [2.0] * 100)
     for seconds in (*[100.0] * 20, *[1.0] * 20):
         own.ended("a", "", seconds, done=True)
     assert out.getvalue().splitlines()[-1].endswith("1 min 00 s left")
 
 
 def test_boots_beside_each_other_are_all_counted() -> None:
-    own, out = tally(200, 200, side_by_side=8)
+    own, out = tally(200, [1.0] * 200, side_by_side=8)
     with ThreadPoolExecutor(8) as pool:
         for _ in range(200):
             pool.submit(own.ended, "a", "", 1.0, done=True)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is known of how long a guest takes: by its kind, whatever its kernel and scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import guests as fakes
+import pytest
+from guests import Guests
+
+from lab.base.progress import Progress
+from lab.inputs.terms import Engine
+from lab.measure import durations
+from lab.measure.boot_store import BootStore
+from lab.measure.cell import Task
+from lab.measure.durations import Durations
+from lab.measure.runner import Runner
+
+ONE = fakes.cell("nullb", engine=Engine.ICOUNT, cpus=1)
+WIDE = fakes.cell("nullb", engine=Engine.ICOUNT, cpus=8)
+
+
+def test_a_store_that_is_not_there_is_not_made() -> None:
+    store = BootStore()
+    assert durations.recorded(store) == Durations()
+    assert not store.folder.exists()
+
+
+def test_what_is_not_known_is_guessed_by_engine_and_cpus() -> None:
+    guess = Durations()
+    assert guess.of(ONE) < guess.of(WIDE) < guess.of(replace(WIDE, engine=Engine.SIM))
+
+
+def test_what_took_longest_begins_first(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {("nullb", "randread_burst", "icount", cpus): 9.0 / cpus for cpus in (1, 8)}
+    monkeypatch.setattr(durations, "recorded", lambda store: Durations(known))
+    kernel = fakes.kernel("k")
+    runner = Runner(fakes.proved(kernel), BootStore(), Progress())
+    runner.all([Task(cell=cell, kernel=kernel) for cell in (WIDE, ONE)])
+    assert [job.cell.cpus for job in guests.booted] == [1, 8]
+
+
+def test_boots_on_record_tell_for_all_of_their_kind(guests: Guests) -> None:
+    kernel = fakes.kernel("k")
+    store = BootStore()
+    Runner(fakes.proved(kernel), store, Progress()).all([Task(cell=ONE, kernel=kernel)])
+    found = durations.recorded(store)
+    assert found.of(replace(ONE, scheduler="none", seed=9)) == found.of(ONE) < 4
+    assert found.of(WIDE) == Durations().of(WIDE)
