@@ -16,6 +16,7 @@ import pytest
 from fake_kernel import KCONFIG, MAKEFILE
 from hypothesis import settings
 
+from lab.base import host_time
 from lab.base.progress import Progress
 from lab.build import kernel, patching
 from lab.build.kernel import Kernel
@@ -46,6 +47,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.vm)
 
 
+# What a user may have set for his own commands.
+_OF_THE_USER = ("LAB_TREE", "LAB_FLEET", "LAB_FLEET_KEYS")
+
+
 @pytest.fixture(scope="session")
 def testbed() -> Testbed:
     """The kernel of the quick profile, built or out of the cache, and proved engines."""
@@ -61,7 +66,8 @@ def _own_folders(
         return
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
-    for name in ("LAB_TREE", "GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_PREFIX"):
+    monkeypatch.setattr(host_time, "FOLDER", tmp_path)
+    for name in (*_OF_THE_USER, "GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_PREFIX"):
         monkeypatch.delenv(name, raising=False)
 
 

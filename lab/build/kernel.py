@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from lab.base import cache
+from lab.base import cache, host_time
 from lab.base.errors import BuildError, LabError
 from lab.base.process import CommandError, run
 from lab.base.progress import Progress
@@ -176,6 +176,7 @@ def _declared(tree: Tree) -> set[str]:
 def _compile(how: Make, bench: Workbench, log: Path, progress: Progress) -> None:
     jobs = os.cpu_count() or 1
     with (
+        host_time.told(host_time.disturbing, progress),
         progress.step(f"building the kernel ({jobs} jobs)", lambda: make.steps_done(log)),
         bench.writing(how.objects),
     ):

@@ -144,9 +144,9 @@ class Fleet:
             self._lose_all()
 
     @contextmanager
-    def room(self, job: Job) -> Iterator[Measure]:
+    def room(self, job: Job, look: Callable[[], None]) -> Iterator[Measure]:
         """Wait for a host with a free CPU; a lost one's job waits for another."""
-        held: list[Host] = [self._free()]
+        held: list[Host] = [self._free(lambda phase: look())]
 
         def measure(
             folder: Path, observe: Callable[[str], None], slot: Slot | None = None
@@ -181,7 +181,7 @@ class Fleet:
                 host.give_up(token)
             raise
 
-    def _free(self, observe: Callable[[str], None] = lambda phase: None) -> Host:
+    def _free(self, observe: Callable[[str], None]) -> Host:
         """A host with a free CPU, as soon as there is one."""
         while True:
             observe("waits for a host")

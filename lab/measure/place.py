@@ -10,6 +10,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Protocol
 
+from lab.base import host_time
 from lab.guest.time_slices import Slot
 from lab.measure import sampling
 from lab.measure.job import Job, Testbed
@@ -40,10 +41,11 @@ class Place(Protocol):
     def opened(self, testbed: Testbed) -> AbstractContextManager[None]:
         """Make ready for guests that were proved with a testbed, while the block runs."""
 
-    def room(self, job: Job) -> AbstractContextManager[Measure]:
+    def room(self, job: Job, look: Callable[[], None]) -> AbstractContextManager[Measure]:
         """Wait until there is room for a job, and keep it while the block runs.
 
-        Raises GuestError (``mismatch``) for one that never has room.
+        look is called now and then meanwhile; what it raises ends the waiting. Raises GuestError
+        (``mismatch``) for a job that never has room.
         """
 
 
@@ -73,15 +75,23 @@ class ThisHost:
         return self._memory.holds(*guests)
 
     @contextmanager
-    def room(self, job: Job) -> Iterator[Measure]:
-        """A CPU for a sealed guest, and memory for any, while the block runs."""
+    def room(self, job: Job, look: Callable[[], None] = lambda: None) -> Iterator[Measure]:
+        """A CPU for a sealed guest, and memory for any, while the block runs.
+
+        A sealed guest does not run while another lab times something.
+        """
 
         def measure(
             folder: Path, observe: Callable[[str], None], slot: Slot | None = None
         ) -> Sample:
             return sampling.measure(job, folder, observe, slot, cpu)
 
-        with self._cpu(job) as cpu, self._memory.taken(job.machine.memory_mib):
+        sealed = job.cell.engine.sealed
+        with (
+            host_time.disturbing(look) if sealed else nullcontext(),
+            self._cpu(job) as cpu,
+            self._memory.taken(job.machine.memory_mib),
+        ):
             yield measure
 
     @contextmanager

@@ -7,11 +7,12 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Event
 from typing import TypeVar
 
+from lab.base import host_time
 from lab.base.errors import LABS_FAILURES, GuestError, LabError
 from lab.base.progress import Progress
 from lab.base.stats import Paired, paired
@@ -187,7 +188,7 @@ class Runner:
         slots = (lambda: place.slots) if place else (lambda: 1)
         forecast = [took.of(job.cell) for job in missing]
         tally = self._tally(title, len(distinct) * boots, forecast, slots)
-        with ThreadPoolExecutor(place.most if place else 1) as pool:
+        with self._undisturbed(missing), ThreadPoolExecutor(place.most if place else 1) as pool:
             self._results(pool, [pool.submit(self._boot, job, tally) for job in missing])
 
     def _tally(
@@ -209,7 +210,11 @@ class Runner:
         """One boot of every job, in one round."""
         slices = TimeSlices(len(jobs)) if together else None
         slots = slices.slots if slices else [None] * len(jobs)
-        with slices or nullcontext(), ThreadPoolExecutor(len(jobs) if together else 1) as pool:
+        with (
+            self._undisturbed(jobs),
+            slices or nullcontext(),
+            ThreadPoolExecutor(len(jobs) if together else 1) as pool,
+        ):
             running = [
                 pool.submit(self._attempt, job, keys[job.task.arm], tally, identity, slot)
                 for job, slot in zip(jobs, slots, strict=True)
@@ -236,6 +241,17 @@ class Runner:
             self._stop.set()
             pool.shutdown(cancel_futures=True)
             raise
+
+    def _undisturbed(self, jobs: Sequence[Job]) -> AbstractContextManager[None]:
+        """Have the host for the block if jobs are timed by its clock."""
+        if all(job.cell.engine.sealed for job in jobs):
+            return nullcontext()
+        return host_time.told(host_time.alone, self._progress)
+
+    def _look(self) -> None:
+        """End whoever calls this once the runner is to stop."""
+        if self._stop.is_set():
+            raise CancelledError
 
     def _complete_rounds(self, keys: Mapping[str, str]) -> Rounds:
         """The complete rounds that the store has."""
@@ -267,19 +283,19 @@ class Runner:
         folder = self._store.boot_folder(identity)
         origin = Provenance(key, task.kernel.id, self._emulator, self._host, round_id)
         title = str(task) if task.arm == STOCK else f"{task.arm}: {task}"
+        place = self._place if job.cell.engine.sealed else self._here
         started = time.time()
         phase = "boot"
 
         def observe(current: str) -> None:
             nonlocal phase
             phase = current
-            if self._stop.is_set():
-                raise CancelledError
+            self._look()
 
         try:
             with (
                 slot or nullcontext(),
-                (self._place if job.cell.engine.sealed else self._here).room(job) as measure,
+                place.room(job, self._look) as measure,
                 self._progress.live(str(task), lambda: phase),
             ):
                 started = time.time()

@@ -101,7 +101,7 @@ class Session:
 
     @contextmanager
     def measuring(self, tasks: Sequence[Task]) -> Iterator[Runner]:
-        """A runner for tasks: the store is this command's alone, and so is the host's time if used.
+        """A runner for tasks: the store is this command's alone.
 
         The exact engine proves first that it is exact, when there are tasks for it; raises
         LabError when it is not.
@@ -111,10 +111,6 @@ class Session:
         with self.progress.phase("measuring"), ExitStack() as locks:
             results = cache.lock(self.store.folder / "lock", self.progress, "using these results")
             locks.enter_context(results)
-            if not all(engine.sealed for engine in engines):
-                # Two labs that measure wall-clock time would disturb each other.
-                alone = cache.lock(cache.root() / "measuring", self.progress, "measuring")
-                locks.enter_context(alone)
             self.store.forget_unfinished()
             for engine in sorted(engine for engine in engines if engine.sealed):
                 determinism.require_sound(testbed, engine, self.progress)
