@@ -33,7 +33,10 @@ _KEPT = "finished results are kept, run it again to go on"
 
 # Each command: where it is, and the beginning of its help.
 COMMANDS = {
-    "bench": ("lab.cli.measure:bench_command", "Measure the exact engine itself."),
+    "bench": (
+        "lab.cli.measure:bench_command",
+        "Measure the lab itself: is it exact, and how fast.",
+    ),
     "bisect": ("lab.cli.patches:bisect_command", "Find the commit that made an I/O cost more."),
     "build": ("lab.cli.measure:build_command", "Build a kernel and print where it lies."),
     "check-series": ("lab.cli.run:check_series_command", "Check every patch of series."),

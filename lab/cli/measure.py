@@ -307,7 +307,7 @@ _CELLS = "How many small cells are measured on one CPU."
 @ending.as_json
 @options.measuring
 def bench_command(session: Session, repeat: int, cells: int, builds: bool) -> None:
-    """Measure the lab itself: is it exact, and how fast is it.
+    """Measure the lab itself: is it exact, and how fast.
 
     What is said of speed is a ratio within one run: a host's time is its neighbours' too.
 

@@ -74,7 +74,7 @@ def test_waiting_is_told_once() -> None:
     released = threading.Event()
 
     def hold() -> None:
-        with host_time.disturbing(refuse):
+        with host_time.disturbing(lambda: None):
             released.wait(20)
 
     holder = threading.Thread(target=hold)

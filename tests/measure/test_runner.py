@@ -7,6 +7,7 @@ import io
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import guests as fakes
 import pytest
 from guests import Guests
 
+from lab.base import host_time
 from lab.base.errors import GuestError
 from lab.base.progress import Progress
 from lab.guest.boot import ATTEMPTS
@@ -446,3 +448,25 @@ def test_the_count_of_boots_never_exceeds_what_was_to_be_run(
     fresh(store, Progress(out=out)).rounds(pair(), 2)
     counts = [line for line in out.getvalue().splitlines() if line.startswith("[")]
     assert [line.partition("]")[0] for line in counts][-1] == "[4/4"
+
+
+@pytest.mark.parametrize("engine", [Engine.ICOUNT, Engine.TCG])
+def test_what_is_timed_has_the_host_alone_and_what_is_not_has_it_not(
+    guests: Guests, engine: Engine
+) -> None:
+    seen: list[bool] = []
+
+    def look() -> None:
+        raise BlockingIOError
+
+    def others_may_run() -> None:
+        with suppress(BlockingIOError), host_time.disturbing(look):
+            seen.append(True)
+            return
+        seen.append(False)
+
+    guests.on_boot = others_may_run
+    kernel = fakes.kernel("k")
+    own = fakes.cell("nullb", engine=engine)
+    Runner(fakes.proved(kernel), BootStore(), Progress()).all([Task(cell=own, kernel=kernel)])
+    assert seen == [engine.sealed]
