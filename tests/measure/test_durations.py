@@ -15,6 +15,7 @@ from lab.measure import durations
 from lab.measure.boot_store import BootStore
 from lab.measure.cell import Task
 from lab.measure.durations import Durations
+from lab.measure.place import ThisHost
 from lab.measure.runner import Runner
 
 ONE = fakes.cell("nullb", engine=Engine.ICOUNT, cpus=1)
@@ -36,7 +37,7 @@ def test_what_took_longest_begins_first(guests: Guests, monkeypatch: pytest.Monk
     known = {("nullb", "randread_burst", "icount", cpus): 9.0 / cpus for cpus in (1, 8)}
     monkeypatch.setattr(durations, "recorded", lambda store: Durations(known))
     kernel = fakes.kernel("k")
-    runner = Runner(fakes.proved(kernel), BootStore(), Progress())
+    runner = Runner(fakes.proved(kernel), BootStore(), Progress(), ThisHost(8.0, cpus=1))
     runner.all([Task(cell=cell, kernel=kernel) for cell in (WIDE, ONE)])
     assert [job.cell.cpus for job in guests.booted] == [1, 8]
 
