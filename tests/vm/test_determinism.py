@@ -33,15 +33,16 @@ PLANTED_EDIT = (
     "void blk_mq_submit_bio(struct bio *bio)\n{\n",
     f'\tasm volatile (".rept {PLANTED}\\n\\tnop\\n\\t.endr");\n',
 )
-# A counter that all CPUs write, in every I/O, alone in its line.
+# Two counters that all CPUs write, in every I/O, each alone in its line. One costs 2 to 3 %:
+# enough for six seeds as this is written, too little where one of them is an outlier.
 SHARED_EDIT = (
     "block/blk-mq.c",
     "void blk_mq_submit_bio(struct bio *bio)\n{\n",
-    "\t{ static struct { atomic_long_t n; } ____cacheline_aligned planted;"
-    " atomic_long_inc(&planted.n); }\n",
+    "\t{ static struct { atomic_long_t n; } ____cacheline_aligned planted[2];"
+    " atomic_long_inc(&planted[0].n); atomic_long_inc(&planted[1].n); }\n",
 )
 SHARED_CLAIM = """
-title = "a counter that all CPUs write"
+title = "counters that all CPUs write"
 origin = "planted"
 
 [claims.cheap]
