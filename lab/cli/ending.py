@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from pydantic import Field
 
+from lab.base.text import visible
 from lab.base.toml import Model
+from lab.inputs.terms import Engine
 from lab.report import exports, finish
 from lab.report.finish import Finished
 from lab.report.run_record import Run
 
 if TYPE_CHECKING:  # a hundred milliseconds of imports, for who only completes a word
+    from lab.commands.dry_run import Plan
     from lab.measure.session import Session
 
 _KEY = f"{__name__}.as_json"
@@ -84,6 +87,25 @@ class Repeated(Model):
     numbers: dict[str, Number] = Field(description="those that differ, by metric")
 
 
+class PlannedBoots(Model):
+    """A cell that would be booted, under each of some arms."""
+
+    cell: str
+    engine: Engine
+    cpus: int
+    arms: tuple[str, ...] = Field(description="one nameless arm a kernel where none is judged")
+    boots: int = Field(description="of all arms together; at most, where there are rounds")
+    rounds: bool
+
+
+class Planned(Model):
+    """What a command would do (--dry-run)."""
+
+    boots: int
+    seconds: float = Field(description="of the boots, as many at a time as there are CPUs")
+    cells: tuple[PlannedBoots, ...]
+
+
 class Step(Model):
     """A place in the nights of a cell from which on it costs more, or less."""
 
@@ -130,6 +152,23 @@ def answer(own: Model, text: Callable[[], Any]) -> None:
         click.echo(own.model_dump_json(indent=1))
     else:
         text()
+
+
+def planned(found: Plan) -> None:
+    """Say what a command would do."""
+    cells = tuple(
+        PlannedBoots(
+            cell=str(one.cell),
+            engine=one.cell.engine,
+            cpus=one.cell.cpus,
+            arms=one.arms,
+            boots=one.count,
+            rounds=one.rounds,
+        )
+        for one in found.boots
+    )
+    own = Planned(boots=sum(one.boots for one in cells), seconds=found.seconds, cells=cells)
+    answer(own, lambda: click.echo(visible(found.text)))
 
 
 def run(found: Run, session: Session, *, for_ci: bool = False, phases: bool = True) -> Finished:

@@ -11,9 +11,10 @@ import click
 
 from lab.base.errors import LabError, UsageError
 from lab.base.text import number, percent, visible
+from lab.build import source_lines
 from lab.cli import ending, options
 from lab.commands import dry_run as plan
-from lab.commands import result_tables, scaling, selfbench
+from lab.commands import line_costs, result_tables, scaling, selfbench
 from lab.inputs import series
 from lab.inputs.terms import Engine
 from lab.measure import host, matrix
@@ -99,7 +100,7 @@ def matrix_command(
     if dry_run:
         kernel_line = f"{spec or profile.tree}, {len(patches)} patch(es)"
         each = 1 if planned[0].cell.engine.sealed else profile.boots
-        click.echo(plan.of_cells([kernel_line], planned, each, session.durations))
+        ending.planned(plan.of_cells([kernel_line], planned, each, session.durations))
         return
     report = session.prove(spec, fragments).host
     kernel = session.kernel(spec, patches, fragments)
@@ -231,6 +232,12 @@ def _numbers(text: str) -> tuple[int, ...]:
     type=click.IntRange(1),
     help="How many functions to show.",
 )
+@click.option(
+    "--lines",
+    "by_line",
+    is_flag=True,
+    help="By source line, too; kernels with debug information are built for it, in minutes.",
+)
 @options.measuring
 @options.tree
 @options.patches
@@ -243,6 +250,7 @@ def diff_command(
     machine: str,
     cpus: int,
     rows: int,
+    by_line: bool,
     spec: str,
     patches: tuple[Path, ...],
 ) -> None:
@@ -258,20 +266,29 @@ def diff_command(
             "nothing to compare, or too much",
             hint="give two --scheduler, or one --scheduler and at least one --patch",
         )
+    if by_line:
+        line_costs.require_possible(Engine(engine))
     names = ("before", "after") if patches else (schedulers[0], schedulers[1])
-    planned = []
-    for scheduler in schedulers * (3 - len(schedulers)):
-        names_of = ((topology_name,), (scheduler,), (workload_name,))
-        selection = Selection(*names_of, cpus=cpus, machine=machine)
-        planned.append(matrix.cells(session.profile, selection, Engine(engine))[0])
+    planned = [
+        matrix.cells(
+            session.profile,
+            Selection((topology_name,), (one,), (workload_name,), cpus=cpus, machine=machine),
+            Engine(engine),
+        )[0]
+        for one in schedulers * (3 - len(schedulers))
+    ]
     session.prove(spec).host.require(Engine(engine))
-    kernels = [session.kernel(spec, patches if name == "after" else ()) for name in names]
+    fragments = (*session.profile.kernel, *((source_lines.FRAGMENT,) if by_line else ()))
+    kernels = [session.kernel(spec, patches if n == "after" else (), fragments) for n in names]
     tasks = [one.on(k, name) for one, k, name in zip(planned, kernels, names, strict=True)]
     outcomes, costs = zip(*session.costs(tasks), strict=True)
     what = "CPU ns" if Engine(engine).simulated else "instructions"
     shown = [matrix_text.cost_table(names, costs, rows, f"Kernel {what} per I/O")]
     if Engine(engine).simulated:
         shown += _simulated(session, names, outcomes)
+    if by_line:
+        found = line_costs.differences(session.store, outcomes)
+        shown.append(line_costs.table(names, found, rows))
     run = RunBuilder(session, shown[0].title).measured(outcomes, tuple(shown), compared=[outcomes])
     ending.run(run, session, phases=False)
 

@@ -94,7 +94,7 @@ def gate_command(
             for which in (branch.source, f"its baseline, {branch.baseline}")
         ]
         wanted = gate.cells(own, session.profile)
-        click.echo(visible(plan.of_cells(kernels, wanted, LOOKS[0], session.durations)))
+        ending.planned(plan.of_cells(kernels, wanted, LOOKS[0], session.durations))
         return ExitCode.DONE
     session.prove()
     builder = RunBuilder(session, f"Gate {config.name}")

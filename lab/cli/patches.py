@@ -13,7 +13,6 @@ import click
 from lab.base import cache
 from lab.base.errors import ExitCode, UsageError
 from lab.base.stats import LOOKS
-from lab.base.text import visible
 from lab.build import patch_mail, trust
 from lab.build import source as source_tree
 from lab.cli import ending, options
@@ -22,6 +21,7 @@ from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables
 from lab.commands import dry_run as plan
 from lab.commands.bisect_measure import CommitMeasure, Tree
 from lab.commands.bisect_search import Found
+from lab.commands.dry_run import Plan
 from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME
 from lab.commands.try_patches import Subject
 from lab.inputs import series
@@ -117,7 +117,7 @@ def try_(
     subject = Subject(spec, patches, fragments)
     wanted = cost_diff.cells(profile, selection)
     if dry_run:
-        click.echo(_planned(subject, wanted, session, each=each))
+        ending.planned(_planned(subject, wanted, session, each=each))
         return ExitCode.DONE
     steps = try_patches.run(subject, wanted, session, each=each)
     outcomes = [side for one in steps for c in one.found for side in (c.before, c.after)]
@@ -133,13 +133,13 @@ def try_(
 
 def _planned(
     subject: Subject, wanted: Sequence[PlannedCell], session: Session, *, each: bool
-) -> str:
+) -> Plan:
     """What measuring the cells without and with patches would build and boot."""
     last = len(subject.patches)
     levels = range(last + 1) if each else (0, last)
     source = subject.spec or session.profile.tree
     kernels = [f"{source}, {level} patch(es)" for level in levels]
-    return visible(plan.of_cells(kernels, wanted, LOOKS[0], session.durations))
+    return plan.of_cells(kernels, wanted, LOOKS[0], session.durations)
 
 
 def _base(commit: str, spec: str, session: Session) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
-from lab.base.text import visible
 from lab.build import source, trust
 from lab.cli import complete, ending, options
 from lab.commands import aa_control, check_series, controls, error_rates, result_tables
@@ -90,8 +89,9 @@ def say_plan(
 ) -> None:
     """Say what judging claims of series would build and boot."""
     took, host_time = session.durations, session.host_time
-    told = plan.text(wanted, session.profile, claims=claims, host_time=host_time, durations=took)
-    click.echo(visible(told))
+    ending.planned(
+        plan.of_series(wanted, session.profile, claims=claims, host_time=host_time, durations=took)
+    )
 
 
 def judged(

@@ -29,6 +29,7 @@ _SCHEMAS: dict[str, type[toml.Model]] = {
     "profile": profile.Profile,
     "gate": gate_config.Gate,
     "list": ending.Names,
+    "dry-run": ending.Planned,
     "build": ending.Built,
     "doctor": run_record.Host,
     "gc": ending.Freed,

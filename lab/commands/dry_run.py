@@ -42,14 +42,23 @@ class Boots:
         return self.each * len(self.arms)
 
 
-def text(
+@dataclass(frozen=True)
+class Plan:
+    """What would be done, for people and for programs: seconds of all boots, side by side."""
+
+    text: str
+    boots: tuple[Boots, ...]
+    seconds: float
+
+
+def of_series(
     wanted: Sequence[Series],
     profile: Profile,
     *,
     claims: Collection[tuple[str, str]] = (),
     host_time: bool = False,
     durations: Durations = _UNKNOWN,
-) -> str:
+) -> Plan:
     """Kernels and boots of each series, as judge.judge would have them.
 
     claims are the pairs of series and claim that are wanted; none means all. Raises UsageError for
@@ -70,7 +79,8 @@ def text(
         f"First it proves each engine that this counts on: {engines}. "
         f"{_effort(every_boot, durations)}"
     )
-    return "\n".join([*parts, *textwrap.wrap(last, 78)])
+    shown = "\n".join([*parts, *textwrap.wrap(last, 78)])
+    return Plan(shown, tuple(every_boot), _seconds(every_boot, durations))
 
 
 def of_cells(
@@ -78,7 +88,7 @@ def of_cells(
     planned: Sequence[PlannedCell],
     each: int,
     durations: Durations = _UNKNOWN,
-) -> str:
+) -> Plan:
     """What measuring the same cells on some kernels would build and boot, each so often on each.
 
     kernels say what is built, a line each.
@@ -88,7 +98,8 @@ def of_cells(
     lines += ["", *_table(found, arms=False), ""]
     total = sum(one.count for one in found)
     last = f"{_count(total, 'boot')}, and nothing done. {_NOT_AGAIN} {_effort(found, durations)}"
-    return "\n".join([*lines, *textwrap.wrap(last, 78)])
+    shown = "\n".join([*lines, *textwrap.wrap(last, 78)])
+    return Plan(shown, tuple(found), _seconds(found, durations))
 
 
 def boots(asked: Sequence[Experiment], own: Series, profile: Profile) -> list[Boots]:
@@ -119,10 +130,15 @@ def _same(asked: Experiment, own: Series) -> bool:
     return bool(asked.expectation.change) and len(sides) == 1
 
 
-def _effort(planned: Sequence[Boots], durations: Durations) -> str:
-    """How long boots take, as many at a time as there are CPUs, and what they leave on the disk."""
+def _seconds(planned: Sequence[Boots], durations: Durations) -> float:
+    """How long boots take, as many at a time as there are CPUs."""
     seconds = sum(one.count * durations.of(one.cell) for one in planned)
-    whole = duration(seconds / (os.cpu_count() or 1))
+    return seconds / (os.cpu_count() or 1)
+
+
+def _effort(planned: Sequence[Boots], durations: Durations) -> str:
+    """How long boots take, and what they leave on the disk."""
+    whole = duration(_seconds(planned, durations))
     gib = sum(one.count for one in planned) * _LEFT_MIB / 1024
     known = "as boots of their kind did here" if durations.known else "as they do on two cores"
     return (

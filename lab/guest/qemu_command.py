@@ -42,6 +42,8 @@ _SEALED_PARAMETERS = (
 # A thread for each vCPU, of which the plugin lets one run at a time.
 _SEALED = ("-accel", "tcg,thread=multi", "-rtc", "base=2024-01-01,clock=vm")
 _CPU = "qemu64,+x2apic"
+# The file in which the plugin tells what a sealed guest executed.
+COUNTS = "insns"
 # A sealed guest needs entropy from somewhere, and collecting it from timing costs 0.2 G
 # instructions (docs/measuring.md). RDRAND follows QEMU's -seed, so it is the same in every run:
 # QEMU commits 8d8404f1564 ("util: Add qemu_guest_getrandom and associated routines") and
@@ -92,7 +94,7 @@ class Machine:
     @property
     def counts(self) -> Path:
         """Where the plugin writes what it counted of a sealed guest."""
-        return self.folder / ("sim" if self.engine.simulated else "insns")
+        return self.folder / ("sim" if self.engine.simulated else COUNTS)
 
     @property
     def results(self) -> Path:

@@ -68,6 +68,11 @@ class Symbols:
         first = max(0, bisect_right(self.addresses, start) - 1)
         return self.names[first : bisect_left(self.addresses, end)]
 
+    def ranges(self, name: str) -> list[tuple[int, int]]:
+        """Where each function of that name begins, and where the next one does."""
+        known = zip(self.names, self.addresses, self.addresses[1:], strict=False)
+        return [(start, end) for own, start, end in known if own == name]
+
     def address(self, name: str) -> int:
         """Where a function begins; GuestError when the kernel has none of that name."""
         try:
@@ -179,4 +184,28 @@ def by_function(phase: Phase, names: Symbols) -> Counter[str]:
     counts: Counter[str] = Counter()
     for address, instructions in phase.kernel.items():
         counts[names.name(address)] += instructions
+    return counts
+
+
+def by_instruction(phase: Phase, addresses: Sequence[int], end: int) -> Counter[int]:
+    """What a phase executed of a function's instructions, which lie at addresses and before end.
+
+    A block is executed from where it begins on, instruction by instruction. It adds up to what
+    by_function gives.
+    """
+    executions = Counter[int]()
+    for (block, _), count in phase.executions.items():
+        executions[block] += count
+    counts: Counter[int] = Counter()
+    for block, instructions in phase.kernel.items():
+        if not addresses or not addresses[0] <= block < end:
+            continue
+        place, left = bisect_right(addresses, block) - 1, instructions
+        while left:
+            # What goes on behind the function belongs to where it began, as its whole block does.
+            last = place == len(addresses) - 1
+            executed = left if last else min(left, executions[block])
+            counts[addresses[place]] += executed
+            left -= executed
+            place += not last
     return counts

@@ -92,6 +92,15 @@ def test_gc_and_trend_tell_what_they_did(tmp_path: Path) -> None:
     assert document("gc", "gc", "--dry-run")["deleted"] is False
 
 
+@pytest.mark.parametrize(
+    "words", [["run", "bfq_burst_merge"], ["matrix", "--engine", "icount", "--topology", "nullb"]]
+)
+def test_a_dry_run_lists_its_boots(words: list[str]) -> None:
+    planned = document("dry-run", *words, "--dry-run")
+    assert planned["boots"] == sum(own["boots"] for own in planned["cells"]) > 0
+    assert planned["seconds"] > 0
+
+
 def test_without_it_people_are_told() -> None:
     run_record.save(examples.run(), BootStore().folder)
     assert not lab("show").startswith("{")

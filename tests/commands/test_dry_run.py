@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -21,13 +22,17 @@ PLAIN = series.get("async_depth")
 MAILED = str(Path(__file__).parents[1] / "data/mailed-series.mbox")
 
 
+def text_of(*asked: Any, **how: Any) -> str:
+    return dry_run.of_series(*asked, **how).text
+
+
 @pytest.fixture(autouse=True)
 def _nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
 
 
 def test_every_series_can_be_planned_without_a_program_or_a_source() -> None:
-    text = dry_run.text([series.get(name) for name in series.known()], QUICK)
+    text = text_of([series.get(name) for name in series.known()], QUICK)
     for name in series.known():
         assert f"{name}: " in text
     assert max(map(len, text.splitlines())) <= 80
@@ -35,14 +40,14 @@ def test_every_series_can_be_planned_without_a_program_or_a_source() -> None:
 
 
 def test_kernels_are_told_by_arm_with_their_patches() -> None:
-    text = dry_run.text([BFQ], QUICK)
+    text = text_of([BFQ], QUICK)
     for line in (
         "source   debian:6.12, with base, block, filesystems, buffer_heads, armdisk",
         "kernel   before, none: 1 patch",
         "kernel   after: 2 patches",
     ):
         assert f"  {line}\n" in text
-    assert "  kernel   before: 0 patches, instrument\n" in dry_run.text([PLAIN], QUICK)
+    assert "  kernel   before: 0 patches, instrument\n" in text_of([PLAIN], QUICK)
 
 
 @pytest.fixture(autouse=True)
@@ -60,23 +65,23 @@ def test_boots_follow_the_profile_and_what_a_claim_wants_more() -> None:
 
 
 def test_cells_that_differ_in_parameters_are_told_apart() -> None:
-    text = dry_run.text([BFQ], QUICK)
+    text = text_of([BFQ], QUICK)
     rows = " ".join(text.split())
     assert "randread_burst apart_ms=400" in rows
     assert "disk_reads block_kib=512 pattern=read prio=3, 2 vCPUs" in rows
-    dbench = dry_run.text([series.get("mq_sq_dispatch")], profile.get("dbench"))
+    dbench = text_of([series.get("mq_sq_dispatch")], profile.get("dbench"))
     assert {f"clients={n}" in dbench for n in (1, 8, 64)} == {True}
 
 
 def test_how_long_it_takes_follows_the_boots_of_before() -> None:
     kinds = [("nullb", "randread_burst", "icount", cpus) for cpus in (1, 2, 12)]
     slow, fast = (
-        dry_run.text([BFQ], QUICK, durations=Durations(dict.fromkeys(kinds, seconds)))
+        text_of([BFQ], QUICK, durations=Durations(dict.fromkeys(kinds, seconds)))
         for seconds in (6000.0, 6.0)
     )
     assert " h " in slow.partition("That takes")[2]
     assert " h " not in fast.partition("That takes")[2]
-    assert "as they do on two cores" in " ".join(dry_run.text([BFQ], QUICK).split())
+    assert "as they do on two cores" in " ".join(text_of([BFQ], QUICK).split())
 
 
 def test_rounds_are_those_that_it_takes_at_most() -> None:
@@ -93,7 +98,7 @@ def test_only_the_claims_that_are_wanted_are_planned() -> None:
 
 def test_a_control_without_patches_compares_nothing() -> None:
     claims = [("bfq_burst_merge", "other_schedulers")]
-    text = dry_run.text([series.no_op(BFQ)], QUICK, claims=claims)
+    text = text_of([series.no_op(BFQ)], QUICK, claims=claims)
     assert "0 boots in all" in text
 
 
@@ -118,7 +123,7 @@ def test_a_dry_run_finds_mistakes() -> None:
 
 def table(name: str, *claims: tuple[str, str], host_time: bool = False) -> list[str]:
     """The lines of the table of boots."""
-    text = dry_run.text([series.get(name)], QUICK, claims=claims, host_time=host_time)
+    text = text_of([series.get(name)], QUICK, claims=claims, host_time=host_time)
     lines = text.splitlines()
     start = next(number for number, line in enumerate(lines) if set(line.strip()) == {"─"})
     return [line for line in lines[start + 1 : lines.index("", start)] if line.split()[0].isdigit()]

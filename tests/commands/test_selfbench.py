@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,7 +84,13 @@ def test_the_first_command_is_compared_with_plain_vngs(
     said: list[str], guests: Guests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[list[str]] = []
-    monkeypatch.setattr(selfbench, "run", lambda argv, timeout_s: ran.append(argv))
+
+    def run(argv: list[str], env: dict[str, str], timeout_s: float) -> None:
+        # It is that of the environment, which need not be on the user's path, as its helper.
+        assert env["PATH"].startswith(f"{Path(sys.executable).parent}:")
+        ran.append(argv)
+
+    monkeypatch.setattr(selfbench, "run", run)
     guests.phases_s = {"boot": 2.0}
     selfbench.first_command(fakes.proved(fakes.kernel("proof")), said.append)
     assert "--exec" in ran[0]

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What an I/O costs more or less by source line, on two kernels or under two schedulers."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lab.base.errors import UsageError
+from lab.base.process import CommandError
+from lab.build import source_lines
+from lab.build.kernel import Kernel
+from lab.build.source import git
+from lab.build.source_lines import Place
+from lab.guest import qemu_command
+from lab.inputs import workload
+from lab.inputs.terms import Engine
+from lab.measure import cost, insn_counts
+from lab.measure.boot_store import BootStore
+from lab.measure.job import fio_jobs, ordered_ios
+from lab.measure.runner import Outcome
+from lab.report import tables
+from lab.report.run_record import Column, Table
+
+# Chosen: so many functions tell nearly all that differs; each has to be disassembled.
+_FUNCTIONS = 40
+# A line of source is cut off here, in characters.
+_SHOWN = 60
+_HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+
+
+def require_possible(engine: Engine) -> None:
+    """Raise UsageError for an engine that does not count by instruction."""
+    if engine is not Engine.ICOUNT:
+        raise UsageError(
+            f"--lines: {engine} does not tell what a line costs", hint="use --engine icount"
+        )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What an I/O executes of a source line, in instructions; with a line that only one of the
+    kernels has, the other has none.
+    """
+
+    place: Place
+    source: str
+    before: float = 0.0
+    after: float = 0.0
+
+    @property
+    def more(self) -> float:
+        """Instructions per I/O more than before."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How lines of one source tree are numbered in another, by file: the hunks of their diff."""
+
+    hunks: Mapping[str, Sequence[tuple[int, int, int, int]]] = field(default_factory=dict)
+
+    def moved(self, place: Place) -> Place | None:
+        """Where a line is in the other tree; None when it is not there."""
+        shift = 0
+        for old, olds, new, news in self.hunks.get(place.file, ()):
+            # A hunk without lines stands behind the one it names.
+            first, end = (old, old + olds) if olds else (old + 1, old + 1)
+            if place.line < first:
+                break
+            if place.line < end:
+                return None
+            shift = (new if news else new + 1) + news - end
+        return Place(place.file, place.line + shift)
+
+
+def differences(store: BootStore, sides: tuple[Outcome, Outcome]) -> list[Difference]:
+    """What each line costs on both sides, of the functions that differ most; the largest first.
+
+    All sides have boots, on kernels with source_lines.FRAGMENT.
+    """
+    known = [own for side in sides if (own := store.cost(side.boots[-1].id))]
+    changed = cost.changes(known[:1], known[1:])[:_FUNCTIONS]
+    names = frozenset(one.function for one in changed)
+    before, after = (_costs(store, own, names) for own in sides)
+    old, new = (own.task.kernel for own in sides)
+    lines = _renumbered(old, new, {place.file for place in before})
+    kept = {there: insns for here, insns in before.items() if (there := lines.moved(here))}
+    sources = _Sources()
+    found = [
+        Difference(place, sources.line(new, place), kept.get(place, 0.0), after.get(place, 0.0))
+        for place in kept.keys() | after.keys()
+    ]
+    found += [
+        Difference(place, sources.line(old, place), before=insns)
+        for place, insns in before.items()
+        if not lines.moved(place)
+    ]
+    return sorted((one for one in found if one.more), key=lambda one: (-abs(one.more), one.place))
+
+
+def table(names: tuple[str, str], found: Sequence[Difference], rows: int) -> Table:
+    """The lines that differ, as many as rows, and the rest in one."""
+    shown = [(str(one.place), one.before, one.after, one.source) for one in found[:rows]]
+    if rest := found[rows:]:
+        sums = (sum(one.before for one in rest), sum(one.after for one in rest))
+        shown.append((f"{len(rest)} more", *sums, ""))
+    every = (sum(one.before for one in found), sum(one.after for one in found))
+    return Table(
+        title=f"Kernel instructions per I/O by source line: {names[0]} -> {names[1]}",
+        columns=(*tables.columns("line", *names, "difference"), Column(title="source")),
+        rows=tuple(_row(*one) for one in shown),
+        totals=(_row("these lines", *every, ""),),
+        notes=(
+            f"Lines of {names[1]}, of the {_FUNCTIONS} functions that differ most; a line that is "
+            f"gone has its number in {names[0]}. What was inlined has its own lines.",
+        ),
+    )
+
+
+def _row(name: str, one: float, other: float, source: str) -> tuple[str, ...]:
+    return name, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+z,.2f}", source
+
+
+def _costs(store: BootStore, own: Outcome, functions: frozenset[str]) -> dict[Place, float]:
+    """What an I/O executes of each line of some functions, in instructions, by a boot's record."""
+    cell, kernel = own.task.cell, own.task.kernel
+    ordered = ordered_ios(cell, workload.get(cell.workload))
+    record = store.boot_folder(own.boots[-1].id) / qemu_command.COUNTS
+    phases, jobs = insn_counts.phases(record.read_text(errors="replace")), fio_jobs(cell)
+    few, many = (insn_counts.run_phase(phases, run, jobs) for run in (1, 2))
+    symbols = insn_counts.symbols(kernel.system_map)
+    ranges = [one for name in sorted(functions) for one in symbols.ranges(name)]
+    places = source_lines.places(kernel.vmlinux, ranges)
+    found: dict[Place, float] = defaultdict(float)
+    for start, end in ranges:
+        first, second = (
+            insn_counts.by_instruction(phase, [a for a in places if start <= a < end], end)
+            for phase in (few, many)
+        )
+        for address in first.keys() | second.keys():
+            executed = second[address] - first[address]
+            found[places[address]] += executed / (ordered["many"] - ordered["few"])
+    return found
+
+
+def _renumbered(old: Kernel, new: Kernel, files: Collection[str]) -> Lines:
+    """How lines of some files of a kernel are numbered in another one's."""
+    if old.tree == new.tree:
+        return Lines()
+    named = ["diff", "--no-ext-diff", "--no-color", "-U0", old.tree, new.tree, "--"]
+    return Lines({file: hunks(git(*named, file)) for file in files})
+
+
+def hunks(diff: str) -> list[tuple[int, int, int, int]]:
+    """The hunks of one file's unified diff: first line and number of lines, before and after."""
+    return [
+        (int(old), int(olds or 1), int(new), int(news or 1))
+        for old, olds, new, news in _HUNK.findall(diff)
+    ]
+
+
+class _Sources:
+    """The lines of kernels' files, each file read once."""
+
+    def __init__(self) -> None:
+        self._files: dict[tuple[str, str], list[str]] = {}
+
+    def line(self, kernel: Kernel, place: Place) -> str:
+        """A line of the source; empty where the build has made the file, or nothing is known."""
+        key = kernel.tree, place.file
+        if key not in self._files:
+            try:
+                self._files[key] = git("show", f"{kernel.tree}:{place.file}").split("\n")
+            except CommandError:
+                self._files[key] = []
+        known = self._files[key]
+        return known[place.line - 1].strip()[:_SHOWN] if 0 < place.line <= len(known) else ""
