@@ -27,6 +27,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("buffer_heads",),
     ("instrument",),
     ("prove",),
+    ("source_lines",),
 )
 COMBINATIONS = tuple(accumulate(STEPS))
 

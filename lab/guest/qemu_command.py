@@ -64,7 +64,8 @@ class Machine:
     folder is where cell.tar and madt.aml lie and where results and console.log will; plugin is a
     sealed guest's clock, which counts its instructions, or simulates its work, as plugin_options
     say, and starts a new phase when the guest reaches the address marker. A guest whose kernel is
-    up reaches up, where that matters, and a simulated one io with each I/O.
+    up reaches up, where that matters, and a simulated one io with each I/O. called are addresses of
+    functions whose calls the plugin writes down.
     seed determines the random numbers of a sealed guest. host_cpu is the one that QEMU has to
     itself; None leaves that to the host. With gdb QEMU waits for a debugger at the socket of that
     name in folder.
@@ -82,6 +83,7 @@ class Machine:
     marker: int = 0
     up: int = 0
     io: int = 0
+    called: tuple[int, ...] = ()
     host_cpu: int | None = None
     seed: int = 1
     gdb: bool = False
@@ -95,6 +97,11 @@ class Machine:
     def counts(self) -> Path:
         """Where the plugin writes what it counted of a sealed guest."""
         return self.folder / ("sim" if self.engine.simulated else COUNTS)
+
+    @property
+    def calls(self) -> Path:
+        """Where the plugin writes the calls of some functions down."""
+        return self.folder / "calls"
 
     @property
     def results(self) -> Path:
@@ -216,6 +223,9 @@ def _plugin(machine: Machine) -> list[str]:
     own = [f"out={_escaped(machine.counts)}", f"marker={machine.marker:x}"]
     own += [f"up={machine.up:x}"] if machine.up else []
     own += [f"io={machine.io:x}"] if machine.io else []
+    if machine.called:
+        addresses = "/".join(f"{address:x}" for address in machine.called)
+        own += [f"calls={addresses}", f"called={_escaped(machine.calls)}"]
     return ["-plugin", ",".join([_escaped(machine.plugin), *own, *machine.plugin_options])]
 
 

@@ -50,6 +50,14 @@ _ISSUED = re.compile(
 _TRACED = re.compile(r": (?P<event>chosen|issued)\d?: .{0,200}?rq=(?P<request>0x[0-9a-f]{1,16})")
 
 
+class Given(Model):
+    """Calls of functions, and which of their arguments is the object that is meant."""
+
+    calls: tuple[str, ...] = Field(default=(), description="empty: those of the counter")
+    callers: str = Field(default="", description="only calls by functions of these names")
+    argument: Literal[1, 2] = 1
+
+
 class Counter(Model):
     """One number that an instrumented kernel gives, of one of three kinds; some of them as calls
     of functions, too.
@@ -70,8 +78,8 @@ class Counter(Model):
     filter: str = Field(default="", description="of the trigger; {dev} is the disk's number")
     take: Literal["hits", "distinct", "behind"] = Field(
         default="hits",
-        description="behind: requests that begin on the disk where the one before ended; of "
-        "block/block_rq_issue",
+        description="distinct: keys, and objects of calls; behind: requests that begin on the disk "
+        "where the one before ended; of block/block_rq_issue",
     )
     match: str = Field(default="", description="only keys in which this pattern is found")
     locks: tuple[str, ...] = Field(default=(), description="lock classes, as lock_stat names them")
@@ -88,7 +96,25 @@ class Counter(Model):
         "those of the disk's driver begin",
     )
     less: str = Field(default="", description="the counter whose calls are taken off these")
+    argument: Literal[0, 1, 2] = Field(
+        default=0, description="which argument of the calls is the object they are about"
+    )
+    objects: tuple[Given, ...] = Field(
+        default=(), description="only calls about an object that each of these were about, too"
+    )
+    after: Given | None = Field(
+        default=None, description="calls about an object after these about one were later"
+    )
+    disks: tuple[str, ...] = Field(
+        default=(), description="only of disks of these names can calls tell it; empty: of all"
+    )
     per: str = Field(default="", description="divide by this counter; empty: the number itself")
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """All functions whose calls tell it."""
+        others = (*self.objects, *((self.after,) if self.after else ()))
+        return (*self.calls, *(name for one in others for name in one.calls))
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -98,6 +124,10 @@ class Counter(Model):
             raise ValueError("chosen and issued go together")
         if (self.callers or self.less) and not self.calls:
             raise ValueError("callers and less are of calls")
+        if (self.objects or self.after) and not self.argument:
+            raise ValueError("objects and after want the argument that is the object")
+        if self.argument and not self.calls:
+            raise ValueError("an argument is of calls")
         if self.take == "behind" and self.event != _ISSUE:
             raise ValueError(f"what lies behind another is told by {_ISSUE}")
         return self
@@ -121,16 +151,17 @@ def known() -> list[str]:
     return names(FOLDER)
 
 
-def by_calls(wanted: Sequence[str]) -> dict[str, Counter] | None:
-    """Counters with those that they are divided by and less by, each the number of calls of some
-    functions; None where one is not.
+def by_calls(wanted: Sequence[str], disk: str = "") -> dict[str, Counter] | None:
+    """Counters of a disk of that name with those that they are divided by and less by, each told by
+    calls of some functions; None where one is not.
 
     Raises UsageError as probes does.
     """
     found = _with_denominators(wanted)
     for name in [one.less for one in found.values() if one.less]:
         found[name] = get(name)
-    return found if all(one.calls for one in found.values()) else None
+    told = (one.calls and (not one.disks or disk in one.disks) for one in found.values())
+    return found if all(told) else None
 
 
 def probes(wanted: Sequence[str]) -> Probes:

@@ -70,6 +70,10 @@ class Workload(Model):
         default=(1000, 41000), description="I/Os of all fio jobs in the exact engine's two runs"
     )
     noise: Noise = Noise()
+    marks: bool = Field(
+        default=False,
+        description="its fio jobs make marks around their I/O, although ios does not fix how much",
+    )
     filesystem: Literal["xfs"] | None = None
     kernel: tuple[str, ...] = Field(
         default=(), description="fragments that a kernel must have beside the usual ones"

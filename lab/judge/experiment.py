@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from lab.base.errors import UsageError
 from lab.base.stats import LOOKS
-from lab.inputs import counters, machine_model, workload
+from lab.build import tcg_plugin
+from lab.inputs import counters, machine_model, topology, workload
 from lab.inputs.profile import Profile
 from lab.inputs.series import BASE, Claim, Expectation, Series
 from lab.inputs.terms import Engine, Level
@@ -16,6 +17,7 @@ from lab.inputs.workload import Value
 from lab.judge import well_formed
 from lab.judge.well_formed import arms_of, level_of
 from lab.measure import cost
+from lab.measure.call_counts import wants_log
 from lab.measure.cell import Cell, resolved
 from lab.measure.host import Report
 from lab.measure.job import counts_calls
@@ -176,17 +178,18 @@ def _experiment(
     claim = series.claims[title]
     level = level_of(claim, expectation)
     choice = _engine(expectation, level, report)
-    parameters = _parameters(claim, expectation, profile)
+    parameters, qemu = _parameters(claim, expectation, profile), report.facts.qemu_version
     # Path length needs no second CPU.
     usual_cpus = 1 if expectation.metric in cost.METRICS else 0
     # What wants a host of so many CPUs wants a guest of as many.
     cpus = expectation.cpus or claim.cpus or expectation.needs_cpus or usual_cpus
-    probed, called = _counted(expectation.metric, choice.engine, claim.workload)
 
     def side(arm: str) -> Side:
         own = series.all_arms[arm]
+        hardware = own.topology or claim.topology
+        probed, called = counted(expectation.metric, choice.engine, hardware, claim.workload, qemu)
         cell = resolved(
-            topology_name=own.topology or claim.topology,
+            topology_name=hardware,
             scheduler=own.scheduler or claim.scheduler,
             workload=claim.workload,
             parameters=parameters,
@@ -218,20 +221,32 @@ def _experiment(
         measurable=not choice.refusal and not expectation.needs,
         lacking=choice.refusal or _lacking(expectation, report),
         left_out=_left_out(claim, expectation, profile)
-        or (
-            f"the wall clock of {choice.engine} is the emulator's; --host-time measures it"
-            if level is Level.WALL and choice.engine is not Engine.KVM and not host_time
-            else ""
-        ),
+        or ("" if host_time else _emulated_clock(level, choice.engine)),
     )
 
 
-def _counted(metric: str, engine: Engine, work: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What an instrumented kernel has to count for a metric, and what QEMU counts on any."""
+def _emulated_clock(level: Level, engine: Engine) -> str:
+    """Why the wall clock of an engine is not measured unasked; empty where it is."""
+    if level is not Level.WALL or engine is Engine.KVM:
+        return ""
+    return f"the wall clock of {engine} is the emulator's; --host-time measures it"
+
+
+def counted(
+    metric: str, engine: Engine, hardware: str, work: str, qemu: tuple[int, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What an instrumented kernel has to count for a metric, and what QEMU counts on any.
+
+    qemu is its version; none stands for one that is not known yet, and new enough.
+    """
     if metric not in counters.known():
         return (), ()
-    plain = counters.by_calls([metric]) and counts_calls(engine, workload.get(work))
-    return ((), (metric,)) if plain else ((metric,), ())
+    told = counters.by_calls([metric], topology.get(hardware).disk.value)
+    if not told or not counts_calls(engine, workload.get(work)):
+        return (metric,), ()
+    one_by_one = any(wants_log(one, engine) for one in told.values())
+    too_old = bool(qemu) and qemu < tcg_plugin.ARGUMENTS
+    return ((metric,), ()) if one_by_one and too_old else ((), (metric,))
 
 
 def _conditions(expectation: Expectation, cpus: int) -> dict[str, Value]:

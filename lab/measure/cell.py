@@ -47,6 +47,11 @@ class Cell:
     def __str__(self) -> str:
         return f"{self.topology} {self.scheduler} {self.workload} {self.machine}".strip()
 
+    @property
+    def counted(self) -> bool:
+        """Whether counters alone are asked for, of a fixed amount of work."""
+        return bool(self.counters) or not self.cost
+
     def number(self, name: str) -> float:
         """A parameter that must be a number; 0 when the workload has none of that name.
 

@@ -158,14 +158,20 @@ def _marks(jobs: int) -> int:
     return 2 * jobs + 2
 
 
+def run_places(run: int, jobs: int) -> range:
+    """Which phases have the I/O of the run-th fio run, counted from 0."""
+    first = 1 + run * _marks(jobs) + 1
+    return range(first, first + 2 * jobs - 1)
+
+
 def run_phase(phases: Sequence[Phase], run: int, jobs: int) -> Phase:
     """What the I/O of the run-th fio run cost, counted from 0, starting and ending fio left out.
 
     The agent marks the start of fio; each job marks the start, then the end of its I/O; the agent
     marks the end of fio. Between two runs there is one more phase.
     """
-    first = 1 + run * _marks(jobs) + 1
-    inside = phases[first : first + 2 * jobs - 1]
+    places = run_places(run, jobs)
+    inside = phases[places.start : places.stop]
     kernel, executions = Counter[int](), Counter[tuple[int, int]]()
     for phase in inside:
         kernel.update(phase.kernel)

@@ -24,10 +24,10 @@ from lab.inputs.counters import Counter, Probes
 from lab.inputs.terms import Engine
 from lab.inputs.topology import Topology
 from lab.inputs.workload import Value, Workload
-from lab.measure import dbench, host
+from lab.measure import call_counts, dbench, host
 from lab.measure.cell import Cell, Task
 from lab.measure.host import Report
-from lab.measure.insn_counts import symbols
+from lab.measure.insn_counts import Symbols, symbols
 
 # Deadlines in seconds, several times what was seen on a host with two busy cores: they end what
 # hangs, and nothing is measured by them.
@@ -114,11 +114,17 @@ class Job:
         if not machine.plugin:
             return machine
         functions = symbols(machine.kernel.system_map)
-        machine = replace(machine, marker=functions.address(MARKER))
+        machine = replace(machine, marker=functions.address(MARKER), called=self._called(functions))
         if machine.engine.simulated:
             return replace(machine, io=functions.address(PER_IO))
         # Without marks all is counted that programs do.
         return machine if self.work.tool == "fio" else replace(machine, up=functions.address(UP))
+
+    def _called(self, functions: Symbols) -> tuple[int, ...]:
+        """Where the functions begin whose calls have to be told one by one."""
+        told = [one for one in self.calls.values() if call_counts.wants_log(one, self.cell.engine)]
+        names = dict.fromkeys(name for one in told for name in one.functions)
+        return tuple(call_counts.entries("called", tuple(names), functions)) if names else ()
 
 
 def resolve(task: Task, testbed: Testbed) -> Job:
@@ -126,7 +132,7 @@ def resolve(task: Task, testbed: Testbed) -> Job:
     cell = task.cell
     work, own = workload.get(cell.workload), hardware(cell)
     probes = counters.probes(cell.counters) if cell.counters else None
-    calls = (counters.by_calls(cell.calls) if cell.calls else None) or {}
+    calls = (counters.by_calls(cell.calls, own.disk.value) if cell.calls else None) or {}
     machine = Machine(
         task.kernel,
         testbed.guest,
@@ -172,7 +178,7 @@ def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
     model = machine_model.get(cell.machine)
     every = work.exact_ios[1]
     # What is counted is all of a run.
-    warm, ios, ns = (1, _WITHOUT_END, 0) if cell.counters else (every // 8, every // 4, _SIM_NS)
+    warm, ios, ns = (1, _WITHOUT_END, 0) if cell.counted else (every // 8, every // 4, _SIM_NS)
     window = (f"warm={warm}", f"ios={ios}", f"shortest={ns}")
     thousandths = "/".join(f"{1000 * factor:.0f}" for factor in cell.variants)
     again = (f"variants={thousandths}",) if thousandths else ()
@@ -181,7 +187,7 @@ def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
 
 def costed(cell: Cell) -> bool:
     """Whether the plugin tells what an I/O costs."""
-    return cell.engine.sealed and cell.cost and not cell.counters
+    return cell.engine.sealed and not cell.counted
 
 
 def fio_runs(cell: Cell) -> tuple[str, ...]:
@@ -190,7 +196,7 @@ def fio_runs(cell: Cell) -> tuple[str, ...]:
     The warm-up takes what happens only once: first allocations, first page faults. A simulated run
     has its own. What is counted is a fixed amount of work under every engine.
     """
-    if cell.counters or not cell.cost or cell.engine.simulated:
+    if cell.counted or cell.engine.simulated:
         return ("many",)
     return ("few", "few", "many") if cell.engine.sealed else ("fio",)
 
@@ -215,7 +221,7 @@ def round_keys(alone: Sequence[str]) -> list[str]:
 
 def counts_calls(engine: Engine, work: Workload) -> bool:
     """Whether calls of functions are counted beside what an I/O of a workload costs."""
-    return engine is Engine.ICOUNT and work.tool == "fio" and "ios" in work.parameters
+    return engine.sealed and work.tool == "fio" and (work.marks or "ios" in work.parameters)
 
 
 def _key(machine: Machine, orders: Orders, calls: Mapping[str, Counter], testbed: Testbed) -> str:
@@ -297,12 +303,12 @@ def _ios_of_jobs(cell: Cell, work: Workload) -> dict[str, int]:
     if not cell.engine.sealed and not cell.counters:
         return {}
     few, many = work.exact_ios
-    if cell.engine.sealed and (cell.counters or not cell.cost):
+    if cell.engine.sealed and cell.counted:
         # Instrumented kernels are slow, and what is counted is the same for each request, by QEMU
         # as by such a kernel.
         many //= 4
     found = {name: max(1, ios // fio_jobs(cell)) for name, ios in (("few", few), ("many", many))}
-    return {**found, "many": 0} if cell.engine.simulated and not cell.counters else found
+    return {**found, "many": 0} if cell.engine.simulated and not cell.counted else found
 
 
 def _job_files(cell: Cell, work: Workload) -> dict[str, str]:

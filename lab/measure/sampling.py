@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.base.errors import GuestError
@@ -14,9 +14,19 @@ from lab.guest.boot import Boot
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
 from lab.inputs import counters, topology
-from lab.measure import call_counts, cost, dbench, fio, sim_counts
+from lab.measure import call_counts, call_log, cost, dbench, fio, sim_counts
+from lab.measure.call_counts import Executed
+from lab.measure.call_log import Call
+from lab.measure.insn_counts import (
+    Phase,
+    require_marks,
+    run_ns,
+    run_phase,
+    run_places,
+    symbols,
+    variables,
+)
 from lab.measure.insn_counts import phases as read_phases
-from lab.measure.insn_counts import require_marks, run_ns, run_phase, symbols, variables
 from lab.measure.job import Job, costed, fio_jobs, fio_runs, ordered_ios
 
 
@@ -62,6 +72,21 @@ def measure(
     return Sample(values, done.facts, done.phases_s, done.complaints)
 
 
+def called(job: Job, machine: Machine) -> dict[str, float]:
+    """What is counted alone of a cell's one run, which was on a machine, out of its raw files.
+
+    Raises GuestError for files that are none of the plugin's, and as call_counts.values does.
+    """
+    if not job.calls:
+        return {}
+    own = Executed(symbols(machine.kernel.system_map), machine.topology.driver)
+    if job.cell.engine.simulated:
+        return call_counts.values(job.calls, replace(own, log=_log(job, machine)))
+    phases, jobs = read_phases(machine.counts.read_text(errors="replace")), fio_jobs(job.cell)
+    require_marks(phases, 1, jobs)
+    return _counted(job, machine, phases, 0)
+
+
 def _dbench(job: Job, done: Boot) -> dict[str, float]:
     log = done.outputs.get("dbench.log", "")
     return dbench.metrics(log, int(job.cell.number("clients")), job.cell.number("seconds"))
@@ -74,20 +99,29 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     if last in ordered:
         found.require(ordered[last])
     if not costed(job.cell):
-        return found.values | _called(job, machine)
+        return found.values | called(job, machine)
     if job.cell.engine.simulated:
         return _simulated(job, machine, found.longest_s)
     return found.values | _exact(job, machine, found, fio.run(done.outputs.get("few.json", "")))
 
 
-def _called(job: Job, machine: Machine) -> dict[str, float]:
-    """What is counted alone of a cell's one run."""
-    if not job.calls:
-        return {}
-    phases, jobs = read_phases(machine.counts.read_text(errors="replace")), fio_jobs(job.cell)
-    require_marks(phases, 1, jobs)
-    own, names = run_phase(phases, 0, jobs), symbols(machine.kernel.system_map)
-    return call_counts.values(job.calls, machine.topology.driver, own, names)
+def _counted(job: Job, machine: Machine, phases: Sequence[Phase], run: int) -> dict[str, float]:
+    """What is counted of a run of fio."""
+    jobs = fio_jobs(job.cell)
+    own = Executed(
+        symbols(machine.kernel.system_map),
+        machine.topology.driver,
+        run_phase(phases, run, jobs).executions,
+        _log(job, machine, run_places(run, jobs)),
+    )
+    return call_counts.values(job.calls, own)
+
+
+def _log(job: Job, machine: Machine, phases: Container[int] | None = None) -> list[Call]:
+    """The calls that the plugin was to write down, in some phases."""
+    if not any(call_counts.wants_log(one, job.cell.engine) for one in job.calls.values()):
+        return []
+    return call_log.parse(machine.calls.read_text(errors="replace"), phases)
 
 
 def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str, float]:
@@ -114,7 +148,7 @@ def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str,
         cost.KERNEL: found.kernel_total,
         cost.BLOCK_LAYER: found.within(machine.kernel.block_layer),
         cost.USER: found.user,
-        **call_counts.values(job.calls, machine.topology.driver, second, names),
+        **_counted(job, machine, phases, 2),
         "measured_share": 100 * (first.total + second.total) / sum(p.total for p in phases),
     }
 

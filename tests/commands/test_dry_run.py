@@ -47,7 +47,13 @@ def test_kernels_are_told_by_arm_with_their_patches() -> None:
         "kernel   after: 2 patches",
     ):
         assert f"  {line}\n" in text
-    assert "  kernel   before: 0 patches, instrument\n" in text_of([PLAIN], QUICK)
+    assert "  kernel   before: 0 patches\n" in text_of([PLAIN], QUICK)
+
+
+def test_a_twin_is_told_where_a_claim_wants_one() -> None:
+    claim = PLAIN.claims["sequential"].model_copy(update={"topology": "nullb_mq"})
+    asked = PLAIN.model_copy(update={"claims": {"sequential": claim}})
+    assert "  kernel   before: 0 patches, instrument\n" in text_of([asked], QUICK)
 
 
 @pytest.fixture(autouse=True)

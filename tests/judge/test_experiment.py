@@ -299,15 +299,31 @@ def test_what_does_not_exist_is_an_error_with_its_place_and_the_nearest_name(
 
 
 def test_all_that_is_counted_in_one_cell_is_counted_in_one_boot(ask: Write) -> None:
-    locks = 'metric = "lock_acquisitions"\nchange = "<= -50%"'
+    locks = 'metric = "issues_by_kworker"\nchange = "<= -50%"'
     behind = 'metric = "sequential"\nvalue = "== 1"'
     after, locked, wide, timed, cost = ask(claim(behind, locks, f"{behind}\ncpus = 4", IOPS, COST))
-    both = ("lock_acquisitions", "sequential")
+    both = ("issues_by_kworker", "sequential")
     assert cells(after)[0].counters == both
-    assert [cell.counters for cell in cells(locked)] == [("lock_acquisitions",), both]
+    assert [cell.counters for cell in cells(locked)] == [("issues_by_kworker",), both]
     assert cells(after)[0] == cells(locked)[1]
     assert cells(wide)[0].counters == ("sequential",)
     assert [cell.counters for cell in (*cells(timed), *cells(cost))] == [()] * 4
+
+
+@pytest.mark.parametrize(
+    ("metric", "qemu", "instrumented"),
+    [
+        ("lock_acquisitions", (8, 2, 2), True),
+        ("lock_acquisitions", (9, 0, 0), False),
+        ("lock_acquisitions", (), False),
+        ("stable_merges", (8, 2, 2), False),
+    ],
+)
+def test_a_qemu_that_tells_no_arguments_needs_more_of_the_kernel(
+    metric: str, qemu: tuple[int, ...], instrumented: bool
+) -> None:
+    found = experiment.counted(metric, Engine.ICOUNT, "nullb_mq", "randread_burst", qemu)
+    assert found == (((metric,), ()) if instrumented else ((), (metric,)))
 
 
 @pytest.mark.parametrize(
@@ -316,7 +332,8 @@ def test_all_that_is_counted_in_one_cell_is_counted_in_one_boot(ask: Write) -> N
         (COUNTER, False),
         (COUNTER.replace("stable_merges", "mean_batch"), False),
         (COUNTER.replace("stable_merges", "sequential"), True),
-        (f'{COUNTER}\nmachine = "xeon16"', True),
+        (COUNTER.replace("stable_merges", "lock_acquisitions"), False),
+        (f'{COUNTER}\nmachine = "xeon16"', False),
         (f'{COUNTER}\nengine = ["tcg"]', True),
     ],
 )

@@ -34,7 +34,7 @@ HEAD = 'title = "t"\norigin = "o"\n[arms.raw]\npatches = "base"\nkernel_paramete
 IOPS = 'metric = "iops"\nchange = ">= +20%"\n'
 COST = 'metric = "kernel_insns_per_io"\nchange = "<= -1%"\n'
 MERGES = 'metric = "stable_merges"\nvalue = ">= 5"\n'
-COUNTED = 'metric = "lock_acquisitions"\nchange = "<= -10%"\n'
+COUNTED = 'metric = "issues_by_kworker"\nchange = "<= -10%"\n'
 SEQUENTIAL = 'metric = "sequential"\nvalue = ">= 5"\n'
 BASE, PATCHED = "6.12+0001-base", "6.12+0001-base+0001-own"
 # One after another: KVM's guests cannot take turns.
@@ -84,7 +84,7 @@ def own(kernel: str) -> bool:
 def says(job: Job) -> fakes.Answer:
     patched = own(job.task.kernel.id)
     counters = {"stable_merges": 9.0 if patched else 1.0}
-    counters["lock_acquisitions"] = 1.0 if patched else 2.0
+    counters["issues_by_kworker"] = 1.0 if patched else 2.0
     counters["sequential"] = 9.0
     return {
         "iops": 150.0 if patched else 100.0,
@@ -116,11 +116,11 @@ def test_every_level_of_evidence_comes_to_its_verdict(
     assert exact.measured == (1000.0, 900.0)
     assert (sequential.measured, counted.measured) == ((9.0,), (2.0, 1.0))
     # Exact cells come first, what is counted in one boot together; then the rounds.
-    both = ("lock_acquisitions", "sequential")
+    both = ("issues_by_kworker", "sequential")
     exactly = sorted((job.cell.counters, job.task.arm) for job in guests.booted[:4])
     assert exactly == [
         *(((), "after"), ((), "before")),
-        *((("lock_acquisitions",), "before"), (both, "after")),
+        *((("issues_by_kworker",), "before"), (both, "after")),
     ]
     assert [job.cell.engine for job in guests.booted] == [Engine.ICOUNT] * 4 + [Engine.KVM] * 16
     assert len(guests.proofs) == 2

@@ -8,7 +8,10 @@ import pytest
 from lab.base.errors import GuestError
 from lab.inputs import counters
 from lab.inputs.counters import Counter
-from lab.measure import call_counts
+from lab.inputs.terms import Engine
+from lab.measure import call_counts, call_log
+from lab.measure.call_counts import Executed
+from lab.measure.call_log import Call
 from lab.measure.insn_counts import Phase, Symbols
 
 NAMES = Symbols(
@@ -42,7 +45,7 @@ def counter(**keys: object) -> Counter:
 
 
 def values(**asked: Counter) -> dict[str, float]:
-    return call_counts.values(asked, "null_", PHASE, NAMES)
+    return call_counts.values(asked, Executed(NAMES, "null_", PHASE.executions))
 
 
 def test_entries_of_a_function_and_of_its_clones_are_its_calls() -> None:
@@ -77,4 +80,110 @@ def test_what_a_counter_needs_is_found_with_it() -> None:
     found = counters.by_calls(["switches"])
     assert found is not None
     assert set(found) == {"switches", "idle_ends", "requests"}
-    assert counters.by_calls(["switches", "inversions"]) is None
+    assert counters.by_calls(["switches", "issues_by_kworker"]) is None
+
+
+LOCK, INSERT, DISPATCH, OTHER, CHOOSE, ISSUE = (0x1000 * number for number in range(1, 7))
+LOGGED = Symbols(
+    (LOCK, INSERT, DISPATCH, OTHER, CHOOSE, ISSUE),
+    ("lock", "own_insert", "own_dispatch", "other", "choose", "issue"),
+)
+# Two locks: own is taken to insert, to dispatch and by somebody else, foreign by who inserts only.
+OWN, FOREIGN = 0xA0, 0xB0
+LOCKS = [
+    Call(LOCK, INSERT + 8, (OWN, 0)),
+    Call(LOCK, INSERT + 16, (FOREIGN, 0)),
+    Call(LOCK, DISPATCH, (OWN, 0)),
+    Call(LOCK, OTHER, (OWN, 0)),
+    Call(CHOOSE, OTHER, (OWN, 0)),
+]
+
+
+def logged(log: list[Call], **keys: object) -> float:
+    asked = counter(calls=("lock",), argument=1, **keys)
+    return call_counts.values({"own": asked}, Executed(LOGGED, "own_", {}, log))["own"]
+
+
+def test_calls_are_told_by_what_they_are_about() -> None:
+    both = ({"callers": "insert"}, {"callers": "dispatch"})
+    assert logged(LOCKS) == 4
+    assert logged(LOCKS, callers="^{driver}") == 3
+    assert logged(LOCKS, objects=both) == 3
+    assert logged(LOCKS, objects=({"callers": "insert"},)) == 4
+    assert logged(LOCKS, objects=({"calls": ("choose",)},)) == 3
+    assert logged(LOCKS, take="distinct") == 2
+
+
+def test_who_calls_the_same_under_another_name_does_not_hide_it() -> None:
+    """What else takes the lock counts, whoever does."""
+    renamed = [call._replace(caller=ISSUE) if call.caller == OTHER else call for call in LOCKS]
+    both = ({"callers": "insert"}, {"callers": "dispatch"})
+    assert logged(renamed, objects=both) == logged(LOCKS, objects=both)
+
+
+def test_nothing_that_calls_are_about_is_an_error_not_a_zero() -> None:
+    with pytest.raises(GuestError, match="own: nothing was called about") as caught:
+        logged(LOCKS[1:3], objects=({"callers": "insert"}, {"callers": "dispatch"}))
+    assert caught.value.outcome == "mismatch"
+
+
+def order(*events: str) -> float:
+    """Of requests chosen (c) and issued (i), each by its number."""
+    log = [
+        Call(CHOOSE, OTHER, (0, int(event[1])))
+        if event[0] == "c"
+        else Call(ISSUE, OTHER, (int(event[1]), 0))
+        for event in events
+    ]
+    asked = counter(calls=("issue",), argument=1, after={"calls": ("choose",), "argument": 2})
+    return call_counts.values({"own": asked}, Executed(LOGGED, "", None, log))["own"]
+
+
+def test_what_is_issued_after_what_was_chosen_later_was_overtaken() -> None:
+    assert order("c1", "c2", "i1", "i2") == 0
+    assert order("c1", "c2", "i2", "i1") == 1
+    assert order("c1", "c2", "c3", "i3", "i1", "i2") == 2
+    # Chosen anew, as after a merge; issued without having been chosen.
+    assert order("c1", "c2", "c1", "i2", "i1") == 0
+    assert order("c2", "i1", "i2") == 0
+
+
+def test_simulated_calls_are_all_told_by_the_log() -> None:
+    asked = counter(calls=("lock",), callers="insert")
+    assert call_counts.wants_log(asked, Engine.SIM)
+    assert not call_counts.wants_log(asked, Engine.ICOUNT)
+    assert call_counts.values({"own": asked}, Executed(LOGGED, "", None, LOCKS)) == {"own": 2}
+
+
+def test_the_log_is_read_by_phase() -> None:
+    text = "3 1000 2008 a0 0\n4 1000 3000 b0 ffffffffffffffff\nend\n"
+    first, second = call_log.parse(text)
+    assert first == Call(LOCK, INSERT + 8, (OWN, 0))
+    assert call_log.parse(text, range(4, 6)) == [second]
+    assert second.arguments == (FOREIGN, 2**64 - 1)
+
+
+@pytest.mark.parametrize("text", ["", "3 1000 2008 a0 0\n", "3 1000\nend\n", "x 1 2 3 4\nend\n"])
+def test_a_log_that_is_none_is_corrupt(text: str) -> None:
+    with pytest.raises(GuestError) as caught:
+        call_log.parse(text)
+    assert caught.value.outcome == "corrupt"
+
+
+def test_what_only_the_labs_own_disk_tells_wants_that_disk() -> None:
+    assert counters.by_calls(["sequential"]) is None
+    assert counters.by_calls(["sequential"], "armdisk") is not None
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"objects": ({"callers": "insert"},)},
+        {"after": {"calls": ("choose",)}},
+        {"calls": (), "argument": 1},
+        {"argument": 3},
+    ],
+)
+def test_an_argument_belongs_to_calls(keys: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="argument"):
+        counter(**keys)

@@ -9,7 +9,8 @@
  * shortest=NS what each takes at least; that is done again in the same run, with fewer, with moves of
  * lines as dear as variants=N/... say, in thousandths. Without it instructions are counted: with jobs=N between the
  * marks of fio's jobs, for the guest ends phases when a run of fio begins, when each of N jobs begins
- * and ends its I/O, and when the run ends; with up=ADDRESS from when that block is executed on.
+ * and ends its I/O, and when the run ends; with up=ADDRESS from when that block is executed on. While
+ * something is measured, calls of the functions calls=ADDRESS/... are written to called=FILE.
  *
  * What is simulated comes after a warm-up, when all jobs have started, and before any has ended, for
  * fio runs longer than that. In all other phases, where a guest boots and programs start, no line
@@ -25,6 +26,7 @@
 #include "sim.h"
 
 #define NO_REGISTERS 0
+#define READ_REGISTERS 1
 #define READ_AND_WRITE 3
 
 typedef uint64_t plugin_id;
@@ -83,7 +85,7 @@ EXPORT int qemu_plugin_version = PLUGIN_API;
 #define WARMS_FASTER 4
 #define MEASURES_LESS 2
 
-static unsigned int marks, jobs;
+static unsigned int marks, jobs, ended;
 /* How dear moves of lines are, in thousandths, each time that something is measured in a run. */
 static unsigned int variants[1 + MAX_VARIANTS] = { 1000 }, variant_count = 1, variant;
 static uint64_t insn_cost, pause_cost, clock_cost, marker, up, io, warm, ios, done;
@@ -93,8 +95,8 @@ static uint64_t since, shortest;
  * up, is measured and ends.
  */
 static enum stage { BOOTS, COUNTS, WARMS, MEASURES, ENDS } stage;
-/* The cost of the block that is being executed: time passes when it has been. */
-static uint64_t executing;
+/* The cost of the block that is being executed: time passes when it has been. And where it begins. */
+static uint64_t executing, last;
 
 static void end_phase(void)
 {
@@ -107,6 +109,7 @@ static void end_phase(void)
 static void next_stage(enum stage next)
 {
 	end_phase();
+	ended++;
 	stage = next;
 	done = 0;
 }
@@ -165,6 +168,15 @@ static void on_up(unsigned int vcpu, void *data)
 	next_stage(COUNTS);
 }
 
+static void on_call(unsigned int vcpu, void *data)
+{
+	const struct block *block = data;
+
+	(void)vcpu;
+	if (stage == MEASURES || stage == COUNTS)
+		note_call(ended, block->address, last);
+}
+
 /* How much longer waiting and reading a clock take. */
 static uint64_t hurry(void)
 {
@@ -205,6 +217,7 @@ static void on_execution(unsigned int vcpu, void *data)
 		attend(block);
 	if (!block->executed++)
 		note_executed(block);
+	last = block->address;
 }
 
 static void on_access(unsigned int vcpu, memory_info info, uint64_t address, void *data)
@@ -322,6 +335,8 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_up, NO_REGISTERS, NULL);
 	if (io && block->address == io)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_io, NO_REGISTERS, NULL);
+	if (is_called(block->address))
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_call, READ_REGISTERS, block);
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_execution, NO_REGISTERS, block);
 }
 
@@ -338,6 +353,7 @@ static void at_exit(plugin_id id, void *data)
 	end_phase();
 	end_turns();
 	close_record();
+	close_calls();
 }
 
 /* What variants= says; false for too many. */
@@ -361,8 +377,8 @@ static int refuse(const char *why)
 
 EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int argc, char **argv)
 {
-	const char *path = NULL, *levels = "1:0:0:0";
-	bool variants_are_clear = true;
+	const char *path = NULL, *log = NULL, *levels = "1:0:0:0";
+	bool variants_are_clear = true, calls_are_clear = true;
 	unsigned int stride = 1;
 	int i;
 
@@ -403,6 +419,10 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int a
 			stride = number;
 		else if (!strncmp(argv[i], "variants=", 9))
 			variants_are_clear = set_variants(value);
+		else if (!strncmp(argv[i], "called=", 7))
+			log = value;
+		else if (!strncmp(argv[i], "calls=", 6))
+			calls_are_clear = set_called(value);
 		else
 			return refuse("an argument that it does not know");
 	}
@@ -413,6 +433,10 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int a
 		return refuse("more vCPUs than it has room for");
 	if (!variants_are_clear)
 		return refuse("variants that are no numbers, or too many");
+	if (!calls_are_clear)
+		return refuse("more functions than it has room for");
+	if (log && !open_calls(log))
+		return refuse("cannot write the file of called=, or this QEMU tells no arguments");
 	if (!set_levels(levels, vcpus, stride))
 		return refuse("no levels of transfers");
 	if (!path || !open_record(path))

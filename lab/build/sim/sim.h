@@ -15,6 +15,7 @@
  * spin.c	vCPUs that wait in a loop, which need not execute it
  * plugin.c	what the guest executes, what it costs, and which phase it is in
  * record.c	what is written down of it
+ * calls.c	which calls of some functions there were, and with which arguments
  */
 #ifndef SIM_H
 #define SIM_H
@@ -123,6 +124,14 @@ void note_instruction(struct instruction *instruction);
 void note_move(uint64_t line, uint64_t instruction);
 void end_counted_phase(bool in_detail);
 void end_simulated_phase(bool measured);
+
+/* --- calls.c */
+
+bool set_called(const char *text);
+bool open_calls(const char *path);
+void close_calls(void);
+bool is_called(uint64_t address);
+void note_call(unsigned int phase, uint64_t function, uint64_t caller);
 
 /* --- spin.c */
 

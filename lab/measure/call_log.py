@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Calls of some functions one by one, as the plugin wrote them down: who called, and about what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from typing import NamedTuple
+
+from lab.base.errors import GuestError
+
+_WORD = r"([0-9a-f]{1,16})"
+_LINE = re.compile(rf"([0-9]{{1,9}}) {_WORD} {_WORD} {_WORD} {_WORD}")
+
+
+class Call(NamedTuple):
+    """A call: addresses of the function and of the block that calls it, the first two arguments."""
+
+    function: int
+    caller: int
+    arguments: tuple[int, int]
+
+
+def parse(output: str, phases: Container[int] | None = None) -> list[Call]:
+    """The calls in some phases, in order; None means all.
+
+    Raises GuestError (``corrupt``) for a file that was cut off, and for a line that is none of the
+    plugin's.
+    """
+    lines = output.split("\n")
+    if lines[-2:] != ["end", ""]:
+        raise GuestError("corrupt", "the calls are cut off: the guest did not end")
+    found = []
+    for number, line in enumerate(lines[:-2], start=1):
+        call = _LINE.fullmatch(line)
+        if not call:
+            what = f"line {number} of the calls is none of the plugin's: {line[:80]!r}"
+            raise GuestError("corrupt", what)
+        if phases is None or int(call[1]) in phases:
+            function, caller, first, second = (int(word, 16) for word in call.groups()[1:])
+            found.append(Call(function, caller, (first, second)))
+    return found
