@@ -26,8 +26,8 @@ from lab.report.run_record import Column, Table
 
 # Chosen: so many functions tell nearly all that differs; each has to be disassembled.
 _FUNCTIONS = 40
-# A line of source is cut off here, in characters.
-_SHOWN = 60
+# A line of source is cut off here, in characters: a table has 80 columns.
+_SHOWN = 22
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
@@ -103,7 +103,7 @@ def differences(store: BootStore, sides: tuple[Outcome, Outcome]) -> list[Differ
 
 def table(names: tuple[str, str], found: Sequence[Difference], rows: int) -> Table:
     """The lines that differ, as many as rows, and the rest in one."""
-    shown = [(str(one.place), one.before, one.after, one.source) for one in found[:rows]]
+    shown = [(_short(one.place), one.before, one.after, one.source) for one in found[:rows]]
     if rest := found[rows:]:
         sums = (sum(one.before for one in rest), sum(one.after for one in rest))
         shown.append((f"{len(rest)} more", *sums, ""))
@@ -118,6 +118,11 @@ def table(names: tuple[str, str], found: Sequence[Difference], rows: int) -> Tab
             f"gone has its number in {names[0]}. What was inlined has its own lines.",
         ),
     )
+
+
+def _short(place: Place) -> str:
+    """A place, a header as it is included."""
+    return re.sub(r"^(.*/)?include/", "", str(place))
 
 
 def _row(name: str, one: float, other: float, source: str) -> tuple[str, ...]:
@@ -177,4 +182,5 @@ class _Sources:
             except CommandError:
                 self._files[key] = []
         known = self._files[key]
-        return known[place.line - 1].strip()[:_SHOWN] if 0 < place.line <= len(known) else ""
+        text = known[place.line - 1].strip() if 0 < place.line <= len(known) else ""
+        return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
