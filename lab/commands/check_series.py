@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import re
-import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.base import cache, sandbox
+from lab.base import archive, cache, sandbox
 from lab.base.errors import LabError
 from lab.base.process import run
 from lab.base.progress import Progress
@@ -141,10 +140,10 @@ def _checkpatch(spec: str, progress: Progress) -> Iterator[Path]:
     """The tree's own checkpatch.pl, in a folder for the block."""
     tree = source.resolve(spec, progress).tree
     with cache.scratch() as folder:
-        archive = folder / "scripts.tar"
-        git("archive", f"--output={archive}", tree, *(f"scripts/{name}" for name in _SCRIPTS))
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
+        scripts = folder / "scripts.tar"
+        git("archive", f"--output={scripts}", tree, *(f"scripts/{name}" for name in _SCRIPTS))
+        with scripts.open("rb") as packed:
+            archive.unpack(packed, folder)
         yield folder / "scripts/checkpatch.pl"
 
 

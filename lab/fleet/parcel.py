@@ -9,7 +9,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.base import cache
+from lab.base import archive, cache
 from lab.base.errors import LabError
 
 # What makes the sums of an entry anew where it arrives.
@@ -43,9 +43,9 @@ class Parcel:
 def packed(entry: Entry) -> Parcel:
     """An entry of this host's cache, to be sent."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
         for path in sorted(entry.folder.iterdir()):
-            archive.add(path, path.name)
+            tar.add(path, path.name)
     data = buffer.getvalue()
     return Parcel(entry, data, hashlib.sha256(data).hexdigest())
 
@@ -54,8 +54,5 @@ def unpack(parcel: Parcel) -> None:
     """Put an entry into this host's cache. Raises LabError when it is not what was sent."""
     if hashlib.sha256(parcel.archive).hexdigest() != parcel.sha256:
         raise LabError(f"{parcel.entry.kind} {parcel.entry.id} was damaged on its way")
-    with (
-        cache.building(parcel.entry.folder) as folder,
-        tarfile.open(fileobj=io.BytesIO(parcel.archive)) as archive,
-    ):
-        archive.extractall(folder, filter="data")
+    with cache.building(parcel.entry.folder) as folder:
+        archive.unpack(io.BytesIO(parcel.archive), folder)
