@@ -14,6 +14,8 @@ import guests as fakes
 import pytest
 from guests import Guests
 
+from lab.base.errors import LabError
+from lab.base.process import Result
 from lab.base.progress import Progress
 from lab.commands import selfbench
 
@@ -80,21 +82,48 @@ def test_throughput_is_told_for_one_cpu_of_the_host(said: list[str], guests: Gue
     assert re.search(r"^5 cells of .* [0-9,]+ cells a core-hour; 50 % of their", said[-1])
 
 
-def test_the_first_command_is_compared_with_plain_vngs(
-    said: list[str], guests: Guests, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran: list[list[str]] = []
+def _plain_vng(
+    monkeypatch: pytest.MonkeyPatch, status: int, console: str
+) -> list[tuple[list[str], str]]:
+    """A vng that ends so; returns what is run, and the path where it is looked up."""
+    ran: list[tuple[list[str], str]] = []
 
-    def run(argv: list[str], env: dict[str, str], timeout_s: float) -> None:
-        # It is that of the environment, which need not be on the user's path, as its helper.
-        assert env["PATH"].startswith(f"{Path(sys.executable).parent}:")
-        ran.append(argv)
+    def run(argv: list[str], *, env: dict[str, str], **_: object) -> Result:
+        ran.append((argv, env["PATH"]))
+        return Result(status, console)
 
     monkeypatch.setattr(selfbench, "run", run)
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("status", "console"),
+    [
+        (0, ""),
+        (255, "[    2.497823] virtme-ng-init: script exited with code 0\nreboot: Power down\n"),
+    ],
+    ids=["with udev", "without"],
+)
+def test_the_first_command_is_compared_with_plain_vngs(
+    said: list[str], guests: Guests, monkeypatch: pytest.MonkeyPatch, status: int, console: str
+) -> None:
+    ran = _plain_vng(monkeypatch, status, console)
     guests.phases_s = {"boot": 2.0}
     selfbench.first_command(fakes.proved(fakes.kernel("proof")), said.append)
-    assert "--exec" in ran[0]
+    [(argv, path)] = ran
+    assert "--exec" in argv
+    # It is that of the environment, which need not be on the user's path, as its helper.
+    assert path.startswith(f"{Path(sys.executable).parent}:")
     assert said[-1].startswith("first command after 2.0 s in a sealed guest, ")
+
+
+def test_a_plain_guest_that_runs_no_command_is_no_comparison(
+    said: list[str], guests: Guests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _plain_vng(monkeypatch, 255, "booting\nKernel panic - not syncing: no init\n")
+    with pytest.raises(LabError, match=r"ran no command .* status 255, .*no init"):
+        selfbench.first_command(fakes.proved(fakes.kernel("proof")), said.append)
+    assert not said
 
 
 def test_a_variant_is_built_after_a_kernel_from_nothing(
