@@ -16,7 +16,7 @@ from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.inputs import profile, workload
 from lab.inputs import series as model
-from lab.inputs.series import Expectation
+from lab.inputs.claims import Expectation, Published, PublishedClaim
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge.experiment import Experiment, Side
 from lab.measure import metrics
@@ -72,11 +72,32 @@ def experiment(
     )
 
 
-def judged_series(claims: Mapping[str, model.Claim], name: str = "own") -> model.Series:
+def judged_series(claims: Mapping[str, PublishedClaim], name: str = "own") -> model.Series:
     """A series of that name with these claims."""
     found = model.Series(title="t", origin="o", claims=dict(claims))
     found._folder = Path("/series", name)
     return found
+
+
+def claimed(*expect: Expectation, words: str = "p") -> PublishedClaim:
+    """A published claim with these expectations."""
+    return PublishedClaim(
+        published=words,
+        topology="nullb",
+        scheduler="bfq",
+        workload="randread_burst",
+        expect=expect,
+    )
+
+
+def figure(
+    change: str = "", before: float | None = None, after: float | None = None
+) -> run_record.Published:
+    """A published change, or published levels, as a record has them."""
+    found = Published(change=change, before=before, after=after)
+    return run_record.Published(
+        text=found.text, before=found.before, after=found.after, changes=found.changes
+    )
 
 
 BEFORE = (20_000.0, 22_000.0, 19_000.0, 21_000.0, 20_500.0, 21_500.0)
@@ -132,7 +153,7 @@ def finding(
         "metric": "iops",
         "unit": "IOPS",
         "conditions": {},
-        "published": "+40 %",
+        "published": figure("+40%"),
         "expected": ">= +20%",
         "because": "half of it",
         "verdict": "HOLDS",
@@ -157,7 +178,8 @@ def claim(
     return run_record.Claim(
         name=name,
         verdict=Verdict(verdict),
-        published="40 % faster",
+        counts_as=Verdict(verdict),
+        statement="40 % faster",
         topology="nullb",
         scheduler="bfq",
         workload="randread_burst",
@@ -175,6 +197,7 @@ def series(
         origin='commit 1234567 ("make it fast")',
         tree="debian:6.12",
         verdict=Verdict(verdict),
+        counts_as=Verdict(verdict),
         error=error,
         claims=claims,
     )
@@ -232,9 +255,9 @@ def swept_run() -> run_record.Run:
     cells: list[run_record.Cell] = []
     findings, single = [], []
     for clients, (mq, sq, patched, told) in {
-        1: (40.0, 44.0, 36.0, "-7.74 %"),
-        8: (600.0, 360.0, 361.0, "-40.73 %"),
-        512: (10_000.0, 10_100.0, 10_150.0, "+1.61 %"),
+        1: (40.0, 44.0, 36.0, "-7.74%"),
+        8: (600.0, 360.0, 361.0, "-40.73%"),
+        512: (10_000.0, 10_100.0, 10_150.0, "+1.61%"),
     }.items():
         place = len(cells)
         for arm, value in (("before", mq), ("sq", sq), ("after", patched)):
@@ -259,13 +282,15 @@ def swept_run() -> run_record.Run:
             "interval": None,
             "p": None,
         }
-        findings.append(finding(((mq,), (patched,)), (place, place + 2), **known, published=told))
+        findings.append(
+            finding(((mq,), (patched,)), (place, place + 2), **known, published=figure(told))
+        )
         single.append(
             finding(
                 ((mq,), (sq,)),
                 (place, place + 1),
                 **known,
-                published="+10.67 %",
+                published=figure("+10.67%"),
                 arms=("before", "sq"),
             )
         )

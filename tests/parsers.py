@@ -20,7 +20,7 @@ from lab.inputs.series import Series
 from lab.inputs.topology import Topology
 from lab.inputs.workload import Workload
 from lab.measure import dbench, fio, insn_counts, sim_counts
-from lab.report import run_record
+from lab.report import record_store
 
 TESTS = Path(__file__).parent
 CORPUS = TESTS / "fuzz/corpus"
@@ -101,7 +101,7 @@ def record(content: bytes) -> None:
     """The record of a run."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "run.json").write_bytes(content)
-        run_record.load(Path(folder))
+        record_store.load(Path(folder))
 
 
 def model(kind: type[toml.Model]) -> Callable[[bytes], object]:

@@ -91,11 +91,9 @@ class Progress:
             self._clear()
 
     def summary(self) -> str:
-        """One line a phase with its time, and the total."""
+        """The time of each phase, and the total, on one line."""
         rows = {**self.phases, "total": sum(self.phases.values())} if self.phases else {}
-        width = max(map(len, rows), default=0)
-        lines = [f"  {name:<{width}}  {duration(took)}" for name, took in rows.items()]
-        return "\n".join(lines)
+        return ", ".join(f"{name} {duration(took)}" for name, took in rows.items())
 
     @contextmanager
     def _ticking(self, text: str, detail: Callable[[], str]) -> Iterator[None]:

@@ -12,7 +12,7 @@ from lab.base import toml
 from lab.inputs import machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
 from lab.measure.matrix import SCHEDULERS
-from lab.report import run_record
+from lab.report import record_store
 
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 # So many boots are offered, the newest.
@@ -31,7 +31,7 @@ def _of(names: Callable[[click.Context], Iterable[str]]) -> Completion:
 def _claims(context: click.Context) -> list[str]:
     """The claims of the series that are named already, or of all."""
     named = context.params.get("names") or series.known()
-    return list(dict.fromkeys(claim for name in named for claim in series.get(name).claims))
+    return list(dict.fromkeys(claim for name in named for claim in series.get(name).all_claims))
 
 
 def _boots(_: click.Context) -> list[str]:
@@ -47,4 +47,4 @@ workloads = _of(lambda _: workload.known())
 profiles = _of(lambda _: toml.names(profile.FOLDER))
 machines = _of(lambda _: toml.names(machine_model.FOLDER))
 boots = _of(_boots)
-runs = _of(lambda _: ["last", *reversed(run_record.known(BootStore().folder))])
+runs = _of(lambda _: ["last", *reversed(record_store.known(BootStore().folder))])

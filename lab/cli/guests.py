@@ -81,7 +81,7 @@ def _cell(
     own: Series | None, arm: str, topology: str, scheduler: str, work: str
 ) -> tuple[Cell, Arm | None]:
     """What the guest is, out of the series' first claim and what the user says else."""
-    claim = next(iter(own.claims.values())) if own else None
+    claim = next(iter(own.all_claims.values())) if own else None
     side = own.all_arms.get(arm) if own else None
     if own and side is None:
         raise UsageError(f"no arm is called {arm!r}", hint=nearest(arm, own.all_arms))

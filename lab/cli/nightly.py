@@ -26,7 +26,7 @@ from lab.commands.gate_history import GateHistory
 from lab.inputs import profile
 from lab.inputs.terms import Verdict
 from lab.measure.boot_store import BootStore
-from lab.report import ci, finding, run_record, tables, trend, trend_page
+from lab.report import ci, finding, record_store, tables, trend, trend_page
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Table
 from lab.report.tables import texts
@@ -81,7 +81,7 @@ def gate_command(
         known = judged or history.last_run(accept)
         if not known:
             raise UsageError(f"{accept} was never judged", hint="run the gate without --accept")
-        record = run_record.load(run_record.find(session.store.folder, known))
+        record = record_store.load(record_store.find(session.store.folder, known))
         state = gate.accept(own, accept, record, cells, reason, history)
         click.echo(f"{accept}: {state} is the baseline now")
         return ExitCode.DONE

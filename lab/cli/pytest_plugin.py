@@ -23,7 +23,7 @@ from lab.inputs.terms import Verdict
 from lab.judge import judge, well_formed
 from lab.judge.verdict import Judged
 from lab.measure.session import Session
-from lab.report import finish, terminal
+from lab.report import finding, finish, terminal
 from lab.report.finish import Finished
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Claim, Run
@@ -41,6 +41,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--lab-host-time",
         action="store_true",
         help="time guests by the host's clock without KVM too",
+    )
+    parser.addoption(
+        "--lab-strict",
+        action="store_true",
+        help="measure the lab's own checks, too, and let them fail like published claims",
     )
 
 
@@ -62,7 +67,7 @@ class SeriesFile(pytest.File):
         name = self.path.parent.name
         yield WellFormed.from_parent(self, name=f"{name}.well_formed")
         try:
-            claims = series.get(name).claims
+            claims = series.get(name).all_claims
         except LabError:
             return  # well_formed says what is wrong, and other series are judged all the same
         for title in claims:
@@ -108,15 +113,21 @@ class ClaimItem(pytest.Item):
             raise LabError(errors[0].reason)
 
     def runtest(self) -> None:
-        """Pass when the claim holds; skip when the profile leaves all of it out."""
+        """Pass when the claim holds, xfail when it is missed as it is recorded; skip when the
+        profile leaves all of it out. A check that fails is an xfail unless checks are strict.
+        """
         found = self._found()
-        self.user_properties.append((_VERDICT, str(found.verdict)))
+        self.user_properties.append((_VERDICT, finding.verdict(found)))
         text = visible("\n".join(terminal.claim(found)))
         self.add_report_section("call", "claim", text)
         if found.verdict is Verdict.LEFT_OUT:
             pytest.skip(found.findings[0].reason)
-        if found.verdict is not Verdict.HOLDS:
+        if found.counts_as is not Verdict.HOLDS:
+            if found.is_check and not found.breaks and not self.config.getoption("lab_strict"):
+                pytest.xfail(f"a check of the lab's own: {_reason(found)}")
             raise NotShownError(text)
+        if found.verdict is not Verdict.HOLDS:
+            pytest.xfail(f"known miss: {_reason(found)}")
 
     def _found(self) -> Claim:
         """The claim in the record. Raises LabError when its series could not be judged."""
@@ -137,6 +148,14 @@ class ClaimItem(pytest.Item):
         return self.path, None, f"claim {self.name}"
 
 
+def _reason(claim: Claim) -> str:
+    """Why a claim does not hold, on one line."""
+    decisive = finding.deciding(claim)
+    if decisive is None:
+        return str(claim.verdict)
+    return finding.parts(decisive).known_miss or decisive.reason
+
+
 def _run(session: pytest.Session) -> Run:
     """The record of the selected claims; they are measured when it is first asked for."""
     config = session.config
@@ -146,8 +165,11 @@ def _run(session: pytest.Session) -> Run:
         wanted = [item.claim for item in session.items if isinstance(item, ClaimItem)]
         capture = config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled():
+            own = profile.get(config.getoption("lab_profile"))
+            if config.getoption("lab_strict"):
+                own = own.model_copy(update={"checks": True})
             lab = Session(
-                profile.get(config.getoption("lab_profile")),
+                own,
                 host_time=config.getoption("lab_host_time"),
             )
             lab.progress.say("")
@@ -187,6 +209,8 @@ def pytest_report_teststatus(
     verdict = dict(report.user_properties).get(_VERDICT)
     if verdict is None:
         return None
+    if report.skipped:
+        return ("xfailed", "x", str(verdict)) if hasattr(report, "wasxfail") else None
     outcome = "passed" if report.passed else "failed"
     return outcome, "." if report.passed else "F", str(verdict)
 

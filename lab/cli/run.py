@@ -49,6 +49,10 @@ from lab.report.run_record import Mail, Run
     help="Judge on this kernel source, not on the series' own: debian:7.3, release:6.12.94, "
     "git:PATH@REV, tar:PATH.",
 )
+@click.option("--checks", is_flag=True, help="Measure the lab's own checks, too.")
+@click.option(
+    "--strict", is_flag=True, help="Checks decide like published claims (implies --checks)."
+)
 @options.host_time
 @options.dry_run
 def run_command(
@@ -57,15 +61,20 @@ def run_command(
     claims: tuple[str, ...],
     control: str,
     spec: str,
+    checks: bool,
+    strict: bool,
     host_time: bool,
     dry_run: bool,
 ) -> int:
     """Judge whether what patch series claim holds.
 
-    Without a name all series of kernel-patches are judged. What was measured before is not
-    measured again. With --tree a series that does not apply is told with its hunk, and the others
-    are judged. Exit codes: 0 all claims hold, 1 one is refuted, 4 none is refuted but one is
-    inconclusive, 3 one could not be judged.
+    Without a name all series of kernel-patches are judged. Published claims decide; checks of the
+    lab's own inform, and the quick profile measures them with --checks only. What was measured
+    before is not measured again. With --tree a series that does not apply is reported with its
+    hunk, and the others are judged.
+
+    Exit codes: 0 all published claims hold or are missed as series.toml records, 1 one is refuted
+    or a record is outdated, 4 none is refuted but one is inconclusive, 3 one could not be judged.
 
     Example: lab run bfq_burst_merge --profile standard
     """
@@ -74,14 +83,18 @@ def run_command(
     wanted = [own for own in wanted if any(own.name == name for name, _ in pairs)]
     wanted = [judge.CONTROLS[control](own) for own in wanted] if control else wanted
     wanted = [own.model_copy(update={"tree": spec}) for own in wanted] if spec else wanted
+    if control or spec:
+        wanted = [series.without_known_misses(own) for own in wanted]
     session.host_time = host_time
+    if checks or strict or any(title in own.checks for own in wanted for title in claims):
+        session.profile = session.profile.model_copy(update={"checks": True})
     if dry_run:
         say_plan(wanted, session, pairs)
         return ExitCode.DONE
     title = f"Verdicts on {', '.join(own.name for own in wanted)}"
     title = title if names else "Verdicts on all series"
     title = f"{title}, on {spec}" if spec else title
-    return judged(wanted, session, title, claims=pairs, control=control)
+    return judged(wanted, session, title, claims=pairs, control=control, strict=strict)
 
 
 def say_plan(
@@ -101,6 +114,7 @@ def judged(
     *,
     claims: Sequence[tuple[str, str]] = (),
     control: str = "",
+    strict: bool = False,
     mail: Mail | None = None,
 ) -> ExitCode:
     """Judge series, print and record what was found, and return the exit code."""
@@ -108,14 +122,14 @@ def judged(
         source.require_possible(own.tree)
         trust.require(own.tree, [patch for level in own.levels for patch in own.patches(level)])
     found = judge.judge(wanted, session, claims=claims)
-    run = RunBuilder(session, title, mail=mail).judged(found, control)
+    run = RunBuilder(session, title, mail=mail).judged(found, control, strict=strict)
     ending.run(run, session)
     return _exit_code(run)
 
 
 def chosen(wanted: Sequence[Series], claims: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of series and claim: all claims of the series, or those of the given titles."""
-    found = [(own.name, title) for own in wanted for title in own.claims]
+    found = [(own.name, title) for own in wanted for title in own.all_claims]
     titles = {title for _, title in found}
     for title in claims:
         if title not in titles:
@@ -125,7 +139,7 @@ def chosen(wanted: Sequence[Series], claims: Sequence[str]) -> list[tuple[str, s
 
 def _exit_code(run: Run) -> ExitCode:
     """The exit code for what was found, the worst first."""
-    verdicts = {one.verdict for one in run.series}
+    verdicts = {one.counts_as for one in run.series}
     codes = {
         Verdict.ERROR: ExitCode.FAILED,
         Verdict.REFUTED: ExitCode.REFUTED,

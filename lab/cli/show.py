@@ -16,7 +16,7 @@ from lab.cli import complete, ending
 from lab.commands import gate_config
 from lab.inputs import counters, kconfig, machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
-from lab.report import compare, finish, mail, run_record, terminal
+from lab.report import compare, finish, mail, record_store, run_record, terminal
 from lab.report.formats import FORMATS, PROFILES
 from lab.report.run_record import Run
 
@@ -58,7 +58,7 @@ def _names() -> ending.Names:
         counters=tuple(toml.names(counters.FOLDER)),
         profiles=tuple(toml.names(profile.FOLDER)),
         fragments=tuple(toml.names(kconfig.FRAGMENTS, ".config")),
-        runs=tuple(run_record.known(BootStore().folder)),
+        runs=tuple(record_store.known(BootStore().folder)),
     )
 
 
@@ -80,7 +80,7 @@ def _listed() -> None:
     for name in toml.names(kconfig.FRAGMENTS, ".config"):
         click.echo(f"  {name}")
     folder = BootStore().folder
-    if ids := run_record.known(folder):
+    if ids := record_store.known(folder):
         click.echo("Runs, the newest last")
         for name in ids:
             click.echo(f"  {name:<26} {visible(_title(folder / 'runs' / name))}")
@@ -89,7 +89,7 @@ def _listed() -> None:
 def _title(folder: Path) -> str:
     """A run's title; one record that nobody can read does not hide the others."""
     try:
-        return run_record.load(folder).title
+        return record_store.load(folder).title
     except UsageError as exc:
         return f"({exc.what})"
 
@@ -104,7 +104,7 @@ def show(run: str) -> None:
 
     Example: lab show last~1 | less
     """
-    found = run_record.load(run_record.find(BootStore().folder, run))
+    found = record_store.load(record_store.find(BootStore().folder, run))
     ending.answer(found, lambda: click.echo(ending.coloured(terminal.text(found)), nl=False))
 
 
@@ -152,8 +152,8 @@ def report_command(run: str, name: str, tested_by: str, cell: str, output: Path 
         what = f"--cell chooses nothing from {name}"
         raise UsageError(what, hint=f"leave it out, or give --format {', '.join(PROFILES)}")
     store = BootStore()
-    folder = run_record.find(store.folder, run)
-    found = run_record.load(folder)
+    folder = record_store.find(store.folder, run)
+    found = record_store.load(folder)
     if name == "html":
         click.echo(finish.write_page(found, store, output))
         return
@@ -191,7 +191,7 @@ def compare_command(one: str, other: str) -> None:
     Example: lab compare last~1 last
     """
     folder = BootStore().folder
-    runs = [run_record.load(run_record.find(folder, name)) for name in (one, other)]
+    runs = [record_store.load(record_store.find(folder, name)) for name in (one, other)]
     found = compare.compared(runs[0], runs[1])
     ending.answer(found, lambda: click.echo(compare.text(runs[0], runs[1]), nl=False))
 

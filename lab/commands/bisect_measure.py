@@ -305,8 +305,8 @@ def of_claim(
     name, _, title = text.partition("/")
     title, _, metric = title.partition("/")
     own = series.get(name)
-    if title not in own.claims:
-        raise UsageError(f"{name} has no claim {title!r}", hint=nearest(title, own.claims))
+    if title not in own.all_claims:
+        raise UsageError(f"{name} has no claim {title!r}", hint=nearest(title, own.all_claims))
     session = tree.session
     asked = experiment.experiments(own, session.profile, session.testbed.host, host_time=True)
     asked = [one for one in asked if one.claim == title and one.runs]

@@ -18,8 +18,9 @@ from lab.build import source
 from lab.build.kernel import Kernel
 from lab.build.source import git
 from lab.inputs import workload
+from lab.inputs.claims import Claim
 from lab.inputs.profile import Profile
-from lab.inputs.series import SERIES, Claim, Series
+from lab.inputs.series import SERIES, Series
 from lab.inputs.terms import Engine
 from lab.judge import experiment, well_formed
 from lab.measure.cell import Cell, Task, resolved
@@ -112,7 +113,7 @@ def _steps(own: Series) -> Iterator[tuple[tuple[Path, ...], Path]]:
 
 def _cells(own: Series, profile: Profile) -> list[Cell]:
     """What the claims have proved, else a short run on every topology and scheduler they name."""
-    claims = own.claims.values()
+    claims = own.all_claims.values()
     proofs = [claim for claim in claims if workload.get(claim.workload).kernel]
     places = {(claim.topology, claim.scheduler): claim for claim in proofs or claims}
     return [_cell(claim, profile) for claim in places.values()]

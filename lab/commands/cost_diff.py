@@ -12,8 +12,8 @@ from lab.base.stats import LOOKS, half_width
 from lab.base.text import percent
 from lab.build.kernel import Kernel
 from lab.inputs import workload
+from lab.inputs.claims import Expectation
 from lab.inputs.profile import Profile
-from lab.inputs.series import Expectation
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment, Side

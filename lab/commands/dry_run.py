@@ -152,7 +152,7 @@ def _series(own: Series, asked: Sequence[Experiment], planned: Sequence[Boots]) 
     lines += [f"  source   {own.tree}, with {', '.join(own.kernel)}", *_kernels(own, planned)]
     lines += ["", *_table(planned, arms=True)] if planned else []
     lines.append("")
-    for claim in own.claims:
+    for claim in own.all_claims:
         left_out = sum(bool(one.left_out) for one in asked if one.claim == claim)
         if left_out:
             lines.append(f"  {claim}: the profile leaves out {_count(left_out, 'expectation')}")

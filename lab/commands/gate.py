@@ -32,8 +32,8 @@ from lab.commands.gate_config import (
 )
 from lab.commands.gate_history import GateHistory
 from lab.inputs import workload
+from lab.inputs.claims import Expectation
 from lab.inputs.profile import Profile
-from lab.inputs.series import Expectation
 from lab.inputs.terms import Better, Level, Verdict
 from lab.judge import verdict
 from lab.judge.judge import decided, failed_round, paired_evidence
@@ -304,7 +304,8 @@ def _claim(title: str, found: Finding, gating: Gating) -> run_record.Claim:
     return run_record.Claim(
         name=title,
         verdict=found.verdict,
-        published="no regression against the baseline",
+        counts_as=found.verdict,
+        statement="no regression against the baseline",
         topology=cell.topology,
         scheduler=cell.scheduler,
         workload=cell.workload,
@@ -326,6 +327,7 @@ def _series(
         origin=f"baseline: {branch.baseline}",
         tree=branch.source,
         verdict=judged,
+        counts_as=judged,
         error=error,
         claims=claims,
     )

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from lab.base.errors import UsageError
 from lab.base.toml import Model, load
-from lab.inputs import series
+from lab.inputs import claims
 
 # Half of the regression that must not pass, and more than what another layout of equal code makes
 # of the block layer (docs/verdicts.md).
@@ -61,7 +61,7 @@ def fraction(text: str) -> float:
     Raises UsageError for anything else.
     """
     try:
-        found = series.bound(f"<= {text}", percent=True).high
+        found = claims.bound(f"<= {text}", percent=True).high
     except ValueError as exc:
         raise UsageError(f"not a threshold: {text!r}", hint="write for example '0.25%'") from exc
     if found < 0:

@@ -15,7 +15,7 @@ from pathlib import Path
 from lab.base import cache, durable
 from lab.commands.gate_history import GateHistory
 from lab.measure.boot_store import BootStore
-from lab.report import run_record
+from lab.report import record_store, run_record
 
 _DAY_S = 86400.0
 # What was used just now may be needed by a command that is between two steps.
@@ -52,8 +52,8 @@ def garbage(store: BootStore, history: GateHistory, days: float) -> list[Garbage
     newest = store.newest()
     now = time.time() if newest is None else min(time.time(), newest)
     horizon = now - max(days * _DAY_S, _HOUR_S)
-    folders = [store.folder / "runs" / run for run in run_record.known(store.folder)]
-    boots = {folder.name: set(_boots(run_record.load(folder))) for folder in folders}
+    folders = [store.folder / "runs" / run for run in record_store.known(store.folder)]
+    boots = {folder.name: set(_boots(record_store.load(folder))) for folder in folders}
     named = {boot for own in boots.values() for boot in own}
     found = [
         _found("boot", store.boot_folder(boot))

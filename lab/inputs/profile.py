@@ -41,6 +41,10 @@ class Profile(Model):
     without: tuple[str, ...] = Field(
         default=(), description="fragments of kernels that it does not build"
     )
+    checks: bool = Field(
+        default=True,
+        description="whether checks of the lab's own are measured that need boots of their own",
+    )
     alpha: float = Field(default=0.05, gt=0, lt=0.5, description="rate of wrong verdicts")
     matrix: tuple[Block, ...]
     parameters: dict[str, dict[str, Value | tuple[Value, ...]]] = Field(

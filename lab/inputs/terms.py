@@ -55,6 +55,19 @@ class Verdict(StrEnum):
         return self in (Verdict.HOLDS, Verdict.REFUTED)
 
 
+class Miss(StrEnum):
+    """What became of a known miss, an expectation that is recorded not to hold."""
+
+    KNOWN = "known miss"
+    HOLDS = "known miss that holds"
+    MOVED = "known miss that moved"
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the record is wrong: what is measured differs from what it says."""
+        return self is not Miss.KNOWN
+
+
 class Better(StrEnum):
     """In which direction a metric improves."""
 

@@ -10,8 +10,9 @@ from lab.base.errors import UsageError
 from lab.base.stats import LOOKS
 from lab.build import tcg_plugin
 from lab.inputs import counters, machine_model, topology, workload
+from lab.inputs.claims import Claim, Expectation
 from lab.inputs.profile import Profile
-from lab.inputs.series import BASE, Claim, Expectation, Series
+from lab.inputs.series import BASE, Series
 from lab.inputs.terms import Engine, Level
 from lab.inputs.workload import Value
 from lab.judge import well_formed
@@ -45,6 +46,8 @@ class Experiment:
     for experiments whose arms are booted in the same rounds; rounds is how many there are at most,
     questions how many of the claim's expectations are judged by rounds.
 
+    is_check tells that the lab supposes it and nobody published it.
+
     lacking says why this host cannot give the answer even when it measures the cells, left_out
     why the profile measures nothing; measurable tells whether the engine works here, and whether
     anything could be learned from it.
@@ -65,6 +68,7 @@ class Experiment:
     measurable: bool = True
     lacking: str = ""
     left_out: str = ""
+    is_check: bool = False
 
     @property
     def runs(self) -> bool:
@@ -120,9 +124,11 @@ def experiments(
     well_formed.check(series)
     found = [
         _experiment(series, title, expectation, profile, report, host_time=host_time)
-        for title, claim in series.claims.items()
+        for title, claim in series.all_claims.items()
         for expectation in claim.expect
     ]
+    if not profile.checks:
+        found = _without_boots_of_checks(found)
     return _with_questions(_with_all_counters(found))
 
 
@@ -175,7 +181,7 @@ def _experiment(
     *,
     host_time: bool,
 ) -> Experiment:
-    claim = series.claims[title]
+    claim = series.all_claims[title]
     level = level_of(claim, expectation)
     choice = _engine(expectation, level, report)
     parameters, qemu = _parameters(claim, expectation, profile), report.facts.qemu_version
@@ -222,6 +228,7 @@ def _experiment(
         lacking=choice.refusal or _lacking(expectation, report),
         left_out=_left_out(claim, expectation, profile)
         or ("" if host_time else _emulated_clock(level, choice.engine)),
+        is_check=claim.is_check,
     )
 
 
@@ -307,6 +314,29 @@ def _parameters(claim: Claim, expectation: Expectation, profile: Profile) -> dic
     return found
 
 
+def _without_boots_of_checks(found: Sequence[Experiment]) -> list[Experiment]:
+    """The experiments, checks left out but for those that the boots of claims answer as well."""
+    booted: dict[Side, int] = {}
+    for one in found:
+        for side in one.booted if one.runs and not one.is_check else ():
+            booted[_uncounted(side)] = max(one.seeds, booted.get(_uncounted(side), 0))
+
+    def answered(one: Experiment) -> bool:
+        return all(one.seeds <= booted.get(_uncounted(side), 0) for side in one.booted)
+
+    return [
+        replace(one, left_out="the profile boots nothing for checks of the lab's own")
+        if one.is_check and not one.left_out and not answered(one)
+        else one
+        for one in found
+    ]
+
+
+def _uncounted(side: Side) -> Side:
+    """A side whatever is counted in it: what differs in that alone shares a boot."""
+    return replace(side, cell=replace(side.cell, counters=(), calls=(), cost=True))
+
+
 def _with_questions(found: Sequence[Experiment]) -> list[Experiment]:
     """The experiments, each with how many of its claim are judged by rounds as it is.
 
@@ -325,20 +355,17 @@ def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:
     wanted: dict[Side, tuple[set[str], set[str]]] = {}
     costs = {side for one in found for side in one.booted if side.cell.cost}
 
-    def uncounted(side: Side) -> Side:
-        return replace(side, cell=replace(side.cell, counters=(), calls=(), cost=True))
-
     for experiment in found:
         for side in experiment.booted:
-            own = wanted.setdefault(uncounted(side), (set(), set()))
+            own = wanted.setdefault(_uncounted(side), (set(), set()))
             own[0].update(side.cell.counters)
             own[1].update(side.cell.calls)
 
     def merged(side: Side) -> Side:
-        probes, calls = (tuple(sorted(own)) for own in wanted[uncounted(side)])
+        probes, calls = (tuple(sorted(own)) for own in wanted[_uncounted(side)])
         if side.cell.counters:
             return replace(side, cell=replace(side.cell, counters=probes))
-        cost = uncounted(side) in costs
+        cost = _uncounted(side) in costs
         return replace(side, cell=replace(side.cell, calls=calls, cost=cost))
 
     return [

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lab.base.errors import KERNEL_FAILURES
 from lab.base.stats import LOOKS, Drawn, Interval, Paired, paired
 from lab.inputs import counters, workload
 from lab.inputs.series import Series
-from lab.inputs.terms import Engine, Level, Verdict
+from lab.inputs.terms import Engine, Level, Miss, Verdict
 from lab.judge.blame import blame
 from lab.judge.experiment import Experiment
 from lab.measure import cost
@@ -64,7 +64,8 @@ class Finding:
     measured is the mean value of each arm; change (a fraction) and interval belong to an
     expectation about a change. For wall clock, p is the chance of what was seen if the verdict
     were wrong, after correction for the number of expectations. sensitivity is the change, or the
-    value, with moves of cache lines so many times as dear, if simulated.
+    value, with other costs of a cache-line transfer, by their factor, if simulated. broken tells
+    that the patched kernel itself fails, which refutes a series whoever supposed the expectation.
     """
 
     experiment: Experiment
@@ -76,6 +77,34 @@ class Finding:
     interval: Interval | None = None
     p: float | None = None
     sensitivity: Mapping[float, float] = field(default_factory=dict)
+    broken: bool = False
+
+    @property
+    def miss(self) -> Miss | None:
+        """What became of the expectation's known miss; None without one, or where it cannot tell.
+
+        The interval that was recorded says by how much chance alone moves the number.
+        """
+        recorded = self.experiment.expectation.recorded
+        if recorded is None or self.broken or self.verdict in (Verdict.ERROR, Verdict.LEFT_OUT):
+            return None
+        if self.verdict is Verdict.HOLDS:
+            return Miss.HOLDS
+        seen = (
+            self.change if self.experiment.expectation.change else next(iter(self.measured), None)
+        )
+        if seen is None:
+            return None
+        return Miss.KNOWN if Interval(seen, seen).within(recorded) else Miss.MOVED
+
+    @property
+    def counts_as(self) -> Verdict:
+        """The verdict as the exit code counts it: a known miss is as expected, one that holds or
+        has moved is not.
+        """
+        if self.miss is None:
+            return self.verdict
+        return Verdict.REFUTED if self.miss.outdated else Verdict.HOLDS
 
 
 @dataclass(frozen=True)
@@ -97,8 +126,22 @@ class Judged:
         return {n: tuple(f for f in self.findings if f.experiment.claim == n) for n in names}
 
     def verdict(self) -> Verdict:
-        """The verdict on the series: that of all its claims together."""
-        return Verdict.ERROR if self.error else of_claim(self.findings)
+        """The verdict on the series: that of its published claims together.
+
+        A check informs; but a patched kernel that breaks in one refutes the series, and what the
+        lab could not measure is an error.
+        """
+        if self.error:
+            return Verdict.ERROR
+        return together(found.verdict for found in self.findings if decides(found))
+
+    def counts_as(self, *, strict: bool = False) -> Verdict:
+        """The verdict that decides the exit code: known misses are as expected; with strict the
+        checks count like claims.
+        """
+        if self.error:
+            return Verdict.ERROR
+        return together(one.counts_as for one in self.findings if strict or decides(one))
 
 
 # What the exact engine gives is exact and one seed all the same: other random numbers, or a build
@@ -119,12 +162,22 @@ def judge(asked: Sequence[tuple[Experiment, Evidence]], alpha: float) -> list[Fi
     return [with_blame(_with_lacking(one), alpha) for one in found]
 
 
-def of_claim(findings: Sequence[Finding]) -> Verdict:
-    """The verdict on a claim from those on its expectations.
+def decides(found: Finding) -> bool:
+    """Whether a finding has a part in the verdict on its series."""
+    return not found.experiment.is_check or found.broken or found.verdict is Verdict.ERROR
 
-    One refuted expectation refutes the claim; it holds when all that were measured hold.
+
+def of_claim(findings: Sequence[Finding]) -> Verdict:
+    """The verdict on a claim from those on its expectations."""
+    return together(found.verdict for found in findings)
+
+
+def together(several: Iterable[Verdict]) -> Verdict:
+    """One verdict of several expectations.
+
+    One that is refuted refutes them all; they hold when all that were measured hold.
     """
-    verdicts = {found.verdict for found in findings} - {Verdict.LEFT_OUT}
+    verdicts = {*several} - {Verdict.LEFT_OUT}
     for strongest in (Verdict.ERROR, Verdict.REFUTED, Verdict.INCONCLUSIVE):
         if strongest in verdicts:
             return strongest
@@ -142,7 +195,8 @@ def with_blame(found: Finding, alpha: float) -> Finding:
         known.verdict is Verdict.INCONCLUSIVE and found.verdict is not Verdict.HOLDS
     ):
         return replace(found, reason=f"{found.reason}; {known.reason}")
-    return replace(found, verdict=known.verdict, reason=known.reason)
+    broken = known.verdict is Verdict.REFUTED
+    return replace(found, verdict=known.verdict, reason=known.reason, broken=broken)
 
 
 def _found(experiment: Experiment, evidence: Evidence, alpha: float) -> Finding:
@@ -293,7 +347,7 @@ def _failed(found: Finding, failure: Failure, alpha: float) -> Finding:
     resets = failure.outcome == "died" and known and known.verdict is Verdict.REFUTED
     if failure.patched and (breaks or resets):
         reason = f"the patched kernel breaks in arm {failure.arm}: {failure.what}"
-        return replace(found, verdict=Verdict.REFUTED, reason=reason)
+        return replace(found, verdict=Verdict.REFUTED, reason=reason, broken=True)
     if failure.patched and known:
         reason = f"{reason}; {known.reason}"
     return replace(found, verdict=Verdict.ERROR, reason=reason)

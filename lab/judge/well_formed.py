@@ -6,7 +6,8 @@ from __future__ import annotations
 from lab.base.errors import UsageError, nearest
 from lab.base.stats import LOOKS
 from lab.inputs import counters, machine_model, topology, workload
-from lab.inputs.series import BASE, SERIES, Arm, Claim, Expectation, Series
+from lab.inputs.claims import Claim, Expectation
+from lab.inputs.series import BASE, SERIES, Arm, Series
 from lab.inputs.terms import Engine, Level
 from lab.measure import cost, metrics, sim_counts
 from lab.measure.matrix import require_known, require_possible
@@ -16,8 +17,8 @@ def check(series: Series) -> None:
     """Raise UsageError, with the place in series.toml, unless all that the claims name exists."""
     for title, arm in series.all_arms.items():
         _check_arm(series, arm, f"{series.file}: arms.{title}")
-    for title, claim in series.claims.items():
-        where = f"{series.file}: claims.{title}"
+    for title, claim in series.all_claims.items():
+        where = f"{series.file}: {'checks' if claim.is_check else 'claims'}.{title}"
         require_known(
             (claim.topology,), (claim.scheduler,), (claim.workload,), where, series.schedulers
         )

@@ -155,7 +155,9 @@ def _case(suite: ET.Element, run: Run, series: Series, claim: Claim) -> None:
         _child(case, "error", message, told)
     elif claim.verdict is not Verdict.HOLDS:
         ET.SubElement(case, "skipped", message=xml(f"{claim.verdict}: {message}"))
-    ET.SubElement(case, "system-out").text = xml(f"published: {claim.published}\n{told}")
+    ET.SubElement(case, "system-out").text = xml(
+        f"{finding.whose(claim)}: {claim.statement}\n{told}"
+    )
 
 
 def _child(case: ET.Element, tag: str, message: str, text: str) -> None:
@@ -178,7 +180,7 @@ def _kcidb_test(run: Run, series: Series, claim: Claim, build: str) -> dict[str,
         "build_id": build,
         "origin": _ORIGIN,
         "path": f"blocklab.{identifier(series.name)}.{identifier(claim.name)}",
-        "comment": xml(claim.published),
+        "comment": xml(claim.statement),
         "start_time": _time(run.started),
         "duration": _seconds(run, claim),
         "misc": {"verdict": claim.verdict, "findings": [xml(_told(f)) for f in claim.findings]},

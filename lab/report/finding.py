@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lab.base.stats import LOOKS
 from lab.base.text import number, percent
-from lab.inputs.terms import Level, Verdict
+from lab.inputs.terms import Level, Miss, Verdict
 from lab.inputs.workload import Value
 from lab.report.run_record import Claim, Finding, Series
 
@@ -32,6 +32,7 @@ class Parts:
     evidence: str
     subject: str
     published: str
+    known_miss: str
     expected: str
     because: str
     means: str
@@ -59,6 +60,7 @@ def parts(found: Finding, arrow: str = ARROW) -> Parts:
         evidence=f"{found.level} ({found.executed})",
         subject=subject,
         published=_published(found),
+        known_miss=_known_miss(found),
         expected=f"{arrow.join(found.arms)} {found.expected}",
         because=found.because,
         means=arrow.join(map(number, found.measured)),
@@ -84,11 +86,25 @@ def options(changed: Sequence[str]) -> str:
 
 
 def verdict(claim: Claim) -> str:
-    """The verdict on a claim; one that holds says what it holds by, when that is not all."""
+    """The verdict on a claim; one that holds says what it holds by, when that is not all, and one
+    that is missed as it is recorded says so.
+    """
+    misses = {found.known_miss.state for found in claim.findings if found.known_miss}
+    if outdated := sorted(state for state in misses if state.outdated):
+        return f"{claim.verdict} ({outdated[0]})"
+    if misses and claim.counts_as is Verdict.HOLDS:
+        return f"{claim.verdict} ({Miss.KNOWN})"
     judged = sum(found.verdict is not Verdict.LEFT_OUT for found in claim.findings)
     if claim.verdict is not Verdict.HOLDS or judged == len(claim.findings):
         return str(claim.verdict)
     return f"{claim.verdict} ({judged} of {len(claim.findings)} expectations)"
+
+
+def whose(claim: Claim) -> str:
+    """Who says what a claim says: somebody published it, or the lab supposes it."""
+    if claim.is_check:
+        return "Check of the lab's own"
+    return f"Published ({claim.source})" if claim.source else "Published"
 
 
 def deciding(claim: Claim) -> Finding | None:
@@ -99,13 +115,17 @@ def deciding(claim: Claim) -> Finding | None:
 
 
 def _published(found: Finding) -> str:
-    """The published figure, and how a change of that size fits to what was measured.
+    """The published figure and its machine, and how its change fits to what was measured.
 
-    A simulated change is as uncertain as what moving a cache line costs.
+    A simulated change is as uncertain as what a cache-line transfer costs.
     """
-    change = found.published_change
+    figure = found.published
+    if figure is None:
+        return ""
+    shown = f"{figure.text} ({figure.machine})" if figure.machine else figure.text
+    change = figure.change
     if change is None or found.interval is None or not found.measured:
-        return found.published
+        return shown
     low, high = found.interval
     sizes = [
         -1.0 if low is None else low,
@@ -113,11 +133,25 @@ def _published(found: Finding) -> str:
         *found.sensitivity.values(),
     ]
     if min(sizes) <= change <= max(sizes):
-        return f"{found.published}: what was measured may be of that size"
+        return f"{shown}: consistent with the published change"
     more = found.change is not None and abs(found.change) > abs(change)
     if found.change is not None and found.change * change < 0:
-        return f"{found.published}: the other way was measured"
-    return f"{found.published}: {'more' if more else 'less'} was measured"
+        return f"{shown}: the opposite was measured"
+    return f"{shown}: {'above' if more else 'below'} the published change was measured"
+
+
+def _known_miss(found: Finding) -> str:
+    """What is recorded of an expectation that does not hold, and what to do when that is wrong."""
+    known = found.known_miss
+    if known is None:
+        return ""
+    told = f"recorded {known.date} as {known.measured}: {known.reason}"
+    advice = {
+        Miss.KNOWN: "",
+        Miss.HOLDS: "; it holds now: remove known_miss from series.toml",
+        Miss.MOVED: "; what is measured lies outside: find out why, then record it anew",
+    }
+    return f"{told}{advice[known.state]}"
 
 
 def _condition(condition: tuple[str, Value]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lab.base import cache
 from lab.measure.boot_store import BootStore
-from lab.report import ci, exports, html, run_record, terminal
+from lab.report import ci, exports, html, record_store, screen, terminal
 from lab.report.run_record import Run
 
 # GitHub takes a job's summary up to 1 MiB.
@@ -31,22 +31,23 @@ class Finished:
 
     def ending(self, phases: str = "") -> str:
         """All that a command prints at its end; phases is what each phase took."""
-        took = f"\nTime of each phase\n{phases}" if phases else ""
+        took = f"\nTime: {phases}" if phases else ""
         return f"\n{self.text}{took}\n{self.places}"
 
 
 def finish(run: Run, store: BootStore, *, for_ci: bool = False) -> Finished:
     """Write the record of a run and its page; for_ci also ``junit.xml`` and ``summary.md``.
 
-    What is printed comes out of the record, so that ``lab show`` prints it again; what a command
-    wants to show besides verdicts and cells are the run's tables.
+    What is printed comes out of the record: of series one screen, of which ``lab show`` has the
+    details; what a command wants to show besides verdicts and cells are the run's tables.
     """
-    folder = run_record.save(run, store.folder)
+    folder = record_store.save(run, store.folder)
     if for_ci:
         cache.write_atomically(folder / "junit.xml", ci.junit(run))
         cache.write_atomically(folder / "summary.md", short(exports.markdown(run), folder))
     page = write_page(run, store)
-    return Finished(folder, page, store.folder / "boots", terminal.text(run))
+    text = screen.screen(run) if run.series and not run.tables else terminal.text(run)
+    return Finished(folder, page, store.folder / "boots", text)
 
 
 def write_page(run: Run, store: BootStore, output: Path | None = None) -> Path:

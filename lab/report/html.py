@@ -22,10 +22,10 @@ from markupsafe import Markup
 from lab.base.stats import Interval, paired
 from lab.base.text import number, visible
 from lab.guest import host_noise
-from lab.inputs import series
+from lab.inputs import claims, series
 from lab.inputs.terms import Verdict
 from lab.judge import verdict
-from lab.report import answers, arm_table, finding, flame, profiles, svg
+from lab.report import arm_table, finding, flame, overview, profiles, svg
 from lab.report.arm_table import ArmTable
 from lab.report.profiles import Comparison, Costs
 from lab.report.run_record import Cell, Claim, CostDifference, Curves, Finding, Run, Series
@@ -42,6 +42,17 @@ _TELLING = (
     "queue/rotational",
     "queue/nr_requests",
     "device/queue_depth",
+)
+# What needs a reader first.
+_ORDER = (
+    *(Verdict.REFUTED, Verdict.ERROR, Verdict.INCONCLUSIVE),
+    *(Verdict.HOLDS, Verdict.LEFT_OUT),
+)
+# A strip of a published figure reaches from a sixteenth to sixteen times as much; these are marked.
+_REACH = 16.0
+_TICKS = tuple(
+    (f"{100 * ratio - 100:+.0f} %", 50 + 46 * math.log(ratio) / math.log(_REACH))
+    for ratio in (0.1, 0.5, 1, 2, 10)
 )
 # Of a kernel's release what names a tag: v6.12, v7.3-rc2.
 _RELEASE = re.compile(r"(\d+\.\d+)(?:\.\d+)*(-rc\d+)?")
@@ -85,9 +96,12 @@ def html(
         run=run,
         raw=raw,
         parts=_parts,
-        answers=answers.of_run(run),
+        overview=overview,
+        dots=_dots(run),
+        ticks=_TICKS,
         verdicts=_verdicts,
         verdict=finding.verdict,
+        whose=finding.whose,
         configuration=finding.configuration,
         finding_plots=lambda found: _finding_plots(run, found),
         grid_plots=lambda own: _grid_plots(run, own),
@@ -174,7 +188,7 @@ def _finding_plots(run: Run, found: Finding) -> Markup:
         interval = None
         if found.interval and found.interval[0] is not None and found.interval[1] is not None:
             interval = Interval(found.interval[0], found.interval[1])
-        bound = series.bound(found.expected, percent=True)
+        bound = claims.bound(found.expected, percent=True)
         drawn = svg.change(rounds, interval, bound) + drawn
     return Markup(drawn)
 
@@ -337,8 +351,27 @@ def _noise(run: Run) -> list[tuple[str, int, float, float]]:
 
 
 def _counts(run: Run) -> dict[Verdict, int]:
-    found = [answer.verdict for answer in answers.of_run(run)]
-    return {name: found.count(name) for name in answers.ORDER if name in found}
+    found = [claim.verdict for one in run.series for claim in one.claims]
+    found += [one.verdict for one in run.series if one.error]
+    return {name: found.count(name) for name in _ORDER if name in found}
+
+
+def _dots(run: Run) -> list[tuple[overview.Row, Markup]]:
+    """The published figures that are changes, each with a strip that shows it beside what was
+    measured.
+    """
+    drawn = []
+    for one in run.series:
+        for row in overview.of_claims(one):
+            found = row.finding
+            if found is None or found.published is None or not found.published.changes:
+                continue
+            ends = [1 + end for end in found.interval or () if end is not None]
+            published = [1 + change for change in found.published.changes]
+            measured = None if found.change is None else 1 + found.change
+            strip = svg.published_and_measured(published, measured, ends, _REACH)
+            drawn.append((row, Markup(strip)))
+    return drawn
 
 
 def _commands(run: Run) -> list[str]:

@@ -111,7 +111,7 @@ def _series(series: Series) -> Iterator[str]:
 
 def _claim(claim: Claim) -> Iterator[str]:
     yield _wrapped(f"{claim.name} ({claim.topology}, {claim.scheduler}, {claim.workload}):")
-    yield _wrapped(f"{finding.verdict(claim)}. Claimed: {claim.published}", "  ")
+    yield _wrapped(f"{finding.verdict(claim)}. {finding.whose(claim)}: {claim.statement}", "  ")
     for found in claim.findings:
         yield from _finding(found)
 

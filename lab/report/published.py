@@ -34,13 +34,22 @@ def _rows(series: Series) -> Iterator[tuple[str, ...]]:
             compared = "" if found.arms == ("before", "after") else finding.ARROW.join(found.arms)
             name = ", ".join(filter(None, (claim.name, told.subject, compared)))
             measured = ", ".join(filter(None, (told.values, told.change))) or told.reason
-            yield series.name, name, found.published, measured, told.evidence, str(told.verdict)
+            yield series.name, name, _text(found), measured, told.evidence, _verdict(found)
+
+
+def _text(found: Finding) -> str:
+    return found.published.text if found.published else ""
+
+
+def _verdict(found: Finding) -> str:
+    known = f", {found.known_miss.state}" if found.known_miss else ""
+    return f"{found.verdict}{known}"
 
 
 def _figures(claim: Claim) -> list[Finding]:
     figures = [found for found in claim.findings if found.published]
     judged = {
-        (found.metric, found.arms, found.published)
+        (found.metric, found.arms, _text(found))
         for found in figures
         if found.verdict is not Verdict.LEFT_OUT
     }
@@ -48,7 +57,7 @@ def _figures(claim: Claim) -> list[Finding]:
         found
         for found in figures
         if found.verdict is not Verdict.LEFT_OUT
-        or (found.metric, found.arms, found.published) not in judged
+        or (found.metric, found.arms, _text(found)) not in judged
     ]
 
 

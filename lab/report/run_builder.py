@@ -22,16 +22,17 @@ from lab.base.process import run as run_command
 from lab.base.stats import LOOKS, Interval
 from lab.base.system import CHECKOUT
 from lab.inputs import workload
+from lab.inputs.claims import Published, PublishedClaim
 from lab.inputs.terms import Level
 from lab.judge.experiment import Experiment
-from lab.judge.verdict import Finding, Judged, of_claim
+from lab.judge.verdict import Finding, Judged, of_claim, together
 from lab.measure import cost, metrics
 from lab.measure.boot_store import StoredBoot
 from lab.measure.cell import Cell
 from lab.measure.host import Report, facts
 from lab.measure.runner import Outcome
 from lab.measure.session import Session
-from lab.report import run_record
+from lab.report import record_store, run_record
 
 # Of what an I/O costs by function the record keeps this many, those that changed most.
 _FUNCTIONS = 40
@@ -61,9 +62,12 @@ class RunBuilder:
         self._workloads: dict[str, run_record.Workload] = {}
         self._groups: dict[object, int] = {}
 
-    def judged(self, found: Sequence[Judged], control: str = "") -> run_record.Run:
-        """The record of series that were judged."""
-        return self.run(series=tuple(map(self._series, found)), control=control)
+    def judged(
+        self, found: Sequence[Judged], control: str = "", *, strict: bool = False
+    ) -> run_record.Run:
+        """The record of series that were judged; strict has checks decide like claims."""
+        series = tuple(self._series(one, strict=strict) for one in found)
+        return self.run(series=series, control=control)
 
     def measured(
         self,
@@ -98,7 +102,7 @@ class RunBuilder:
         """The record of everything that got its place so far, and of these series and tables."""
         session, profile = self._session, self._session.profile
         return run_record.Run(
-            id=run_record.new_id(session.store.folder, session.started),
+            id=record_store.new_id(session.store.folder, session.started),
             command=self._command,
             title=self._title,
             profile=profile.title,
@@ -118,17 +122,20 @@ class RunBuilder:
             costs=tuple(self._costs),
         )
 
-    def _series(self, one: Judged) -> run_record.Series:
+    def _series(self, one: Judged, *, strict: bool) -> run_record.Series:
         own = one.series
         claims = []
         for title, found in one.claims().items():
-            claim = own.claims[title]
+            claim = own.all_claims[title]
             findings = tuple(map(self.finding, found))
             claims.append(
                 run_record.Claim(
                     name=title,
+                    is_check=claim.is_check,
                     verdict=of_claim(found),
-                    published=claim.published,
+                    counts_as=together(each.counts_as for each in found),
+                    statement=claim.statement,
+                    source=claim.source if isinstance(claim, PublishedClaim) else "",
                     topology=claim.topology,
                     scheduler=claim.scheduler,
                     workload=claim.workload,
@@ -141,6 +148,7 @@ class RunBuilder:
             origin=own.origin,
             tree=own.tree,
             verdict=one.verdict(),
+            counts_as=one.counts_as(strict=strict),
             error=one.error,
             claims=tuple(claims),
             configuration=dict(one.configuration),
@@ -167,11 +175,13 @@ class RunBuilder:
             unit=metric.unit,
             better=metric.better,
             conditions=dict(asked.conditions),
-            published=expectation.published,
+            published=_published(expectation.published),
+            known_miss=_known_miss(found),
             expected=expectation.change or expectation.value,
             because=expectation.because,
             verdict=found.verdict,
             reason=found.reason,
+            broken=found.broken,
             arms=asked.arms,
             cells=cells,
             values=found.evidence.values,
@@ -273,6 +283,28 @@ class RunBuilder:
             )
             for line in self._store.lines(cell.boots[-1].id)[:_LINES]
         )
+
+
+def _published(figure: Published | None) -> run_record.Published | None:
+    if figure is None:
+        return None
+    return run_record.Published(
+        text=figure.text,
+        before=figure.before,
+        after=figure.after,
+        unit=figure.unit,
+        changes=figure.changes,
+        machine=figure.machine,
+    )
+
+
+def _known_miss(found: Finding) -> run_record.KnownMiss | None:
+    known, state = found.experiment.expectation.known_miss, found.miss
+    if known is None or state is None:
+        return None
+    return run_record.KnownMiss(
+        state=state, measured=known.measured, date=known.date.isoformat(), reason=known.reason
+    )
 
 
 def _boot(found: StoredBoot) -> run_record.Boot:

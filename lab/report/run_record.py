@@ -3,34 +3,26 @@
 
 from __future__ import annotations
 
-import calendar
-import re
 import statistics
-import time
-import uuid
-from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from lab.base import cache
-from lab.base.errors import UsageError, nearest
 from lab.base.toml import Model
 from lab.inputs import terms
-from lab.inputs.terms import Better, Level, Verdict
+from lab.inputs.terms import Better, Level, Miss, Verdict
 from lab.inputs.workload import Value
 
 # Changes with every change of the fields below that an older lab could not read. Before 1.0 a lab
 # reads records of its own version only.
-SCHEMA_VERSION = 2
-_FILE = "run.json"
-_STAMP = "%Y%m%d-%H%M%S"
+SCHEMA_VERSION = 3
 
 # The lab's words: values of their types here, plain text in JSON and for who builds a record.
 AnEngine = Annotated[terms.Engine, Field(strict=False)]
 ALevel = Annotated[Level, Field(strict=False)]
 ABetter = Annotated[Better, Field(strict=False)]
 AVerdict = Annotated[Verdict, Field(strict=False)]
+AMiss = Annotated[Miss, Field(strict=False)]
 
 
 class Boot(Model):
@@ -92,8 +84,31 @@ class Cell(Model):
         return statistics.fmean(values) if values else None
 
 
-# What a published figure begins with when it is a change.
-_SIGNED = re.compile(r"([+-]\d+(?:\.\d+)?) ?%")
+class Published(Model):
+    """A published figure: its levels where they are known, and its change as a fraction."""
+
+    text: str = Field(description="levels, unit and change in words")
+    before: float | None = None
+    after: float | None = None
+    unit: str = ""
+    changes: tuple[float, ...] = Field(
+        default=(), description="the change; two ends of a range; nothing for a single level"
+    )
+    machine: str = Field(default="", description="what it was measured on")
+
+    @property
+    def change(self) -> float | None:
+        """The published change; None for a range and a single level."""
+        return self.changes[0] if len(self.changes) == 1 else None
+
+
+class KnownMiss(Model):
+    """An expectation that is recorded not to hold, and whether that is still so."""
+
+    state: AMiss
+    measured: str = Field(description="the interval that is recorded")
+    date: str
+    reason: str
 
 
 class Finding(Model):
@@ -108,11 +123,13 @@ class Finding(Model):
     unit: str
     better: ABetter
     conditions: dict[str, Value] = Field(description="workload parameters and vCPUs")
-    published: str
+    published: Published | None = None
+    known_miss: KnownMiss | None = None
     expected: str
     because: str
     verdict: AVerdict
     reason: str
+    broken: bool = Field(default=False, description="whether the patched kernel itself fails")
     arms: tuple[str, ...]
     cells: tuple[int, ...] = Field(description="places in the run's cells; of arms, in order")
     values: tuple[tuple[float, ...], ...] = Field(description="one a boot, by arm")
@@ -137,9 +154,8 @@ class Finding(Model):
 
     @property
     def published_change(self) -> float | None:
-        """The change that the published figure begins with, as a fraction; None without one."""
-        found = _SIGNED.match(self.published)
-        return float(found[1]) / 100 if found else None
+        """The published change as a fraction; None without one."""
+        return self.published.change if self.published else None
 
     @property
     def timed(self) -> bool:
@@ -148,15 +164,23 @@ class Finding(Model):
 
 
 class Claim(Model):
-    """A claim of a series and what was found of its expectations."""
+    """A published claim of a series, or a check of the lab's, and what its expectations came to."""
 
     name: str
+    is_check: bool = Field(default=False, description="supposed by the lab, published by nobody")
     verdict: AVerdict
-    published: str
+    counts_as: AVerdict = Field(description="the verdict with known misses taken as expected")
+    statement: str = Field(description="what was published, or what the lab supposes")
+    source: str = Field(default="", description="who published it where, if not the origin")
     topology: str
     scheduler: str
     workload: str
     findings: tuple[Finding, ...]
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the patched kernel itself fails in it."""
+        return any(found.broken for found in self.findings)
 
 
 class Series(Model):
@@ -166,7 +190,8 @@ class Series(Model):
     title: str
     origin: str
     tree: str
-    verdict: AVerdict
+    verdict: AVerdict = Field(description="of the published claims together")
+    counts_as: AVerdict = Field(description="what decides the exit code")
     error: str
     claims: tuple[Claim, ...]
     configuration: dict[str, tuple[str, ...]] = Field(
@@ -317,68 +342,3 @@ class Run(Model):
     cells: tuple[Cell, ...] = ()
     workloads: dict[str, Workload] = Field(default={}, description="by name, those of the cells")
     costs: tuple[CostDifference, ...] = ()
-
-
-def save(run: Run, results: Path) -> Path:
-    """Write a run below the results folder and return its own folder."""
-    folder = cache.make_folder(results / "runs" / run.id)
-    cache.write_atomically(folder / _FILE, run.model_dump_json(indent=1))
-    return folder
-
-
-def new_id(results: Path, started: float) -> str:
-    """An id for a run; ids sort by time, also after the clock was set back."""
-    newest = next(iter(known(results)[::-1]), "")[: len(_now(started))]
-    return f"{max(_now(started), _after(newest))}-{uuid.uuid4().hex[:4]}"
-
-
-def _now(seconds: float) -> str:
-    return time.strftime(_STAMP, time.gmtime(seconds))
-
-
-def _after(stamp: str) -> str:
-    """The next second; nothing for what is no time."""
-    try:
-        return _now(calendar.timegm(time.strptime(stamp, _STAMP)) + 1)
-    except ValueError:
-        return ""
-
-
-def known(results: Path) -> list[str]:
-    """The ids of all recorded runs, oldest first."""
-    return sorted(path.parent.name for path in (results / "runs").glob(f"*/{_FILE}"))
-
-
-def find(results: Path, name: str) -> Path:
-    """The folder of a run by its id or the start of it; ``last`` is the newest, ``last~1`` before.
-
-    Raises UsageError when there is none, or several.
-    """
-    ids = known(results)
-    if not ids:
-        raise UsageError(f"no run is recorded in {results}", hint="`lab run` makes one")
-    latest, _, back = name.partition("~")
-    if latest == "last" and (back or "0").isdigit() and int(back or 0) < len(ids):
-        return results / "runs" / ids[-1 - int(back or 0)]
-    found = [own for own in ids if own.startswith(name)]
-    if name in ids or len(found) == 1:
-        return results / "runs" / (name if name in ids else found[0])
-    what = f"{len(found)} runs begin with {name!r}" if found else f"no run is called {name!r}"
-    raise UsageError(what, where=str(results / "runs"), hint=nearest(name, ["last", *ids]))
-
-
-def load(folder: Path) -> Run:
-    """Read the record in a run's folder. Raises UsageError for one that this lab cannot read."""
-    path = folder / _FILE
-    try:
-        return Run.model_validate_json(path.read_bytes())
-    except OSError as exc:
-        raise UsageError(f"the record cannot be read: {exc.strerror}", where=str(path)) from exc
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise UsageError(
-            f"not a record of schema version {SCHEMA_VERSION}: {first['msg']}",
-            where=f"{path}: {key}",
-            hint="the lab that wrote it can read it",
-        ) from exc

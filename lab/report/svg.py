@@ -26,6 +26,32 @@ def points(values: Sequence[float], top: float) -> str:
     return f'<svg class="pts" viewBox="0 0 100 8" aria-hidden="true"><path d="{path}"/></svg>'
 
 
+def published_and_measured(
+    published: Sequence[float], measured: float | None, interval: Sequence[float], reach: float
+) -> str:
+    """A strip with the published change (a bar; two for a range), the measured one (a dot) and its
+    interval (a line); small enough for a table cell.
+
+    All are ratios of after to before. The scale is logarithmic, from 1 / reach to reach; what lies
+    beyond is drawn at its end.
+    """
+
+    def x(ratio: float) -> float:
+        place = math.log(max(ratio, 1e-9)) / math.log(reach)
+        return 50 + 46 * max(-1.0, min(1.0, place))
+
+    parts = ['<path class="one" d="M50 0v20"/>']
+    if len(interval) == 2:
+        parts.append(f'<path class="range" d="M{x(interval[0]):.1f} 10H{x(interval[1]):.1f}"/>')
+    parts += [f'<path class="told" d="M{x(ratio):.1f} 3v14"/>' for ratio in published]
+    if measured is not None:
+        parts.append(f'<path class="seen" d="M{x(measured):.1f} 10h0"/>')
+    return (
+        '<svg class="strip" viewBox="0 0 100 20" preserveAspectRatio="none" aria-hidden="true">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
 def strips(values: Mapping[str, Sequence[float]], unit: str) -> str:
     """A line of points for each arm, one a boot, with a mark at the mean; the scale begins at 0."""
     top = max((max(own) for own in values.values() if own), default=0.0)

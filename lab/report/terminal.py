@@ -71,7 +71,7 @@ def series(one: Series) -> str:
 def claim(own: Claim) -> list[str]:
     """One claim: what was published, then each expectation with what was measured."""
     lines = [f"  {own.name}: {finding.verdict(own)}"]
-    lines += _wrapped(f"published: {own.published}", "    ")
+    lines += _wrapped(f"{finding.whose(own)}: {own.statement}", "    ")
     lines += _wrapped(f"{own.topology}, {own.scheduler}, {own.workload}", "    ")
     for found in own.findings:
         lines += _finding(found)
@@ -84,6 +84,7 @@ def _finding(found: Finding) -> Iterator[str]:
     yield from _wrapped(title, "    - ", hanging=6)
     for label, said in (
         ("published", told.published),
+        ("known", told.known_miss),
         ("expected", f"{told.expected}: {told.because}"),
         ("measured", told.measured),
         ("because", told.reason),

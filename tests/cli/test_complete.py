@@ -9,7 +9,7 @@ from click.shell_completion import BashComplete
 
 from lab.cli import main
 from lab.measure.boot_store import BootStore
-from lab.report import run_record
+from lab.report import record_store
 
 
 def offered(line: str) -> list[str]:
@@ -41,7 +41,7 @@ def test_a_word_is_completed_by_what_it_may_be(line: str, found: list[str]) -> N
 
 def test_runs_and_boots_are_offered() -> None:
     store = BootStore()
-    run_record.save(examples.run(), store.folder)
+    record_store.save(examples.run(), store.folder)
     (store.folder / "boots/20260102-000000-abcdef").mkdir(parents=True)
     assert offered("report 2026") == [examples.run().id]
     assert offered("rerun 2026") == ["20260102-000000-abcdef"]

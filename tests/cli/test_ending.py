@@ -22,7 +22,7 @@ from lab.inputs import profile
 from lab.inputs.terms import Engine
 from lab.measure.boot_store import BootStore
 from lab.measure.cell import Task
-from lab.report import run_record
+from lab.report import record_store
 
 
 def lab(*words: str) -> str:
@@ -50,14 +50,14 @@ def session(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> FakeSession:
 
 
 def test_list_names_what_can_be_named() -> None:
-    run_record.save(examples.run(), BootStore().folder)
+    record_store.save(examples.run(), BootStore().folder)
     found = document("list", "list")
     assert "bfq_burst_merge" in found["series"]
     assert found["runs"] == ["20260101-120000-abcd"]
 
 
 def test_show_is_the_record() -> None:
-    run_record.save(examples.paired_run(), BootStore().folder)
+    record_store.save(examples.paired_run(), BootStore().folder)
     assert document("run", "show")["id"] == examples.paired_run().id
 
 
@@ -102,7 +102,7 @@ def test_a_dry_run_lists_its_boots(words: list[str]) -> None:
 
 
 def test_without_it_people_are_told() -> None:
-    run_record.save(examples.run(), BootStore().folder)
+    record_store.save(examples.run(), BootStore().folder)
     assert not lab("show").startswith("{")
 
 
@@ -131,7 +131,7 @@ def test_quiet_says_nothing_on_the_way(
 
 def test_compare_has_both_values_and_both_verdicts() -> None:
     run = examples.paired_run()
-    run_record.save(run, BootStore().folder)
+    record_store.save(run, BootStore().folder)
     found = document("compare", "compare", "last", "last")
     assert found["runs"] == [run.id, run.id]
     assert found["values"]

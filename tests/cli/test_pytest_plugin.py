@@ -19,7 +19,7 @@ from lab.judge import judge
 from lab.judge.verdict import Evidence, Finding, Judged
 from lab.measure.boot_store import BootStore
 from lab.measure.session import Session
-from lab.report import run_record, terminal
+from lab.report import record_store, terminal
 
 pytest_plugins = ["pytester"]
 # Each runs a pytest of its own.
@@ -179,11 +179,11 @@ def test_a_run_leaves_a_record_and_a_page_and_names_them(
     fake.verdicts = {"two": Verdict.REFUTED}
     _, text = run(pytester)
     results = BootStore().folder
-    (name,) = run_record.known(results)
+    (name,) = record_store.known(results)
     folder = results / "runs" / name
     assert f"Report: {folder / 'report.html'}" in text
     assert (folder / "report.html").exists()
-    made = run_record.load(folder)
+    made = record_store.load(folder)
     assert made.command.startswith("pytest -p lab.cli.pytest_plugin")
     (own,) = made.series
     assert {claim.name: claim.verdict for claim in own.claims} == {
@@ -195,7 +195,7 @@ def test_a_run_leaves_a_record_and_a_page_and_names_them(
 
 def test_without_a_claim_no_run_is_recorded(pytester: pytest.Pytester, fake: Judge) -> None:
     run(pytester, "-k", "well_formed")
-    assert run_record.known(BootStore().folder) == []
+    assert record_store.known(BootStore().folder) == []
 
 
 def test_what_the_judge_says_is_seen_while_it_works(

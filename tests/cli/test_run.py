@@ -20,7 +20,7 @@ from lab.judge import judge
 from lab.judge.verdict import Evidence, Finding, Judged
 from lab.measure.boot_store import BootStore
 from lab.measure.session import Session
-from lab.report import run_record
+from lab.report import record_store
 
 NAME = "bfq_burst_merge"
 
@@ -85,8 +85,8 @@ def test_a_verdict_is_printed_recorded_and_the_exit_code(
     done = lab("run", NAME)
     assert done.return_value == status
     assert f"\n{NAME}: {verdict}\n" in done.output
-    folder = run_record.find(BootStore().folder, "last")
-    assert run_record.load(folder).series[0].verdict is verdict
+    folder = record_store.find(BootStore().folder, "last")
+    assert record_store.load(folder).series[0].verdict is verdict
     assert f"Report: {folder / 'report.html'}\nRecord: {folder}\n" in done.output
     assert lab("show").output in done.output
 
@@ -97,7 +97,7 @@ def test_a_series_that_could_not_be_judged_leaves_a_record_too(judged: Judge, pr
     done = lab("run", NAME)
     assert done.return_value == 3
     assert "0001.patch does not apply" in done.output
-    run = run_record.load(run_record.find(BootStore().folder, "last"))
+    run = record_store.load(record_store.find(BootStore().folder, "last"))
     assert run.series[0].error == "0001.patch does not apply"
     assert Path(BootStore().folder, "runs", run.id, "report.html").exists()
 
@@ -106,6 +106,6 @@ def test_without_qemu_the_record_says_so(judged: Judge, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", "/nowhere")
     judged.series, judged.proved = found(Verdict.ERROR, "QEMU is missing"), False
     assert lab("run", NAME).return_value == 3
-    host = run_record.load(run_record.find(BootStore().folder, "last")).host
+    host = record_store.load(record_store.find(BootStore().folder, "last")).host
     assert "qemu" in host.qemu
     assert host.engines == ()

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from lab.base.errors import UsageError
 from lab.cli import main, show
 from lab.measure.boot_store import BootStore
-from lab.report import finish, run_record
+from lab.report import finish, record_store, run_record
 from lab.report.formats import FORMATS, PROFILES
 
 
@@ -36,7 +36,7 @@ def test_show_prints_what_the_command_printed(results: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_report_prints_every_format(results: Path, name: str) -> None:
-    run_record.save(examples.swept_run(), results)
+    record_store.save(examples.swept_run(), results)
     printed = lab("report", "--format", name).output
     target = results / "out"
     lab("report", "last", "--format", name, "--output", str(target))
@@ -61,7 +61,7 @@ def test_a_profile_of_nothing_is_refused(results: Path) -> None:
         lab("report", "--format", "folded", "--cell", "kyber")
     with pytest.raises(UsageError, match="--cell chooses nothing from csv"):
         lab("report", "--format", "csv", "--cell", "kyber")
-    run_record.save(examples.paired_run(), results)
+    record_store.save(examples.paired_run(), results)
     with pytest.raises(UsageError, match="no two cells were compared by function") as caught:
         lab("report", examples.paired_run().id, "--format", "svg")
     assert "icount and sim" in caught.value.hint
@@ -81,7 +81,7 @@ def counted(results: Path) -> run_record.Run:
         for places in ((0, 1), (2, 3))
     ]
     run = examples.run(cells=cells, costs=tuple(found), id="20260101-120000-cost")
-    run_record.save(run, results)
+    record_store.save(run, results)
     for place, cell in enumerate(cells):
         for boot, text in zip(cell.boots, (f"[user]\t1.0\nf\t{place}.5\n", "junk"), strict=True):
             folder = results / "boots" / boot.id
@@ -92,19 +92,19 @@ def counted(results: Path) -> run_record.Run:
 
 def test_report_writes_a_page_into_the_run(results: Path) -> None:
     run = examples.paired_run()
-    folder = run_record.save(run, results)
+    folder = record_store.save(run, results)
     assert lab("report").output.strip() == str(folder / "report.html")
     assert "<!doctype html>" in (folder / "report.html").read_text()
 
 
 def test_compare_takes_the_last_run_by_itself(results: Path) -> None:
-    run_record.save(examples.paired_run(), results)
+    record_store.save(examples.paired_run(), results)
     assert "all 1 verdicts are the same" in lab("compare", "last").output
 
 
 def test_list_shows_runs(results: Path) -> None:
     assert "Runs" not in lab("list").output
-    run_record.save(examples.paired_run(), results)
+    record_store.save(examples.paired_run(), results)
     assert "20260101-120000-abcd       Verdicts on own" in lab("list").output
 
 
@@ -112,8 +112,8 @@ def test_list_shows_runs(results: Path) -> None:
 def test_a_record_with_a_number_that_is_none_is_refused_and_hides_no_other(
     results: Path, poison: str
 ) -> None:
-    run_record.save(examples.paired_run(), results)
-    bad = run_record.save(examples.paired_run().model_copy(update={"id": "bad"}), results)
+    record_store.save(examples.paired_run(), results)
+    bad = record_store.save(examples.paired_run().model_copy(update={"id": "bad"}), results)
     record = bad / "run.json"
     text = re.sub(r'"iops":\s*[\d.]+', f'"iops": {poison}', record.read_text(), count=1)
     assert text != record.read_text()
@@ -137,7 +137,7 @@ def test_completion_is_a_script(shell: str) -> None:
 
 
 def test_completion_knows_the_runs(results: Path) -> None:
-    run_record.save(examples.paired_run(), results)
+    record_store.save(examples.paired_run(), results)
     params = {param.name: param for param in show.show.params}
     found = params["run"].shell_complete(show.show.make_context("show", []), "2026")
     assert [item.value for item in found] == ["20260101-120000-abcd"]

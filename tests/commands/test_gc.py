@@ -23,7 +23,7 @@ from lab.inputs.terms import Engine
 from lab.measure.boot_store import BootStore, Provenance
 from lab.measure.cell import Task
 from lab.measure.sampling import Sample
-from lab.report import run_record
+from lab.report import record_store
 
 KERNEL = Kernel("kernel", "6.12.117", "tree", ("base",), "gcc")
 TASK = Task(cell=fakes.cell(engine=Engine.ICOUNT), kernel=KERNEL)
@@ -57,7 +57,7 @@ def recorded(store: BootStore, run: str, boot: str, kernel: str) -> None:
     (cell,) = made.cells
     own = cell.boots[0].model_copy(update={"id": boot, "kernel": kernel})
     cells = (cell.model_copy(update={"boots": (own,)}),)
-    run_record.save(made.model_copy(update={"id": run, "cells": cells}), store.folder)
+    record_store.save(made.model_copy(update={"id": run, "cells": cells}), store.folder)
 
 
 def found(store: BootStore, days: float = 30) -> set[str]:

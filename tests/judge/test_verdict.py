@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import examples
 import guests as fakes
 import numpy as np
 import pytest
@@ -15,8 +17,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lab.base.errors import KERNEL_FAILURES
-from lab.inputs.series import Claim, Expectation, Series
-from lab.inputs.terms import Engine, Level, Verdict
+from lab.inputs.claims import Check, Expectation, KnownMiss
+from lab.inputs.series import Series
+from lab.inputs.terms import Engine, Level, Miss, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment, Side
 from lab.judge.verdict import Evidence, Failure, Finding, Judged
@@ -528,13 +531,7 @@ def test_the_worst_expectation_is_the_claims_verdict(
 
 
 def test_a_series_is_judged_by_all_its_claims() -> None:
-    claim = Claim(
-        published="p",
-        topology="nullb",
-        scheduler="bfq",
-        workload="randread_burst",
-        expect=(Expectation(metric="iops", value="== 1", because="b"),),
-    )
+    claim = examples.claimed(Expectation(metric="iops", value="== 1", because="b"))
     series = Series(title="t", origin="o", claims={"a": claim, "b": claim})
     series._folder = Path("/series/own")
     found = (finding(HOLDS, "b"), finding(REFUTED, "a"), finding(HOLDS, "a"))
@@ -625,3 +622,83 @@ def test_one_seed_of_a_counter_may_be_off_as_one_of_a_cost(
     found = judged(asked, Evidence(((10.0,), tuple(after))))
     assert found.verdict is expected
     assert ("by which seeds differ" in found.reason) == (expected is INCONCLUSIVE)
+
+
+def missed(value: float, measured: str = "-12% .. -8%", **fields: object) -> Finding:
+    """A finding of an expectation that is recorded to have been missed with that interval."""
+    asked = experiment(change=">= +20%", level=Level.COST)
+    known = KnownMiss(measured=measured, date=datetime.date(2026, 11, 25), reason="too few CPUs")
+    expected = asked.expectation.model_copy(update={"known_miss": known})
+    own = Finding(
+        experiment=replace(asked, expectation=expected),
+        evidence=Evidence(),
+        verdict=REFUTED,
+        reason="r",
+        measured=(100.0, 100.0 * (1 + value)),
+        change=value,
+    )
+    return replace(own, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "found", "state", "counts"),
+    [
+        (-0.10, REFUTED, Miss.KNOWN, HOLDS),
+        (-0.10, INCONCLUSIVE, Miss.KNOWN, HOLDS),
+        (0.30, HOLDS, Miss.HOLDS, REFUTED),
+        (-0.13, REFUTED, Miss.MOVED, REFUTED),
+        (-0.02, INCONCLUSIVE, Miss.MOVED, REFUTED),
+    ],
+)
+def test_a_known_miss_is_as_expected_until_it_holds_or_moves(
+    change: float, found: Verdict, state: Miss, counts: Verdict
+) -> None:
+    own = missed(change, verdict=found)
+    assert (own.miss, own.counts_as, own.verdict) == (state, counts, found)
+
+
+@pytest.mark.parametrize("verdict", [ERROR, LEFT_OUT])
+def test_a_known_miss_says_nothing_of_what_was_not_measured(verdict: Verdict) -> None:
+    own = missed(-0.1, verdict=verdict)
+    assert (own.miss, own.counts_as) == (None, verdict)
+
+
+def test_a_patched_kernel_that_breaks_is_no_known_miss() -> None:
+    own = missed(-0.1, broken=True)
+    assert (own.miss, own.counts_as) == (None, REFUTED)
+
+
+def series_with_a_check() -> Series:
+    """A series that claims a, beside which the lab checks b."""
+    asked = Expectation(metric="iops", value="== 1", because="b")
+    claim = examples.claimed(asked)
+    check = Check(title="t", topology="t", scheduler="s", workload="w", expect=(asked,))
+    return Series(title="t", origin="o", claims={"a": claim}, checks={"b": check})
+
+
+def checked(found: Verdict, **fields: object) -> Finding:
+    own = finding(found, "b")
+    own = replace(own, experiment=replace(own.experiment, is_check=True))
+    return replace(own, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("found", [REFUTED, INCONCLUSIVE, HOLDS, LEFT_OUT])
+def test_a_check_decides_only_where_that_is_asked_for(found: Verdict) -> None:
+    own = Judged(series_with_a_check(), (finding(HOLDS, "a"), checked(found)))
+    assert own.verdict() is own.counts_as() is HOLDS
+    assert own.counts_as(strict=True) is (HOLDS if found is LEFT_OUT else found)
+
+
+def test_a_kernel_that_breaks_in_a_check_refutes_the_series() -> None:
+    own = Judged(series_with_a_check(), (finding(HOLDS, "a"), checked(REFUTED, broken=True)))
+    assert own.verdict() is own.counts_as() is REFUTED
+
+
+def test_a_check_that_the_lab_cannot_measure_is_an_error() -> None:
+    own = Judged(series_with_a_check(), (finding(HOLDS, "a"), checked(ERROR)))
+    assert own.verdict() is own.counts_as() is ERROR
+
+
+def test_known_misses_leave_the_verdict_and_not_the_exit_code() -> None:
+    own = Judged(series_with_a_check(), (finding(HOLDS, "a"), missed(-0.1)))
+    assert (own.verdict(), own.counts_as()) == (REFUTED, HOLDS)

@@ -10,7 +10,7 @@ import junitparser
 import pytest
 
 from lab.measure.boot_store import BootStore
-from lab.report import finish, run_record, terminal
+from lab.report import finish, record_store, run_record, terminal
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from lab.report import finish, run_record, terminal
 )
 def test_a_finished_run_has_a_record_a_page_and_a_text(tmp_path: Path, run: run_record.Run) -> None:
     done = finish.finish(run, BootStore(tmp_path))
-    assert run_record.load(done.folder) == run
+    assert record_store.load(done.folder) == run
     assert done.page == done.folder / "report.html"
     assert done.page.read_text().lstrip().startswith("<!doctype html>")
     assert done.text == terminal.text(run)

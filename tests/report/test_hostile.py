@@ -28,6 +28,7 @@ from lab.report import (
     formats,
     html,
     published,
+    record_store,
     run_record,
     terminal,
 )
@@ -232,11 +233,11 @@ def test_all_that_is_not_seen_is_made_visible() -> None:
 
 
 def test_a_record_without_what_is_new_is_read(tmp_path: Path) -> None:
-    folder = run_record.save(examples.paired_run(), tmp_path)
+    folder = record_store.save(examples.paired_run(), tmp_path)
     record = json.loads((folder / "run.json").read_text())
     del record["series"][0]["configuration"]
     (folder / "run.json").write_text(json.dumps(record))
-    assert run_record.load(folder).series[0].configuration == {}
+    assert record_store.load(folder).series[0].configuration == {}
 
 
 def test_a_changed_configuration_is_told_everywhere() -> None:

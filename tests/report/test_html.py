@@ -93,7 +93,11 @@ def test_published_expected_and_measured_are_there() -> None:
 
 def test_what_is_refuted_is_said_first_and_beside_what_was_published() -> None:
     claims = [
-        examples.claim(examples.finding(verdict=found, published="+40 %"), name=name, verdict=found)
+        examples.claim(
+            examples.finding(verdict=found, published=examples.figure("+40%")),
+            name=name,
+            verdict=found,
+        )
         for name, found in (("good", "HOLDS"), ("open", "INCONCLUSIVE"), ("bad", "REFUTED"))
     ]
     run = examples.run(examples.series(*claims), cells=examples.paired_run().cells)
@@ -199,7 +203,12 @@ def test_colours_of_text_have_contrast(mode: int) -> None:
 
 def test_text_of_a_series_stays_text() -> None:
     nasty = '<script>alert(1)</script>"&'
-    found = examples.finding(published=nasty, because=nasty, reason=nasty, verdict="INCONCLUSIVE")
+    found = examples.finding(
+        published=examples.figure("+40%").model_copy(update={"text": nasty, "machine": nasty}),
+        because=nasty,
+        reason=nasty,
+        verdict="INCONCLUSIVE",
+    )
     own = examples.series(examples.claim(found, verdict="INCONCLUSIVE"), error=nasty)
     text = page(examples.run(own, cells=examples.paired_run().cells, title=nasty))
     assert "<script>alert" not in text

@@ -58,7 +58,7 @@ def test_verdicts_what_was_published_and_figures_are_in_it() -> None:
     run = mailed(examples.paired_run())
     body = " ".join(mail.reply(run).split())
     (claim,) = run.series[0].claims
-    assert f"{claim.verdict}. Claimed: {claim.published}" in body
+    assert f"{claim.verdict}. Published: {claim.statement}" in body
     assert "+39.9 %" in body
     assert "in pairs of boots in turn" in body
 

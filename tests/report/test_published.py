@@ -41,13 +41,17 @@ def test_a_figure_that_another_engine_judged_is_not_shown_as_left_out() -> None:
 def test_a_figure_that_nothing_judged_is_shown_and_counted() -> None:
     text = _of(examples.finding(**_LEFT_OUT), examples.finding(verdict="REFUTED"))
     assert "1 of 1 published" in text  # the same figure, judged
-    other = {**_LEFT_OUT, "published": "+80 %", "reason": "the profile leaves it out"}
+    other = {
+        **_LEFT_OUT,
+        "published": examples.figure("+80%"),
+        "reason": "the profile leaves it out",
+    }
     text = _of(examples.finding(**other), examples.finding(verdict="INCONCLUSIVE"))
     assert "the profile leaves it out" in text
     assert "0 of 2 published figures are decided: 1 left out, 1 INCONCLUSIVE." in text
 
 
 def test_a_run_without_published_figures_says_so() -> None:
-    assert _of(examples.finding(published="")) == (
+    assert _of(examples.finding(published=None)) == (
         "no expectation of this run carries a published figure\n"
     )

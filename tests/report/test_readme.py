@@ -22,19 +22,29 @@ def judged() -> run_record.Series:
     """Two claims of sq_batch_dispatch, a part of their expectations, as a host with two CPUs
     judges them."""
     own = series.get("sq_batch_dispatch")
-    exact: dict[str, Any] = {"level": Level.MECHANISM, "engine": Engine.ICOUNT, "published": ""}
+    exact: dict[str, Any] = {"level": Level.MECHANISM, "engine": Engine.ICOUNT, "published": None}
     exact |= {"interval": None, "p": None}
     simulated = {**exact, "level": Level.SIMULATED, "engine": Engine.SIM}
     many = examples.finding(
         ((173_727.0,), (366_852.0,)),
-        **{**simulated, "machine": "arm128", "published": "+81 %", "interval": (0.908, 1.226)},
+        **{
+            **simulated,
+            "machine": "arm128",
+            "published": examples.figure(before=256e3, after=594e3),
+            "interval": (0.908, 1.226),
+        },
         expected=">= +35%",
         because="half of the published gain",
         sensitivity={"0.5": 0.956, "2": 1.072},
     )
     some = examples.finding(
         ((416_009.0,), (773_291.0,)),
-        **{**simulated, "machine": "xeon16", "published": "+53 %", "interval": (0.706, 0.990)},
+        **{
+            **simulated,
+            "machine": "xeon16",
+            "published": examples.figure(before=625e3, after=984e3),
+            "interval": (0.706, 0.990),
+        },
         expected=">= +24%",
         because="half of what a reviewer saw with 16 CPUs, 613k -> 940k",
         sensitivity={"0.5": 0.705, "2": 0.910},
@@ -43,7 +53,7 @@ def judged() -> run_record.Series:
         (),
         engine=Engine.TCG,
         verdict=Verdict.LEFT_OUT,
-        published="+81 %",
+        published=examples.figure(before=625e3, after=984e3),
         expected=">= +40%",
         because="half of the published gain; a reviewer saw +53 % with 16 CPUs",
         reason="the wall clock of tcg is the emulator's; --host-time measures it",
@@ -72,8 +82,8 @@ def judged() -> run_record.Series:
     claims = [
         examples.claim(*findings, name=name, verdict=findings[0].verdict).model_copy(
             update={
-                key: getattr(own.claims[name], key)
-                for key in ("published", "topology", "scheduler", "workload")
+                key: getattr(own.all_claims[name], key)
+                for key in ("statement", "topology", "scheduler", "workload")
             }
         )
         for name, findings in found.items()

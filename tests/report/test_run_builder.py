@@ -12,7 +12,7 @@ import pytest
 from examples import KERNEL
 
 from lab.base.errors import GuestError
-from lab.inputs.series import Claim, Expectation
+from lab.inputs.claims import Expectation, Published
 from lab.inputs.terms import Level
 from lab.judge import verdict
 from lab.judge.verdict import Evidence, Judged
@@ -42,7 +42,9 @@ def boot(
 
 def judged(store: BootStore, costs: bool = False) -> Judged:
     metric = "kernel_insns_per_io" if costs else "iops"
-    asked = Expectation(metric=metric, change=">= +20%", because="half", published="+40 %")
+    asked = Expectation(
+        metric=metric, change=">= +20%", because="half", published=Published(change="+40%")
+    )
     level = Level.COST if costs else Level.WALL
     own = examples.experiment(asked, claim="faster", level=level)
     values = ((100.0,) * 8, (140.0,) * 8)
@@ -53,9 +55,7 @@ def judged(store: BootStore, costs: bool = False) -> Judged:
         )
         for side, found in zip(own.sides, values, strict=True)
     )
-    claim = Claim(
-        published="p", topology="nullb", scheduler="bfq", workload="randread_burst", expect=(asked,)
-    )
+    claim = examples.claimed(asked)
     found = verdict.judge([(own, Evidence(values, 3, boots=boots))], 0.05)
     return Judged(examples.judged_series({"faster": claim}), tuple(found))
 
@@ -116,9 +116,7 @@ def test_what_is_simulated_is_kept_with_its_machine_and_the_lines_that_move(
         (folder / "lines.tsv").write_text(f"ffffffff82000040\tplanted\tsubmit_bio\t{waited}\n")
     variants = dict.fromkeys((0.5, 2.0), ((100.0,), (130.0,)))
     evidence = Evidence(((100.0,), (140.0,)), boots=boots, variants=variants)
-    claim = Claim(
-        published="p", topology="nullb", scheduler="bfq", workload="randread_burst", expect=(asked,)
-    )
+    claim = examples.claimed(asked)
     found = verdict.judge([(own, evidence)] * 2, 0.05)
     run = made(store, Judged(examples.judged_series({"faster": claim}), tuple(found)))
     ((kept, _),) = ([*one.findings] for one in run.series[0].claims)

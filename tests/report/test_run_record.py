@@ -12,21 +12,21 @@ from pydantic import ValidationError
 
 from lab.base.errors import UsageError
 from lab.inputs.terms import Engine, Level, Verdict
-from lab.report import run_record, tables
+from lab.report import record_store, run_record, tables
 
 
 def test_a_record_comes_back_equal(tmp_path: Path) -> None:
     for run in (examples.paired_run(), examples.swept_run(), examples.matrix_run(8)):
-        folder = run_record.save(run, tmp_path)
-        assert run_record.load(folder) == run
+        folder = record_store.save(run, tmp_path)
+        assert record_store.load(folder) == run
 
 
 def test_verdicts_levels_and_engines_are_words_in_json_and_values_when_read(tmp_path: Path) -> None:
     run = examples.paired_run()
-    text = (run_record.save(run, tmp_path) / "run.json").read_text()
+    text = (record_store.save(run, tmp_path) / "run.json").read_text()
     assert '"verdict": "HOLDS"' in text
     assert '"level": "wall clock"' in text
-    (claim,) = run_record.load(tmp_path / "runs" / run.id).series[0].claims
+    (claim,) = record_store.load(tmp_path / "runs" / run.id).series[0].claims
     (found,) = claim.findings
     assert (claim.verdict, found.level, found.engine) == (Verdict.HOLDS, Level.WALL, Engine.TCG)
     assert {type(found.verdict), type(found.level)} == {Verdict, Level}
@@ -35,19 +35,19 @@ def test_verdicts_levels_and_engines_are_words_in_json_and_values_when_read(tmp_
 @pytest.mark.parametrize("key", ["verdict", "level", "engine"])
 def test_a_word_that_nobody_knows_is_refused(tmp_path: Path, key: str) -> None:
     run = examples.paired_run()
-    path = run_record.save(run, tmp_path) / "run.json"
+    path = record_store.save(run, tmp_path) / "run.json"
     known = {"verdict": "HOLDS", "level": "wall clock", "engine": "tcg"}[key]
     path.write_text(path.read_text().replace(f'"{key}": "{known}"', f'"{key}": "perhaps"'))
     with pytest.raises(UsageError, match=key):
-        run_record.load(path.parent)
+        record_store.load(path.parent)
 
 
 def test_a_record_keeps_the_infinite_end_of_an_interval_as_nothing(tmp_path: Path) -> None:
     found = examples.finding(interval=(-1.0, None))
     run = examples.run(examples.series(examples.claim(found)), cells=examples.paired_run().cells)
-    text = (run_record.save(run, tmp_path) / "run.json").read_text()
+    text = (record_store.save(run, tmp_path) / "run.json").read_text()
     json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert run_record.load(tmp_path / "runs" / run.id) == run
+    assert record_store.load(tmp_path / "runs" / run.id) == run
 
 
 @pytest.mark.parametrize(
@@ -62,21 +62,21 @@ def test_a_record_keeps_the_infinite_end_of_an_interval_as_nothing(tmp_path: Pat
 )
 def test_a_run_is_found_by_any_of_its_names(tmp_path: Path, name: str, found: str) -> None:
     for own in ("20260103-000000-cccc", "20260101-000000-aaaa", "20260102-000000-bbbb"):
-        run_record.save(examples.run(id=own), tmp_path)
-    assert run_record.find(tmp_path, name).name == found
+        record_store.save(examples.run(id=own), tmp_path)
+    assert record_store.find(tmp_path, name).name == found
 
 
 @pytest.mark.parametrize("name", ["2026", "2025", "last~3", "last~x", "lats"])
 def test_a_name_that_fits_none_or_several_is_refused(tmp_path: Path, name: str) -> None:
     for own in ("20260103-000000-cccc", "20260101-000000-aaaa", "20260102-000000-bbbb"):
-        run_record.save(examples.run(id=own), tmp_path)
+        record_store.save(examples.run(id=own), tmp_path)
     with pytest.raises(UsageError):
-        run_record.find(tmp_path, name)
+        record_store.find(tmp_path, name)
 
 
 def test_without_a_run_it_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="lab run"):
-        run_record.find(tmp_path, "last")
+        record_store.find(tmp_path, "last")
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_without_a_run_it_says_how_to_make_one(tmp_path: Path) -> None:
     ],
 )
 def test_a_foreign_record_is_refused(tmp_path: Path, change: object, complaint: str) -> None:
-    folder = run_record.save(examples.paired_run(), tmp_path)
+    folder = record_store.save(examples.paired_run(), tmp_path)
     document = json.loads((folder / "run.json").read_text())
     assert isinstance(change, dict)
     (folder / "run.json").write_text(json.dumps({**document, **change}))
     with pytest.raises(UsageError, match=complaint):
-        run_record.load(folder)
+        record_store.load(folder)
 
 
 def test_a_row_has_a_cell_for_each_column() -> None:
@@ -109,7 +109,7 @@ def test_the_schema_describes_a_record() -> None:
 def test_ids_sort_by_time_also_when_the_clock_was_set_back(tmp_path: Path) -> None:
     ids = []
     for started in (1.7e9, 1.7e9 - 86400, 1.7e9 - 86400, 1.7e9 + 5):
-        ids.append(run_record.new_id(tmp_path, started))
-        run_record.save(examples.matrix_run(1).model_copy(update={"id": ids[-1]}), tmp_path)
-    assert ids == sorted(ids) == run_record.known(tmp_path)
+        ids.append(record_store.new_id(tmp_path, started))
+        record_store.save(examples.matrix_run(1).model_copy(update={"id": ids[-1]}), tmp_path)
+    assert ids == sorted(ids) == record_store.known(tmp_path)
     assert [name[-7:-5] for name in ids] == ["20", "21", "22", "25"]

@@ -8,7 +8,7 @@ import guests
 import pytest
 
 from lab.inputs import profile
-from lab.inputs.series import Claim, Expectation
+from lab.inputs.claims import Expectation, Published
 from lab.inputs.terms import Level, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment
@@ -44,16 +44,13 @@ def experiment(
 def judged(*asked: tuple[Experiment, Evidence], words: str = "words", error: str = "") -> Judged:
     """A series with these experiments answered; words stand in every text of it."""
     claims = {
-        title: Claim(
-            published=f"published {words}",
-            topology="nullb",
-            scheduler="bfq",
-            workload="randread_burst",
-            expect=tuple(own.expectation for own, _ in asked if own.claim == title),
+        title: examples.claimed(
+            *(own.expectation for own, _ in asked if own.claim == title),
+            words=f"published {words}",
         )
         for title in dict.fromkeys(own.claim for own, _ in asked)
     }
-    usual = Claim(published="p", topology="t", scheduler="s", workload="w", expect=(expectation(),))
+    usual = examples.claimed(expectation())
     series = examples.judged_series(claims or {"a": usual})
     series = series.model_copy(update={"title": f"title {words}", "origin": f"origin {words}"})
     found = verdict.judge(asked, QUICK.alpha)
@@ -72,7 +69,7 @@ def shown(asked: Experiment, evidence: Evidence = ROUNDS) -> str:
 
 
 def test_published_expected_and_measured_stand_beside_each_other() -> None:
-    asked = expectation(published="+40 %", parameters={"numjobs": 4})
+    asked = expectation(published=Published(change="+40%"), parameters={"numjobs": 4})
     text = shown(experiment(asked, cpus=8))
     for part in (
         "faster: HOLDS",
@@ -246,7 +243,7 @@ def test_lines_hang_below_what_they_say() -> None:
         first = next(place for place, line in enumerate(lines) if line.strip().startswith(label))
         assert lines[first].index(lines[first].split()[1]) == 16
         assert lines[first + 1].startswith(" " * 16 + lines[first + 1].split()[0])
-    published = examples.claim().model_copy(update={"published": "expected " * 30})
+    published = examples.claim().model_copy(update={"statement": "expected " * 30})
     assert terminal.claim(published)[2].startswith("    expected")
 
 

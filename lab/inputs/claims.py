@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a series claims, and what the lab checks beside it: expectations, and published figures."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from lab.base.stats import Interval
+from lab.base.text import number, percent
+from lab.base.toml import Model
+from lab.inputs.names import Name
+from lab.inputs.terms import Engine
+from lab.inputs.workload import Value
+
+_NUMBER = r"([+-]?\d+(?:\.\d+)?)\s*(%?)"
+_ONE_SIDED = re.compile(rf"\s*(>=|<=|==)\s*{_NUMBER}\s*")
+_RANGE = re.compile(rf"\s*{_NUMBER}\s*\.\.\s*{_NUMBER}\s*")
+_CHANGE = re.compile(rf"\s*{_NUMBER}\s*")
+
+EngineName = Annotated[Engine, Field(strict=False)]
+
+
+def bound(text: str, *, percent: bool) -> Interval:
+    """What a bound allows: ``>= X``, ``<= X``, ``== X`` or ``X .. Y``.
+
+    percent tells whether the numbers must carry a percent sign; ``20%`` becomes 0.2.
+    Raises ValueError saying what is wrong.
+    """
+    if found := _ONE_SIDED.fullmatch(text):
+        numbers, signs = [float(found[2])], {found[3]}
+    elif found := _RANGE.fullmatch(text):
+        numbers, signs = [float(found[1]), float(found[3])], {found[2], found[4]}
+    else:
+        example = "'>= +20%' or '-1% .. +1%'" if percent else "'== 9' or '0 .. 0.1'"
+        raise ValueError(f"not a bound: {text!r}; write for example {example}")
+    if signs != {"%" if percent else ""}:
+        raise ValueError(f"{text!r}: a change is in percent, a value is not")
+    scale = 100 if percent else 1
+    ends = [number / scale for number in numbers]
+    if len(ends) == 1:
+        low = -math.inf if found[1] == "<=" else ends[0]
+        high = math.inf if found[1] == ">=" else ends[0]
+    else:
+        low, high = ends
+    if low > high:
+        raise ValueError(f"{text!r}: the first number is the larger one")
+    return Interval(low, high)
+
+
+class Published(Model):
+    """A figure as somebody published it: levels, or the change where no levels are known."""
+
+    before: float | None = Field(default=None, gt=0, description="without the patches")
+    after: float | None = Field(default=None, ge=0, description="with the patches")
+    change: str = Field(
+        default="",
+        description="such as '+40%' or '-8% .. +20%'; computed where both levels are given",
+    )
+    unit: str = Field(default="", description="of the levels, such as 'IOPS'")
+    machine: str = Field(default="", description="what it was measured on")
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        if self.before is None and self.after is None and not self.change:
+            raise ValueError("a published figure has levels (before, after) or a change")
+        if self.change and self.before is not None and self.after is not None:
+            raise ValueError("two levels give the change: leave out the key change")
+        if self.change:
+            self._changes()
+        return self
+
+    def _changes(self) -> Interval:
+        """The change as it is written."""
+        if found := _CHANGE.fullmatch(self.change):
+            if not found[2]:
+                raise ValueError(f"{self.change!r}: a change is in percent")
+            return Interval(float(found[1]) / 100, float(found[1]) / 100)
+        if not _RANGE.fullmatch(self.change):
+            raise ValueError(f"not a change: {self.change!r}; write '+40%' or '-8% .. +20%'")
+        return bound(self.change, percent=True)
+
+    @property
+    def range(self) -> Interval | None:
+        """The published change as fractions, a range or one number; None for a single level."""
+        if self.before is not None and self.after is not None:
+            change = self.after / self.before - 1
+            return Interval(change, change)
+        return self._changes() if self.change else None
+
+    @property
+    def changes(self) -> tuple[float, ...]:
+        """The published change as a fraction, or both ends of a range; nothing for one level."""
+        found = self.range
+        return tuple(dict.fromkeys((found.low, found.high))) if found else ()
+
+    @property
+    def text(self) -> str:
+        """Levels and change: ``256,000 -> 594,000 IOPS, +132.0 %``."""
+        levels = [number(one) for one in (self.before, self.after) if one is not None]
+        shown = f"{' -> '.join(levels)} {self.unit}".strip() if levels else ""
+        change = self.change.replace("%", " %")
+        if not change and self.changes:
+            change = percent(self.changes[0], exact=True)
+        return ", ".join(filter(None, (shown, change)))
+
+
+class KnownMiss(Model):
+    """An expectation that does not hold here, as it was once measured, with the reason.
+
+    It is printed as known and does not change an exit code. When it holds, or when what is measured
+    leaves the recorded interval, the record is wrong, and that is red.
+    """
+
+    measured: str = Field(
+        description="the interval of the change, such as '-0.7% .. +0.3%', or of the value"
+    )
+    date: datetime.date = Field(description="when it was measured")
+    reason: str = Field(min_length=1, description="why it is missed, as far as that is known")
+
+
+Metric = Annotated[
+    Name, Field(description="a number of fio, dbench, the exact engine, or a counter")
+]
+Because = Annotated[str, Field(description="where the bound comes from")]
+
+
+class Row(Model):
+    """The keys of an expectation. None is needed here: the rest may stand in the row's table."""
+
+    metric: Metric = ""
+    change: str = Field(default="", description="a bound on the change, such as '>= +20%'")
+    value: str = Field(default="", description="a bound on the value, such as '== 9'")
+    arm: Name = Field(default="", description="whose value; default: the second compared")
+    because: Because = ""
+    published: Published | None = Field(
+        default=None, description="the figure that somebody published; of claims alone"
+    )
+    known_miss: KnownMiss | None = Field(
+        default=None, description="that it does not hold here, as it was measured"
+    )
+    engine: tuple[EngineName, ...] = Field(
+        default=(),
+        description="the first that works is taken; default: icount for costs and counters, "
+        "else kvm, tcg",
+    )
+    machine: Name = Field(
+        default="",
+        description="a machine model: the number is simulated, on that machine",
+    )
+    cpus: int = Field(
+        default=0, ge=0, le=64, description="vCPUs, when not the claim's or the machine's"
+    )
+    parameters: dict[Name, Value] = Field(default={}, description="of the workload")
+    compare: tuple[Name, Name] | None = Field(default=None, description="when not the claim's")
+    over: Name = Field(
+        default="",
+        description="an arm whose value is taken off those that are compared: how much more they "
+        "take than that one",
+    )
+    needs: str = Field(
+        default="",
+        description="what it takes and no emulated machine has: the figures are shown, the verdict "
+        "is inconclusive",
+    )
+    needs_cpus: int = Field(
+        default=0,
+        ge=0,
+        le=64,
+        description="with fewer host CPUs it is inconclusive; as many vCPUs, when not told",
+    )
+    seeds: int = Field(
+        default=0,
+        ge=0,
+        description="of the exact engine, when the profile and the claim have fewer",
+    )
+    may_be_zero: bool = Field(
+        default=False, description="the counter may rightly find nothing with the patches"
+    )
+
+    @field_validator("change", "value")
+    @classmethod
+    def _is_a_bound(cls, text: str, key: ValidationInfo) -> str:
+        if text:
+            bound(text, percent=key.field_name == "change")
+        return text
+
+
+class Expectation(Row):
+    """A bound on a change from the first to the second arm, or on a value of one arm."""
+
+    metric: Metric
+    because: Because
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Self:
+        if bool(self.change) == bool(self.value):
+            raise ValueError("an expectation has either change or value")
+        if self.change and self.arm:
+            raise ValueError("arm goes with value; a change has compare")
+        if self.over and not self.change:
+            raise ValueError("over goes with change")
+        if self.machine and {*self.engine} - {Engine.SIM}:
+            raise ValueError(f"a machine model is for the engine {Engine.SIM} alone")
+        if self.machine and self.needs_cpus:
+            raise ValueError("needs_cpus is about the host, which a simulated machine is not")
+        if self.known_miss:
+            bound(self.known_miss.measured, percent=bool(self.change))
+        return self
+
+    @cached_property
+    def bound(self) -> Interval:
+        """What the bound allows; a change as a fraction."""
+        return bound(self.change or self.value, percent=bool(self.change))
+
+    @property
+    def recorded(self) -> Interval | None:
+        """What was measured when it was recorded as a known miss; a change as a fraction."""
+        known = self.known_miss
+        return bound(known.measured, percent=bool(self.change)) if known else None
+
+    def repeats(self, other: Expectation) -> bool:
+        """Whether both bound the same number, be it in other words or by other limits."""
+        said = {"change", "value", "because", "published", "needs", "needs_cpus"}
+        said |= {"may_be_zero", "seeds", "known_miss"}
+        same = self.model_dump(exclude=said) == other.model_dump(exclude=said)
+        return same and bool(self.change) == bool(other.change)
+
+
+class Table(Row):
+    """Several expectations that have keys in common: an expectation for each row."""
+
+    rows: tuple[Row, ...] = Field(
+        min_length=1,
+        description="the keys in which an expectation differs from the table's; those of a row "
+        "win, and its parameters are added",
+    )
+
+
+class _Expanded(Model):
+    """The rows of a table with the table's keys put in; a mistake is found at its row."""
+
+    rows: tuple[Expectation, ...]
+
+
+def _expectations(written: Any) -> tuple[Expectation, ...]:
+    """What one ``[[claims.NAME.expect]]`` expects: an expectation, or one for each row."""
+    if not (isinstance(written, dict) and "rows" in written):
+        return (Expectation.model_validate(written),)
+    table = Table.model_validate(written)
+    common = table.model_dump(exclude={"rows"}, exclude_unset=True)
+    full = [{**common, **row.model_dump(exclude_unset=True)} for row in table.rows]
+    for row, keys in zip(table.rows, full, strict=True):
+        if "parameters" in keys:
+            keys["parameters"] = {**table.parameters, **row.parameters}
+    found = _Expanded.model_validate({"rows": tuple(full)}).rows
+    for place, row in enumerate(found):
+        for earlier in range(place):
+            if row.repeats(found[earlier]):
+                raise wrong(f"bounds the same number as rows.{earlier}", "rows", place)
+    return found
+
+
+_WRITTEN = TypeAdapter(tuple[Annotated[Any, PlainValidator(_expectations)], ...])
+
+
+def _expanded(written: Any) -> Any:
+    """All that a claim expects, row by row, in the order in which it is written."""
+    if not isinstance(written, tuple):
+        return written
+    return tuple(one for block in _WRITTEN.validate_python(written) for one in block)
+
+
+def wrong(what: str, *place: int | str) -> ValidationError:
+    """A mistake below the value that is being checked."""
+    # "{what}", so that braces in it stay what they are.
+    error = PydanticCustomError("wrong", "{what}", {"what": what})
+    details = InitErrorDetails(type=error, loc=place, input=None)
+    return ValidationError.from_exception_data("series", [details])
+
+
+class Claim(Model, ABC):
+    """One sentence that can be checked, and what it is checked by."""
+
+    topology: Name
+    scheduler: Name
+    workload: Name
+    compare: tuple[Name, Name] = ("before", "after")
+    cpus: int = Field(default=0, ge=0, le=64, description="vCPUs, when not the topology's")
+    parameters: dict[Name, Value] = {}
+    seeds: int = Field(
+        default=0, ge=0, description="of the exact engine, when the profile has fewer"
+    )
+    expect: Annotated[
+        tuple[Expectation, ...],
+        Field(
+            min_length=1,
+            description="expectations and tables of them; or the name of a claim above that "
+            "expects the same",
+        ),
+        BeforeValidator(
+            _expanded,
+            json_schema_input_type=Annotated[tuple[Expectation | Table, ...], Field(min_length=1)]
+            | str,
+        ),
+    ]
+
+    @property
+    @abstractmethod
+    def statement(self) -> str:
+        """The sentence."""
+
+    @property
+    def is_check(self) -> bool:
+        """Whether the lab supposes it: then it informs, and does not decide."""
+        return isinstance(self, Check)
+
+
+class PublishedClaim(Claim):
+    """What the author of a series, or somebody who measured it, published: it decides."""
+
+    published: str = Field(description="what was claimed")
+    source: str = Field(default="", description="who published it where, if not the origin")
+
+    @property
+    def statement(self) -> str:
+        """What was published."""
+        return self.published
+
+
+class Check(Claim):
+    """What the lab supposes beyond what was published: it is shown, and does not decide."""
+
+    title: str = Field(description="what is supposed")
+
+    @field_validator("expect")
+    @classmethod
+    def _is_ours(cls, expect: tuple[Expectation, ...]) -> tuple[Expectation, ...]:
+        if any(one.published for one in expect):
+            raise ValueError("a check has no published figure: what was published is a claim")
+        return expect
+
+    @property
+    def statement(self) -> str:
+        """What is supposed."""
+        return self.title
