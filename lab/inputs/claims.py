@@ -194,6 +194,16 @@ class Row(Model):
         default=False, description="the counter may rightly find nothing with the patches"
     )
 
+    @field_validator("published", mode="before")
+    @classmethod
+    def _has_its_parts(cls, written: Any) -> Any:
+        if isinstance(written, str):
+            raise ValueError(
+                'write levels, { before = 263e3, after = 475e3, unit = "IOPS" }, or '
+                '{ change = "+40%" }'
+            )
+        return written
+
     @field_validator("change", "value")
     @classmethod
     def _is_a_bound(cls, text: str, key: ValidationInfo) -> str:

@@ -34,7 +34,7 @@ def screen(run: Run) -> str:
 def _series(one: Series, *, each_figure: bool) -> list[str]:
     """The lines of a series."""
     checks = f" ({told})" if (told := overview.checks(one)) else ""
-    lines = [f"{one.name}: {overview.outcome(one)}{checks}"]
+    lines = [f"{one.name}: {overview.outcome(one)}{checks}"[:WIDTH]]
     if one.error:
         lines.append(f"  {one.error.splitlines()[0]}"[:WIDTH])
     for row in overview.of_claims(one, each_figure=each_figure):

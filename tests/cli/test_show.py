@@ -28,10 +28,12 @@ def lab(*words: str) -> Result:
     return CliRunner().invoke(main.lab, words, catch_exceptions=False, standalone_mode=False)
 
 
-def test_show_prints_what_the_command_printed(results: Path) -> None:
+def test_show_prints_the_details_of_what_the_command_printed(results: Path) -> None:
     done = finish.finish(examples.paired_run(), BootStore())
-    assert lab("show").output == done.text
-    assert done.text.startswith("own: HOLDS\n")
+    assert done.text.splitlines()[1] == "own: HOLDS"
+    shown = lab("show").output
+    assert shown.startswith("own: HOLDS\n")
+    assert "expected  before -> after >= +20%" in shown
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))

@@ -10,7 +10,7 @@ import junitparser
 import pytest
 
 from lab.measure.boot_store import BootStore
-from lab.report import finish, record_store, run_record, terminal
+from lab.report import finish, record_store, run_record, screen, terminal
 
 
 @pytest.mark.parametrize(
@@ -27,22 +27,21 @@ def test_a_finished_run_has_a_record_a_page_and_a_text(tmp_path: Path, run: run_
     assert record_store.load(done.folder) == run
     assert done.page == done.folder / "report.html"
     assert done.page.read_text().lstrip().startswith("<!doctype html>")
-    assert done.text == terminal.text(run)
+    assert done.text == (screen.screen(run) if run.series else terminal.text(run))
     assert sorted(path.name for path in done.folder.iterdir()) == ["report.html", "run.json"]
 
 
 def test_what_is_printed_names_the_phases_and_the_places(tmp_path: Path) -> None:
     done = finish.finish(examples.paired_run(), BootStore(tmp_path))
-    lines = done.ending("  measuring  1 min").splitlines()
-    assert lines[:2] == ["", "own: HOLDS"]
-    assert lines[-5:] == [
-        "Time of each phase",
-        "  measuring  1 min",
+    lines = done.ending("measuring 1 min").splitlines()
+    assert lines[2] == "own: HOLDS"
+    assert lines[-4:] == [
+        "Time: measuring 1 min",
         f"Report: {done.page}",
         f"Record: {done.folder}",
         f"Raw files: {tmp_path / 'boots'}",
     ]
-    assert "Time of each phase" not in done.ending()
+    assert "Time:" not in done.ending()
 
 
 def test_ci_gets_its_files(tmp_path: Path) -> None:

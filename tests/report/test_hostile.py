@@ -18,6 +18,7 @@ import kcidb_io
 import pytest
 
 from lab.base.text import visible
+from lab.inputs.terms import Miss
 from lab.measure.cost import Cost
 from lab.report import (
     ci,
@@ -59,7 +60,13 @@ def hostile() -> run_record.Run:
         for value in (EVIL, "2")
         for arm, values in ((EVIL, examples.BEFORE), (FORMULA, examples.AFTER))
     ]
-    texts = dict.fromkeys(("unit", "because", "published", "machine", "reason"), EVIL)
+    texts: dict[str, object] = dict.fromkeys(("unit", "because", "machine", "reason"), EVIL)
+    texts["published"] = examples.figure("+40%").model_copy(
+        update=dict.fromkeys(("text", "unit", "machine"), EVIL)
+    )
+    texts["known_miss"] = run_record.KnownMiss(
+        state=Miss.MOVED, measured=EVIL, date=EVIL, reason=EVIL
+    )
     findings = [
         examples.finding(cells=places, arms=(EVIL, "after")).model_copy(
             update={**texts, "conditions": {EVIL: EVIL}}
@@ -68,7 +75,7 @@ def hostile() -> run_record.Run:
     ]
     known = examples.claim(*findings)
     claim = known.model_copy(
-        update=dict.fromkeys(("name", "published", "topology", "scheduler"), EVIL)
+        update=dict.fromkeys(("name", "statement", "source", "topology", "scheduler"), EVIL)
     )
     own = examples.series(claim, error=EVIL).model_copy(
         update={

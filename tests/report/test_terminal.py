@@ -73,7 +73,7 @@ def test_published_expected_and_measured_stand_beside_each_other() -> None:
     text = shown(experiment(asked, cpus=8))
     for part in (
         "faster: HOLDS",
-        "published: published words",
+        "Published: published words",
         "nullb, bfq, randread_burst",
         "HOLDS wall clock (tcg): iops, numjobs=4, 8 vCPUs",
         "published +40 %",
@@ -139,7 +139,8 @@ def test_what_was_not_decided_by_measuring_says_why(
 
 
 def full_report(words: str) -> str:
-    asked = expectation(published=words, because=words, parameters={"numjobs": words or 1})
+    figure = Published(change="+40%", machine=words)
+    asked = expectation(published=figure, because=words, parameters={"numjobs": words or 1})
     lacking = experiment(expectation(because=words), claim="slower", lacking=words or "x")
     huge = Evidence(((1e-9, 1e12) * 4, (1e12, 1e-9) * 4), 10**9)
     broken = Evidence(failure=Failure("after", True, "panic", f"BUG\n{words}"))
@@ -165,7 +166,7 @@ def test_no_word_is_lost_where_lines_are_wrapped() -> None:
     words = " ".join(f"word{number}" for number in range(60))
     text = " ".join(full_report(words).split())
     for start in (
-        *("published: published", "title", "origin", "it failed where:", "published"),
+        *("Published: published", "title", "origin", "it failed where:"),
         *("expected before -> after >= +20%:", "because"),
         "because the patched kernel breaks in arm after: BUG",
     ):
