@@ -21,7 +21,7 @@ from lab.base.progress import Progress
 from lab.build import kernel, patching
 from lab.build.kernel import Kernel
 from lab.build.source import resolve
-from lab.inputs import kconfig, profile
+from lab.inputs import kconfig, profile, series
 from lab.measure.job import Testbed
 from lab.measure.session import Session
 
@@ -45,6 +45,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if GUESTS in item.path.parents:
             item.add_marker(pytest.mark.vm)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """An id that `pytest -k SERIES` does not select: that is for the claims of the series."""
+    if isinstance(val, str) and any(name in val for name in series.known()):
+        return val.replace("_", "-")
+    return None
 
 
 # What a user may have set for his own commands.

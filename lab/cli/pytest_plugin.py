@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Claims as pytest items: ``pytest -k bfq_burst_merge`` judges that series.
 
-Every series.toml gives an item ``SERIES.well_formed`` and one for each claim. A claim passes when
-it holds and fails when it is refuted or inconclusive; it is an error when the lab failed. All
-selected claims are judged together, as ``lab run`` does, out of the same store, and like it they
-leave a record and a page.
+Every series.toml gives an item ``SERIES.well_formed`` and one for each claim and each check. A
+claim passes when it holds and fails when it is refuted or inconclusive; a known miss is a strict
+xfail, a check that fails an xfail unless --lab-strict says otherwise. It is an error when the lab
+failed. All selected claims are judged together, as ``lab run`` does, out of the same store, and
+like it they leave a record and a page.
 """
 
 from __future__ import annotations
 
 import shlex
+import signal
+import threading
 from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from lab.base.errors import LabError
+from lab.base.errors import ExitCode, LabError
 from lab.base.text import visible
 from lab.inputs import profile, series
 from lab.inputs.terms import Verdict
@@ -51,6 +55,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "claim: judges a claim of a patch series on real kernels")
+    if hasattr(config, "workerinput") or threading.current_thread() is not threading.main_thread():
+        return
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(signum) is signal.SIG_DFL:
+            signal.signal(signum, _end)
+            config.add_cleanup(partial(_end_as_usual, signum))
+
+
+def _end_as_usual(signum: int) -> None:
+    signal.signal(signum, signal.SIG_DFL)
+
+
+def _end(signum: int, frame: object) -> NoReturn:
+    """End the whole session: what is half made is deleted, and no further claim is measured."""
+    pytest.exit(f"ended by {signal.Signals(signum).name}", returncode=ExitCode.SIGNAL + signum)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -149,6 +149,30 @@ def fio_job(name: str, parameters: Mapping[str, Value]) -> str:
         ) from exc
 
 
+# What the lab itself says to fio: how much, to which disk, and how it reports.
+_OF_THE_LAB = frozenset(
+    ("filename", "group_reporting", "randrepeat", "norandommap", "time_based", "runtime")
+    + ("ramp_time", "number_ios", "thread", "exec_prerun", "exec_postrun")
+)
+
+
+def command_line(name: str, parameters: Mapping[str, Value]) -> str:
+    """What a workload runs as one line, to be quoted: the options of its fio job without those
+    about disk, amount and output; of dbench the number of clients.
+    """
+    if get(name).tool != "fio":
+        return f"dbench {parameters.get('clients', 1)}"
+    unfixed = {"ios": 0} if "ios" in parameters else {}
+    words = ["fio"]
+    for line in fio_job(name, {**parameters, **unfixed}).splitlines():
+        option, _, value = line.partition("=")
+        if line.startswith("["):
+            words += [f"--name={line.strip('[]')}"] if line != "[global]" else []
+        elif line and not line.startswith("#") and option not in _OF_THE_LAB:
+            words.append(f"--{option}={value}" if value else f"--{option}")
+    return " ".join(words)
+
+
 @cache
 def _environment(folder: Path) -> jinja2.Environment:
     """What compiles the templates of a folder, each once until its text changes."""

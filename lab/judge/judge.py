@@ -14,7 +14,7 @@ from lab.build.config_diff import changed_options
 from lab.build.kernel import Kernel
 from lab.inputs import series
 from lab.inputs.series import Series
-from lab.inputs.terms import Verdict
+from lab.inputs.terms import Miss, Verdict
 from lab.judge import experiment, verdict, well_formed
 from lab.judge.experiment import Experiment, Side
 from lab.judge.verdict import Evidence, Failure, Judged
@@ -189,7 +189,12 @@ def _drawn(
             found[one] = replace(known, noise=_noise(one, known, session))
         look += 1
         judged = verdict.judge([(one, found[one]) for one in waiting], profile.alpha)
-        open_ = [one.experiment for one in judged if one.verdict is Verdict.INCONCLUSIVE]
+        # What is missed as it is recorded needs no more seeds to be as expected.
+        open_ = [
+            one.experiment
+            for one in judged
+            if one.verdict is Verdict.INCONCLUSIVE and one.miss is not Miss.KNOWN
+        ]
         # What the host lacks no seed brings.
         waiting = {one: asked[one] for one in open_ if len(one.looks) > look and not one.lacking}
     return found

@@ -154,7 +154,7 @@ def _footnotes(run: Run, width: int) -> list[str]:
 def _claim(series: Series, claim: Claim) -> Iterator[str]:
     yield f"## {_of_claim(claim)} {escaped(series.name)}: {escaped(claim.name)}"
     yield ""
-    yield f"{finding.whose(claim)}: {escaped(claim.statement)}. "
+    yield f"{escaped(f'{finding.whose(claim)}: {claim.statement}')}. "
     yield f"{escaped(f'{claim.topology}, {claim.scheduler}, {claim.workload}')}."
     yield ""
     yield "| verdict | evidence | metric | published | expected | measured | change |"

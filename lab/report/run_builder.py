@@ -21,7 +21,7 @@ from lab.base.errors import LabError
 from lab.base.process import run as run_command
 from lab.base.stats import LOOKS, Interval
 from lab.base.system import CHECKOUT
-from lab.inputs import workload
+from lab.inputs import topology, workload
 from lab.inputs.claims import Published, PublishedClaim
 from lab.inputs.terms import Level
 from lab.judge.experiment import Experiment
@@ -128,6 +128,7 @@ class RunBuilder:
         for title, found in one.claims().items():
             claim = own.all_claims[title]
             findings = tuple(map(self.finding, found))
+            setup, job = self._setup(found)
             claims.append(
                 run_record.Claim(
                     name=title,
@@ -139,6 +140,8 @@ class RunBuilder:
                     topology=claim.topology,
                     scheduler=claim.scheduler,
                     workload=claim.workload,
+                    setup=setup,
+                    job=job,
                     findings=findings,
                 )
             )
@@ -153,6 +156,18 @@ class RunBuilder:
             claims=tuple(claims),
             configuration=dict(one.configuration),
         )
+
+    def _setup(self, found: Sequence[Finding]) -> tuple[str, str]:
+        """What the first finding that was measured ran on, and the job, in a maintainer's words."""
+        measured = [one for one in found if any(one.evidence.boots)]
+        if not measured:
+            return "", ""
+        cell = measured[0].experiment.sides[0].cell
+        boots = self._store.boots(measured[0].evidence.boots[0])
+        release = next((boot.facts.get("release", "") for boot in boots.values()), "")
+        queues = f"{cell.hw_queues} hardware queue{'s' if cell.hw_queues > 1 else ''}"
+        parts = (topology.get(cell.topology).title, queues, cell.scheduler, f"Linux {release}")
+        return ", ".join(parts), workload.command_line(cell.workload, dict(cell.parameters))
 
     def finding(self, found: Finding) -> run_record.Finding:
         """The record of a finding; its cells, and what they cost by function, are noted with it."""

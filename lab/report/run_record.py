@@ -175,6 +175,8 @@ class Claim(Model):
     topology: str
     scheduler: str
     workload: str
+    setup: str = Field(default="", description="driver, queues, scheduler and kernel, in words")
+    job: str = Field(default="", description="what ran, as a command line")
     findings: tuple[Finding, ...]
 
     @property

@@ -65,6 +65,8 @@ def series(one: Series) -> str:
         lines += ["", *(part for own in one.error.splitlines() for part in _wrapped(own, "  "))]
     for own in one.claims:
         lines += ["", *claim(own)]
+    if one.claims:
+        lines += ["", *_wrapped(f"To reproduce one: lab run {one.name} --claim NAME", "  ")]
     return "\n".join(lines) + "\n"
 
 
@@ -72,7 +74,9 @@ def claim(own: Claim) -> list[str]:
     """One claim: what was published, then each expectation with what was measured."""
     lines = [f"  {own.name}: {finding.verdict(own)}"]
     lines += _wrapped(f"{finding.whose(own)}: {own.statement}", "    ")
-    lines += _wrapped(f"{own.topology}, {own.scheduler}, {own.workload}", "    ")
+    lines += _wrapped(own.setup or f"{own.topology}, {own.scheduler}, {own.workload}", "    ")
+    if own.job:
+        lines += _wrapped(f"{own.job}  ({own.workload} on {own.topology})", "    ")
     for found in own.findings:
         lines += _finding(found)
     return lines

@@ -28,7 +28,7 @@ def test_there_are_many() -> None:
     assert {words.split()[0] for _, words in typed()} >= main.COMMANDS.keys() - {"schema", "bench"}
 
 
-@pytest.mark.parametrize(("doc", "words"), typed(), ids=lambda one: one[:40])
+@pytest.mark.parametrize(("doc", "words"), typed(), ids=lambda one: one[:40].replace("_", "-"))
 def test_every_command_and_option_that_is_named_is_there(doc: str, words: str) -> None:
     # What stands beside a command explains it.
     line = re.split(r"\s{2,}", words.replace("\\\n", " ").strip())[0]

@@ -80,7 +80,7 @@ class Lab:
         (["build", "--patch", "/no/such.patch"], "/no/such.patch", "--patch"),
         (["runn"], "runn", "run"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    ids=lambda value: " ".join(value).replace("_", "-") if isinstance(value, list) else "",
 )
 def test_a_mistake_names_itself_and_what_was_meant(
     lab: Lab, args: list[str], named: str, nearest: str

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 
 from lab.base.errors import LabError
 from lab.base.stats import Interval
+from lab.base.system import PROJECT
 from lab.inputs import series
 from lab.inputs.series import Series
 from lab.inputs.terms import Verdict
@@ -19,7 +23,7 @@ from lab.judge import judge
 from lab.judge.verdict import Evidence, Finding, Judged
 from lab.measure.boot_store import BootStore
 from lab.measure.session import Session
-from lab.report import record_store, terminal
+from lab.report import record_store, screen
 
 pytest_plugins = ["pytester"]
 # Each runs a pytest of its own.
@@ -46,6 +50,7 @@ class Judge:
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     broken: BaseException | None = None
+    signal: int = 0
     asked: list[tuple[list[str], str, set[tuple[str, str]]]] = field(default_factory=list)
 
     def __call__(
@@ -58,6 +63,8 @@ class Judge:
         names = [own.name for own in wanted]
         self.asked.append((names, session.profile.title, set(claims)))
         session.progress.say("a line of the judge")
+        if self.signal:
+            signal.raise_signal(self.signal)
         if self.broken:
             raise self.broken
         return tuple(
@@ -68,12 +75,14 @@ class Judge:
     def _series(self, own: Series, titles: set[str]) -> Judged:
         if own.name in self.errors:
             return Judged(own, (), self.errors[own.name])
-        found = tuple(self._finding(own, title) for title in own.claims if title in titles)
+        found = tuple(self._finding(own, title) for title in own.all_claims if title in titles)
         return Judged(own, found)
 
     def _finding(self, own: Series, title: str) -> Finding:
-        expectation = own.claims[title].expect[0]
-        asked = examples.experiment(expectation, series=own.name, claim=title)
+        claim = own.all_claims[title]
+        asked = examples.experiment(
+            claim.expect[0], series=own.name, claim=title, is_check=claim.is_check
+        )
         verdict = self.verdicts.get(title, Verdict.HOLDS)
         found = Finding(experiment=asked, evidence=Evidence(), verdict=verdict, reason="why")
         if verdict is Verdict.ERROR:
@@ -131,10 +140,67 @@ def test_a_claim_that_does_not_hold_shows_what_was_measured_and_no_traceback(
     words, text = run(pytester, "-k", "one")
     assert words == {"own.one": verdict}
     failure = text.partition("= FAILURES =")[2].partition("= claims =")[0]
-    for part in ("published: 40 % faster", "expected  before -> after >= +20%", "150.0 IOPS"):
+    for part in ("Published: 40 % faster", "expected  before -> after >= +20%", "150.0 IOPS"):
         assert part in failure
     assert "Traceback" not in text
     assert "runtest" not in text
+
+
+MISS = 'known_miss = { measured = "%s", date = 2026-11-25, reason = "too few CPUs" }\n'
+
+
+@pytest.mark.parametrize(
+    ("measured", "verdict", "outcome", "told"),
+    [
+        ("+40% .. +60%", Verdict.REFUTED, "1 xfailed", "too few CPUs"),
+        ("+40% .. +60%", Verdict.HOLDS, "1 failed", "remove known_miss from series.toml"),
+        ("-10% .. +10%", Verdict.REFUTED, "1 failed", "what is measured lies outside"),
+    ],
+)
+def test_a_known_miss_is_a_strict_xfail(
+    pytester: pytest.Pytester,
+    fake: Judge,
+    measured: str,
+    verdict: Verdict,
+    outcome: str,
+    told: str,
+) -> None:
+    write(pytester, "other", HEAD + CLAIM.format(name="three") + MISS % measured)
+    fake.verdicts = {"three": verdict}
+    _, text = run(pytester, "-k", "three", "-rx")
+    assert f" {outcome}" in text
+    assert told in " ".join(text.split())
+
+
+def test_a_check_that_fails_is_an_xfail_unless_checks_are_strict(
+    pytester: pytest.Pytester, fake: Judge
+) -> None:
+    text = CLAIM.format(name="three").replace("[claims", "[checks").replace("published", "title")
+    write(pytester, "other", HEAD + text)
+    fake.verdicts = {"three": Verdict.REFUTED}
+    assert " 1 xfailed in" in run(pytester, "-k", "three")[1]
+    assert " 1 failed" in run(pytester, "-k", "three", "--lab-strict")[1]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_session_without_a_traceback(
+    pytester: pytest.Pytester, fake: Judge, signum: signal.Signals
+) -> None:
+    fake.signal = signum
+    done = pytester.runpytest_inprocess("-p", "lab.cli.pytest_plugin", "-p", "no:cacheprovider")
+    assert done.ret == 128 + signum
+    text = f"{done.stdout}{done.stderr}"
+    assert f"Exit: ended by {signum.name}" in text
+    assert "Traceback" not in text
+    assert len(fake.asked) == 1
+
+
+def test_the_name_of_a_series_selects_its_claims_alone() -> None:
+    command = [sys.executable, "-m", "pytest", "--co", "-q", "-k", "bfq_burst_merge"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+    items = [line for line in done.stdout.splitlines() if "::" in line]
+    assert len(items) > 2
+    assert all("series.toml::bfq_burst_merge." in item for item in items)
 
 
 def test_all_selected_claims_are_judged_together_and_once(
@@ -169,7 +235,7 @@ def test_the_report_ends_with_all_that_was_judged(pytester: pytest.Pytester, fak
     fake.verdicts = {"two": Verdict.INCONCLUSIVE}
     _, text = run(pytester)
     report = text.partition("= claims =")[2]
-    for part in ("own: INCONCLUSIVE", "one: HOLDS", "two: INCONCLUSIVE", "a title", "Verdicts"):
+    for part in ("own: INCONCLUSIVE", "one ", "two ", "HOLDS", "INCONCLUSIVE"):
         assert part in report
 
 
@@ -190,7 +256,7 @@ def test_a_run_leaves_a_record_and_a_page_and_names_them(
         "one": Verdict.HOLDS,
         "two": Verdict.REFUTED,
     }
-    assert terminal.text(made).strip() in "\n".join(map(str.rstrip, text.splitlines()))
+    assert screen.screen(made).strip() in "\n".join(map(str.rstrip, text.splitlines()))
 
 
 def test_without_a_claim_no_run_is_recorded(pytester: pytest.Pytester, fake: Judge) -> None:

@@ -91,7 +91,7 @@ def test_published_expected_and_measured_are_there() -> None:
     assert "../../boots/boot-after-nullb-5/" in tags.links
 
 
-def test_what_is_refuted_is_said_first_and_beside_what_was_published() -> None:
+def test_the_page_opens_with_each_claim_beside_what_was_published() -> None:
     claims = [
         examples.claim(
             examples.finding(verdict=found, published=examples.figure("+40%")),
@@ -102,9 +102,11 @@ def test_what_is_refuted_is_said_first_and_beside_what_was_published() -> None:
     ]
     run = examples.run(examples.series(*claims), cells=examples.paired_run().cells)
     text = page(run)
-    table = text[text.index("<tbody>") : text.index("</tbody>")]
-    assert re.findall(r'href="#own\.(\w+)"', table) == ["bad", "open", "good"]
+    table = text[text.index('<table class="verdicts">') : text.index("</table>")]
+    assert re.findall(r'href="#own\.(\w+)"', table) == ["good", "open", "bad"]
     assert table.count("+40 %") == 3
+    dots = text[text.index('<table class="dots">') :].partition("</table>")[0]
+    assert dots.count("<svg") == 3
     opened = re.findall(r'<details class="claim" data-verdict="(\w+)" open>', text)
     assert sorted(opened) == ["INCONCLUSIVE", "REFUTED"]
     for verdict in ("REFUTED", "INCONCLUSIVE", "HOLDS"):
