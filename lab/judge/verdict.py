@@ -149,7 +149,10 @@ class Judged:
 SEEDS = LOOKS[0]
 
 # What finds nothing may look for the wrong thing.
-_NOTHING = "it may have another name there; may_be_zero = true when it may be none"
+_NOTHING = (
+    "the function may have another name there; where none is right, write may_be_zero = true in "
+    "the expectation"
+)
 
 
 def judge(asked: Sequence[tuple[Experiment, Evidence]], alpha: float) -> list[Finding]:

@@ -70,7 +70,11 @@ def values(counters: Mapping[str, Counter], done: Executed) -> dict[str, float]:
     for name, one in counters.items():
         below = raw[one.per] if one.per else 1
         if below == 0:
-            raise GuestError("garbled", f"{name}: no {one.per} were counted")
+            raise GuestError(
+                "garbled",
+                f"the counter {name} is per {one.per}, and none were counted",
+                hint=f"choose a workload that has some, or see per in configs/counter/{name}.toml",
+            )
         found[name] = (raw[name] - (raw[one.less] if one.less else 0)) / below
     return found
 
@@ -100,9 +104,15 @@ def _logged(name: str, counter: Counter, done: Executed) -> int:
             {call.arguments[given.argument - 1] for call in _about(name, given, counter, done)}
             for given in counter.objects
         ]
+        if not all(told):
+            return 0
         objects = set.intersection(*told)
         if not objects:
-            raise GuestError("mismatch", f"{name}: nothing was called about what it is about")
+            raise GuestError(
+                "mismatch",
+                f"the counter {name} found calls, but none about one and the same object",
+                hint=f"see objects in configs/counter/{name}.toml",
+            )
         calls = [call for call in calls if call.arguments[place] in objects]
     if counter.after:
         earlier = _about(name, counter.after, counter, done)

@@ -72,7 +72,7 @@ def test_a_function_that_is_not_there_is_an_error_not_a_zero() -> None:
 
 
 def test_nothing_is_divided_by_nothing() -> None:
-    with pytest.raises(GuestError, match="no none were counted"):
+    with pytest.raises(GuestError, match="is per none, and none were counted"):
         values(none=counter(callers="^nvme_"), own=counter(per="none"))
 
 
@@ -121,10 +121,27 @@ def test_who_calls_the_same_under_another_name_does_not_hide_it() -> None:
     assert logged(renamed, objects=both) == logged(LOCKS, objects=both)
 
 
-def test_nothing_that_calls_are_about_is_an_error_not_a_zero() -> None:
-    with pytest.raises(GuestError, match="own: nothing was called about") as caught:
-        logged(LOCKS[1:3], objects=({"callers": "insert"}, {"callers": "dispatch"}))
+def test_where_nothing_tells_what_calls_are_about_there_are_none_of_them() -> None:
+    """The verdict asks for may_be_zero then."""
+    both = ({"callers": "insert"}, {"callers": "dispatch"})
+    assert (
+        logged([call for call in LOCKS if call.caller not in range(INSERT, DISPATCH)], objects=both)
+        == 0
+    )
+
+
+def test_calls_about_different_things_are_an_error_not_a_zero() -> None:
+    elsewhere = [
+        call._replace(arguments=(99, *call.arguments[1:]))
+        if call.caller in range(INSERT, DISPATCH)
+        else call
+        for call in LOCKS
+    ]
+    both = ({"callers": "insert"}, {"callers": "dispatch"})
+    with pytest.raises(GuestError, match="none about one and the same object") as caught:
+        logged(elsewhere, objects=both)
     assert caught.value.outcome == "mismatch"
+    assert "configs/counter/own.toml" in caught.value.hint
 
 
 def order(*events: str) -> float:
