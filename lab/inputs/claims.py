@@ -124,8 +124,9 @@ class Published(Model):
 class KnownMiss(Model):
     """An expectation that does not hold here, as it was once measured, with the reason.
 
-    It is printed as known and does not change an exit code. When it holds, or when what is measured
-    leaves the recorded interval, the record is wrong, and that is red.
+    It is printed as known and does not change an exit code. When what is measured leaves the
+    recorded interval the record is wrong, and that is red. An interval that reaches into the bound
+    says that the question is open.
     """
 
     measured: str = Field(

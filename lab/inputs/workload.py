@@ -151,8 +151,10 @@ def fio_job(name: str, parameters: Mapping[str, Value]) -> str:
 
 # What the lab itself says to fio: how much, to which disk, and how it reports.
 _OF_THE_LAB = frozenset(
-    ("filename", "group_reporting", "randrepeat", "norandommap", "time_based", "runtime")
-    + ("ramp_time", "number_ios", "thread", "exec_prerun", "exec_postrun")
+    {
+        *("filename", "group_reporting", "randrepeat", "norandommap", "time_based", "runtime"),
+        *("ramp_time", "number_ios", "thread", "exec_prerun", "exec_postrun"),
+    }
 )
 
 

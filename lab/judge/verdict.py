@@ -83,19 +83,20 @@ class Finding:
     def miss(self) -> Miss | None:
         """What became of the expectation's known miss; None without one, or where it cannot tell.
 
-        The interval that was recorded says by how much chance alone moves the number.
+        The interval that was recorded says by how much chance alone moves the number. One that
+        reaches into the bound says that the question is open, and then HOLDS is no surprise.
         """
-        recorded = self.experiment.expectation.recorded
+        asked = self.experiment.expectation
+        recorded = asked.recorded
         if recorded is None or self.broken or self.verdict in (Verdict.ERROR, Verdict.LEFT_OUT):
             return None
-        if self.verdict is Verdict.HOLDS:
-            return Miss.HOLDS
-        seen = (
-            self.change if self.experiment.expectation.change else next(iter(self.measured), None)
-        )
+        seen = self.change if asked.change else next(iter(self.measured), None)
         if seen is None:
             return None
-        return Miss.KNOWN if Interval(seen, seen).within(recorded) else Miss.MOVED
+        holds = self.verdict is Verdict.HOLDS
+        if Interval(seen, seen).within(recorded):
+            return None if holds else Miss.KNOWN
+        return Miss.HOLDS if holds else Miss.MOVED
 
     @property
     def counts_as(self) -> Verdict:

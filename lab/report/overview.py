@@ -132,7 +132,12 @@ def _row(one: Series, claim: Claim, found: Finding, label: str, short: str) -> R
 
 def _apart(found: Finding, claim: Claim) -> str:
     """What tells a figure from the others of its claim."""
-    told = [f"{name}={value}" for name, value in found.conditions.items() if name != "cpus"]
+    others = [own.conditions for own in claim.findings]
+    told = [
+        f"{name}={value}"
+        for name, value in found.conditions.items()
+        if any(own.get(name) != value for own in others)
+    ]
     if len({own.metric for own in claim.findings}) > 1:
         told.insert(0, found.metric)
     if len({own.arms for own in claim.findings}) > 1:

@@ -644,6 +644,7 @@ def missed(value: float, measured: str = "-12% .. -8%", **fields: object) -> Fin
     ("change", "found", "state", "counts"),
     [
         (-0.10, REFUTED, Miss.KNOWN, HOLDS),
+        (-0.10, HOLDS, None, HOLDS),
         (-0.10, INCONCLUSIVE, Miss.KNOWN, HOLDS),
         (0.30, HOLDS, Miss.HOLDS, REFUTED),
         (-0.13, REFUTED, Miss.MOVED, REFUTED),
@@ -651,7 +652,7 @@ def missed(value: float, measured: str = "-12% .. -8%", **fields: object) -> Fin
     ],
 )
 def test_a_known_miss_is_as_expected_until_it_holds_or_moves(
-    change: float, found: Verdict, state: Miss, counts: Verdict
+    change: float, found: Verdict, state: Miss | None, counts: Verdict
 ) -> None:
     own = missed(change, verdict=found)
     assert (own.miss, own.counts_as, own.verdict) == (state, counts, found)
