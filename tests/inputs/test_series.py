@@ -386,7 +386,9 @@ def test_the_schema_describes_tables(key: str, right: bool) -> None:
 def test_the_schema_accepts_every_series(name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     written = tomllib.loads(series.file(name).read_text())
-    jsonschema.validate(written, Series.model_json_schema())
+    # Editors validate TOML's dates as the text that they are.
+    plain = json.loads(json.dumps(written, default=str))
+    jsonschema.validate(plain, Series.model_json_schema())
 
 
 def test_a_series_claims_something(folder: Path) -> None:
