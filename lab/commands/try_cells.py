@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which cells `lab try` measures: those that execute what the patches change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lab.build.code_diff import function
+from lab.build.kernel import Kernel
+from lab.inputs import topology
+from lab.inputs.profile import Profile
+from lab.inputs.terms import Engine
+from lab.measure import matrix
+from lab.measure.cell import PlannedCell, resolved
+from lab.measure.durations import Durations
+from lab.measure.matrix import Selection
+from lab.measure.runner import Runner
+from lab.measure.session import Session
+
+# So many cells of the exact engine at most. Chosen: three seeds of four cells take a minute.
+MOST_CELLS = 4
+# The machine, the disk and the job on which contention is simulated: 16 CPUs that hand requests to
+# a disk with 128 hardware queues, each with a job of its own.
+MACHINE, BUSY_DISK, BUSY_JOB = "xeon16", "nullb_mq", "randwrite_uring"
+_NONE = "none"
+# Where data is checked: this disk fails commands now and then and is too busy for others.
+_FAULTY_DISK = "raid64_faults"
+_USUAL_SCHEDULER = "mq-deadline"
+# The check for the usual kernel and the one for the debug kernel, which switches schedulers.
+CHECK, DEBUG_CHECK = "verify_crc", "verify_switching"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The cells that are measured, and the functions that made them be chosen.
+
+    executed has what of the changed functions the exact cells execute; skipped are the cells that
+    execute some, too, and are not measured; schedulers are those that the changed code runs under.
+    """
+
+    exact: tuple[PlannedCell, ...]
+    executed: frozenset[str]
+    skipped: tuple[PlannedCell, ...]
+    schedulers: tuple[str, ...]
+
+
+def executed(
+    runner: Runner, session: Session, kernel: Kernel, planned: Sequence[PlannedCell]
+) -> dict[PlannedCell, frozenset[str]]:
+    """The functions that an I/O of each cell executes on a kernel; boots on record are not run
+    again. Raises LabError for a guest that fails.
+    """
+    found = {}
+    for one, outcome in zip(planned, runner.all([one.on(kernel) for one in planned]), strict=True):
+        outcome.require_boots()
+        cost = session.store.cost(outcome.boots[0].id)
+        found[one] = frozenset(map(function, cost.kernel)) if cost else frozenset()
+    return found
+
+
+def choose(
+    changed: Collection[str],
+    executed_by: Mapping[PlannedCell, frozenset[str]],
+    durations: Durations,
+) -> Choice:
+    """The cells that together execute most of the changed functions, at most MOST_CELLS.
+
+    Of cells that add as many functions the one that takes least time is chosen.
+    """
+    useful = {one: own & set(changed) for one, own in executed_by.items() if own & set(changed)}
+    chosen: list[PlannedCell] = []
+    missing = set().union(*useful.values())
+    everything = frozenset(missing)
+    while missing and len(chosen) < MOST_CELLS:
+        best = max(
+            useful, key=lambda one: (len(useful[one] & missing), -durations.of(one.cell))
+        )
+        chosen.append(best)
+        missing -= useful[best]
+    return Choice(
+        tuple(chosen),
+        everything,
+        tuple(one for one in useful if one not in chosen),
+        _schedulers(useful),
+    )
+
+
+def _schedulers(useful: Mapping[PlannedCell, frozenset[str]]) -> tuple[str, ...]:
+    """Under which schedulers the functions run: none, and as few others as execute the rest."""
+    by_scheduler: dict[str, set[str]] = {}
+    for one, own in useful.items():
+        by_scheduler.setdefault(one.cell.scheduler, set()).update(own)
+    missing = set().union(*by_scheduler.values()) - by_scheduler.get(_NONE, set())
+    found = [_NONE] if _NONE in by_scheduler else []
+    while missing:
+        best = max(by_scheduler, key=lambda name: len(by_scheduler[name] & missing))
+        found.append(best)
+        missing -= by_scheduler[best]
+    return tuple(found)
+
+
+def simulated(profile: Profile, schedulers: Sequence[str]) -> list[PlannedCell]:
+    """The cells in which 16 simulated CPUs submit I/O at once, one for each scheduler."""
+    wanted = Selection(
+        (BUSY_DISK,), tuple(schedulers) or (_NONE,), (BUSY_JOB,), machine=MACHINE
+    )
+    return matrix.cells(profile, wanted, Engine.SIM)
+
+
+def checks(choice: Choice, profile: Profile) -> list[PlannedCell]:
+    """The cells in which data is read back on the usual kernel: on a disk that fails commands, and
+    on the first chosen one that holds data.
+    """
+    scheduler = _checked_scheduler(choice)
+    chosen = [one.cell.topology for one in choice.exact]
+    disks = [_FAULTY_DISK, *(name for name in chosen if topology.get(name).holds_data)]
+    return [_check(name, scheduler, CHECK, profile) for name in list(dict.fromkeys(disks))[:2]]
+
+
+def debug_check(choice: Choice, profile: Profile) -> PlannedCell:
+    """The cell in which the debug kernel is watched: data is read back, commands fail, and the
+    scheduler is switched.
+    """
+    return _check(_FAULTY_DISK, _checked_scheduler(choice), DEBUG_CHECK, profile)
+
+
+def seeded(one: PlannedCell, seed: int) -> PlannedCell:
+    """The same cell with other random numbers."""
+    return replace(one, cell=replace(one.cell, seed=seed))
+
+
+def _checked_scheduler(choice: Choice) -> str:
+    return next((own for own in choice.schedulers if own != _NONE), _USUAL_SCHEDULER)
+
+
+def _check(disk: str, scheduler: str, work: str, profile: Profile) -> PlannedCell:
+    (found,) = matrix.cells(profile, Selection((disk,), (scheduler,), (work,), cpus=2), Engine.ICOUNT)
+    return found
