@@ -123,9 +123,7 @@ class _Comparison:
                 return False
         return True
 
-    def _explained(
-        self, before: Symbol, after: Symbol, old: bytes, new: bytes, place: int
-    ) -> int:
+    def _explained(self, before: Symbol, after: Symbol, old: bytes, new: bytes, place: int) -> int:
         """Where an address ends that is in this place and means the same in both; 0 if none is."""
         for start, size, targets in _addresses(before, after, old, new, place):
             if self._same(*targets, before, after):

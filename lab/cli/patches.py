@@ -17,15 +17,25 @@ from lab.build import patch_mail, trust
 from lab.build import source as source_tree
 from lab.cli import ending, options
 from lab.cli.run import chosen, judged, say_plan
-from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables, try_patches
+from lab.commands import (
+    bisect_measure,
+    bisect_search,
+    cost_diff,
+    result_tables,
+    try_answers,
+    try_patches,
+    try_tables,
+)
 from lab.commands import dry_run as plan
 from lab.commands.bisect_measure import CommitMeasure, Tree
 from lab.commands.bisect_search import Found
 from lab.commands.dry_run import Plan
 from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME
 from lab.commands.try_patches import Subject
-from lab.inputs import series
+from lab.inputs import series, workload
 from lab.inputs.series import Series
+from lab.inputs.terms import Engine
+from lab.measure import matrix
 from lab.measure.cell import PlannedCell
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
@@ -56,6 +66,17 @@ _USELESS = {
 @click.option("--claim", "names", multiple=True, help="Only this claim of them; several times.")
 @click.option("--each", is_flag=True, help="Measure after every patch, not only after the last.")
 @click.option(
+    "--engine",
+    default=Engine.ICOUNT.value,
+    type=click.Choice([Engine.ICOUNT.value, Engine.SIM.value]),
+    help="For the cells that are selected: icount counts instructions, sim simulates a machine.",
+)
+@click.option(
+    "--debug/--no-debug",
+    default=True,
+    help="Whether to boot the debug kernel, too. Its first build takes as long as any first build.",
+)
+@click.option(
     "--base-commit/--no-base-commit",
     "based",
     default=True,
@@ -78,6 +99,8 @@ def try_(
     claims: Path | None,
     names: tuple[str, ...],
     each: bool,
+    engine: str,
+    debug: bool,
     based: bool,
     senders: tuple[str, ...],
     dry_run: bool,
@@ -88,10 +111,16 @@ def try_(
     folder of patches, one patch, git:PATH@A..B, or - for a mailbox on standard input. A series that
     names its base-commit is applied there when --tree is a git tree that has it.
 
-    Without --claims every cell of the profile that the exact engine can measure is measured
-    without and with the patches, and what changed is shown by size and by function. Exit codes: 0
-    done, 1 the patched kernel breaks or a claim is refuted, 2 no patch found, 3 a patch does not
-    apply or build, 4 a claim is inconclusive.
+    Without --claims the code of both kernels is compared, function by function. Cells that execute
+    what differs are measured: instructions per I/O and merging, 16 simulated CPUs, whether all data
+    is read back, and the debug kernel (lockdep, KASAN). The first line is the answer. With
+    --topology and the like the cells that they name are measured, and nothing else.
+
+    Exit codes: 0 nothing is clearly worse. 1 the patched kernel breaks or loses data; or the block
+    layer costs more than 1 % more instructions, 16 CPUs do more than 5 % fewer IOPS, beyond what
+    seeds differ by, or more than 5 % more requests reach the driver; or a claim is refuted. 2 no
+    patch found. 3 a patch does not apply or build, or the lab failed. 4 a claim is inconclusive, or
+    seeds left open what changed.
 
     Examples: lab try lore:MESSAGE-ID; lab try git:~/linux@master..mine --each; lab report last
     --format mail
@@ -104,7 +133,8 @@ def try_(
     if collected.thread:
         mail = Mail(source=source, base_commit=collected.base_commit, **asdict(collected.thread))
     if claims:
-        _refuse(selection=selection != Selection(), each=each, kernel=bool(fragments))
+        chooses = selection != Selection() or engine != Engine.ICOUNT
+        _refuse(selection=chooses, each=each, kernel=bool(fragments))
         own = _series(patches, claims)
         own = own.model_copy(update={"tree": spec}) if spec else own
         pairs = chosen([own], names)
@@ -113,22 +143,64 @@ def try_(
             return ExitCode.DONE
         return judged([own], session, f"Verdicts on {own.name}", claims=pairs, mail=mail)
     _refuse(claim=bool(names))
-    profile = session.profile
     subject = Subject(spec, patches, fragments)
-    wanted = cost_diff.cells(profile, selection)
+    wanted = _cells(session, selection, Engine(engine))
     if dry_run:
         ending.planned(_planned(subject, wanted, session, each=each))
         return ExitCode.DONE
-    steps = try_patches.run(subject, wanted, session, each=each)
-    outcomes = [side for one in steps for c in one.found for side in (c.before, c.after)]
-    run = RunBuilder(session, f"What {source} changes", mail=mail).measured(
-        outcomes,
-        result_tables.of_steps(steps),
-        tuple(Step(title=one.title, broken=one.broken, warned=one.warned) for one in steps),
-        compared=cost_diff.compared([one for step in steps for one in step.found]),
+    title = f"What {source} changes"
+    if selection == Selection() and engine == Engine.ICOUNT:
+        tried = try_patches.examine(subject, wanted, session, each=each, debug=debug)
+    elif all(one.cell.cost and not one.cell.engine.simulated for one in wanted):
+        return _measured(subject, wanted, session, RunBuilder(session, title, mail=mail), each=each)
+    else:
+        tried = try_patches.examine_cells(subject, wanted, session, each=each)
+    command = ["lab", "try", source, *(["--tree", spec] if spec else [])]
+    trials = [one.trial for one in tried]
+    run = RunBuilder(session, title, mail=mail).measured(
+        [outcome for one in trials for outcome in one.outcomes],
+        try_tables.of_tried(tried, command),
+        tuple(Step(title=one.title, broken=one.broken) for one in tried),
+        compared=[sides for one in trials for sides in one.compared],
     )
     ending.run(run, session)
-    return ExitCode.REFUTED if any(one.broken for one in steps) else ExitCode.DONE
+    return try_answers.exit_code([answer for one in tried for answer in one.answers])
+
+
+def _cells(session: Session, selection: Selection, engine: Engine) -> list[PlannedCell]:
+    """The cells that were selected; without a selection all that have an exact cost."""
+    found = matrix.cells(session.profile, selection, engine)
+    matrix.require_used(selection, found)
+    if engine.simulated:
+        return found
+    possible = [
+        one
+        for one in found
+        if cost_diff.has_exact_cost(one.cell) or workload.get(one.cell.workload).checks_data
+    ]
+    return possible or cost_diff.cells(session.profile, selection)
+
+
+def _measured(
+    subject: Subject,
+    wanted: Sequence[PlannedCell],
+    session: Session,
+    builder: RunBuilder,
+    *,
+    each: bool,
+) -> int:
+    """Measure exact cells that were selected, as exactly as the threshold asks."""
+    steps = try_patches.run(subject, wanted, session, each=each)
+    changes = [one for step in steps for one in step.found]
+    run = builder.measured(
+        [side for one in changes for side in (one.before, one.after)],
+        result_tables.of_steps(steps),
+        tuple(Step(title=one.title, broken=one.broken, warned=one.warned) for one in steps),
+        compared=cost_diff.compared(changes),
+    )
+    ending.run(run, session)
+    worse = any(try_answers.is_clearly_worse(one) for one in changes)
+    return ExitCode.REFUTED if worse or any(one.broken for one in steps) else ExitCode.DONE
 
 
 def _planned(

@@ -12,7 +12,7 @@ from lab.inputs import topology
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine
 from lab.measure import matrix
-from lab.measure.cell import PlannedCell, resolved
+from lab.measure.cell import PlannedCell
 from lab.measure.durations import Durations
 from lab.measure.matrix import Selection
 from lab.measure.runner import Runner
@@ -73,9 +73,7 @@ def choose(
     missing = set().union(*useful.values())
     everything = frozenset(missing)
     while missing and len(chosen) < MOST_CELLS:
-        best = max(
-            useful, key=lambda one: (len(useful[one] & missing), -durations.of(one.cell))
-        )
+        best = max(useful, key=lambda one: (len(useful[one] & missing), -durations.of(one.cell)))
         chosen.append(best)
         missing -= useful[best]
     return Choice(
@@ -102,9 +100,7 @@ def _schedulers(useful: Mapping[PlannedCell, frozenset[str]]) -> tuple[str, ...]
 
 def simulated(profile: Profile, schedulers: Sequence[str]) -> list[PlannedCell]:
     """The cells in which 16 simulated CPUs submit I/O at once, one for each scheduler."""
-    wanted = Selection(
-        (BUSY_DISK,), tuple(schedulers) or (_NONE,), (BUSY_JOB,), machine=MACHINE
-    )
+    wanted = Selection((BUSY_DISK,), tuple(schedulers) or (_NONE,), (BUSY_JOB,), machine=MACHINE)
     return matrix.cells(profile, wanted, Engine.SIM)
 
 
@@ -135,5 +131,7 @@ def _checked_scheduler(choice: Choice) -> str:
 
 
 def _check(disk: str, scheduler: str, work: str, profile: Profile) -> PlannedCell:
-    (found,) = matrix.cells(profile, Selection((disk,), (scheduler,), (work,), cpus=2), Engine.ICOUNT)
+    (found,) = matrix.cells(
+        profile, Selection((disk,), (scheduler,), (work,), cpus=2), Engine.ICOUNT
+    )
     return found

@@ -76,8 +76,8 @@ class Workload(Model):
     )
     checks_data: bool = Field(
         default=False,
-        description="whether it reads back what it wrote and fails when that is wrong: the disk has "
-        "to hold data, and what an I/O costs is not asked",
+        description="whether it reads back what it wrote and fails when that is wrong: the disk "
+        "has to hold data, and what an I/O costs is not asked",
     )
     filesystem: Literal["xfs"] | None = None
     kernel: tuple[str, ...] = Field(
