@@ -26,6 +26,8 @@ _SPACE = 2**64
 # immediate operand may follow (Intel SDM, volume 2, 2.2.1.6). What is not code counts from itself.
 _AFTER_CODE = (4, 5, 8, 6)
 _AFTER_DATA = (0,)
+# Opcodes of jumps by one byte (Intel SDM, volume 2): jmp, and those with a condition.
+_SHORT_JUMPS = (0xEB, *range(0x70, 0x80))
 # An anonymous constant has up to 16 bytes (.rodata.cst16), a string or a jump table more.
 _CONSTANT = 16
 _STRING = 4096
@@ -34,6 +36,9 @@ _ENTRIES = 4096
 _GENERATED = re.compile(
     r"__initcall_|__UNIQUE_ID_|__addressable_|__(start|stop|end)_|___?ksymtab|kallsyms_|__func__"
 )
+# Shorter ones could be numbers.
+_TEXT = re.compile(rb"(?<=\0)[\x20-\x7e\t\n]{4,4096}(?=\0)")
+_SYMBOL_TABLE = "kallsyms_"
 # How gcc calls pieces and clones of a function.
 _PIECE = "."
 
@@ -44,16 +49,19 @@ class CodeDiff:
     initial values or sizes do. Pieces and clones of a function count as that function.
 
     neighbours are the functions of the source files that such a variable is local to: what may use
-    it.
+    it. texts are the strings that only one kernel has.
     """
 
     functions: frozenset[str]
     variables: frozenset[str] = frozenset()
     neighbours: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
 
     @property
     def is_empty(self) -> bool:
-        """Whether both kernels execute the same code on the same data."""
+        """Whether both kernels execute the same code on the same data; texts that they print may
+        differ.
+        """
         return not (self.functions or self.variables)
 
 
@@ -70,10 +78,13 @@ def compare(before: Path, after: Path) -> CodeDiff:
         if not comparison.are_equal(old.get(key, ()), new.get(key, ()))
     ]
     files = {file for file, _, is_function in differing if file and not is_function}
+    tables = [_tables(image) for image in images]
+    switched = {name for name in tables[0] if tables[1].get(name) not in (None, tables[0][name])}
     return CodeDiff(
-        frozenset(function(name) for _, name, is_function in differing if is_function),
+        frozenset(function(name) for _, name, is_function in differing if is_function) | switched,
         frozenset(name for _, name, is_function in differing if not is_function),
         frozenset(function(name) for file, name, is_code in old if is_code and file in files),
+        _texts(images[0]) ^ _texts(images[1]),
     )
 
 
@@ -91,6 +102,35 @@ def _by_name(symbols: Sequence[Symbol]) -> Mapping[_Key, list[Symbol]]:
         if not _GENERATED.match(one.name):
             found.setdefault((one.file, stem(one.name), one.is_function), []).append(one)
     return found
+
+
+def _tables(image: Image) -> dict[str, list[int]]:
+    """The entries of jump tables by function, as offsets into it, in the order of the image.
+
+    A table that stays in its place can change without any byte of its function.
+    """
+    found: dict[str, list[int]] = {}
+    low, high = image.code
+    for start, content in image.constants:
+        skipped = -start % _LONG
+        whole = content[skipped : len(content) - (len(content) - skipped) % _LONG]
+        words = np.frombuffer(whole, np.uint64)
+        for address in words[(words > low) & (words < high)].tolist():
+            place = image.place(address)
+            if place and place[1]:  # not where a function begins
+                found.setdefault(function(place[0]), []).append(place[1])
+    return found
+
+
+def _texts(image: Image) -> frozenset[str]:
+    """The strings that are no variable's: those that the code of functions names."""
+    found = set()
+    for start, content in image.constants:
+        for one in _TEXT.finditer(content):
+            address = start + one.start()
+            if image.place(address) is None and not image.follows(address, _SYMBOL_TABLE):
+                found.add(one[0].decode())
+    return frozenset(found)
 
 
 class _Comparison:
@@ -173,6 +213,12 @@ def _addresses(
     before: Symbol, after: Symbol, old: bytes, new: bytes, place: int
 ) -> Iterator[tuple[int, int, tuple[int, int]]]:
     """Where addresses could be that have a byte in this place, how long, and to what they go."""
+    if before.is_function and place and all(b[place - 1] in _SHORT_JUMPS for b in (old, new)):
+        jumps = tuple(
+            int.from_bytes(b[place : place + 1], "little", signed=True) for b in (old, new)
+        )
+        ends = before.address + place + 1, after.address + place + 1
+        yield place, 1, (ends[0] + jumps[0], ends[1] + jumps[1])
     for start in range(place, max(-1, place - _LONG), -1):
         if start > place - _WORD and start + _WORD <= len(old):
             one, other = (_signed(body, start) for body in (old, new))

@@ -22,7 +22,10 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _MAGIC = b"\x7fELF\x02\x01"
 _SHT_PROGBITS, _SHT_SYMTAB, _SHT_NOBITS = 1, 2, 8
+_CONSTANTS = b".rodata"
 _SHF_ALLOC, _SHF_EXECINSTR = 2, 4
+# As KSYM_NAME_LEN of include/linux/kallsyms.h.
+_LONGEST_NAME = 513
 _NOTYPE, _OBJECT, _FUNC, _FILE = 0, 1, 2, 4
 
 
@@ -46,6 +49,7 @@ class _Section:
     offset: int
     stored: bool
     executable: bool
+    constant: bool
 
 
 class Image:
@@ -91,6 +95,27 @@ class Image:
             return None
         return names[index], address - addresses[index]
 
+    @property
+    def constants(self) -> list[tuple[int, bytes]]:
+        """The sections .rodata: where each begins, and its bytes."""
+        return [
+            (own.address, self._content[own.offset : own.offset + own.size])
+            for own in self._sections
+            if own.stored and own.constant
+        ]
+
+    @property
+    def code(self) -> tuple[int, int]:
+        """Where the code begins, and where it ends."""
+        own = [(one.address, one.address + one.size) for one in self._sections if one.executable]
+        return min(own, default=(0, 0))[0], max((end for _, end in own), default=0)
+
+    def follows(self, address: int, prefix: str) -> bool:
+        """Whether the nearest symbol before an address has a name that begins so."""
+        addresses, _, names = self._table
+        index = bisect_right(addresses, address) - 1
+        return index >= 0 and names[index].startswith(prefix)
+
     def names_at(self, address: int) -> frozenset[str]:
         """The symbols that begin at an address, such as what the linker defines at the ends of
         tables, which lie in no section.
@@ -130,8 +155,16 @@ class Image:
         if size != _SECTION.size:
             raise ValueError("sections of another size")
         raw = [_SECTION.unpack_from(content, start + size * place) for place in range(count)]
+        titles = raw[header[13]][4]
         sections = [
-            _Section(own[3], own[5], own[4], own[1] == _SHT_PROGBITS, bool(own[2] & _SHF_EXECINSTR))
+            _Section(
+                own[3],
+                own[5],
+                own[4],
+                own[1] == _SHT_PROGBITS,
+                bool(own[2] & _SHF_EXECINSTR),
+                content.startswith(_CONSTANTS, titles + own[0]),
+            )
             for own in raw
             if own[2] & _SHF_ALLOC and own[1] in (_SHT_PROGBITS, _SHT_NOBITS) and own[5]
         ]
@@ -161,7 +194,8 @@ def _symbols(table: bytes, strings: bytes) -> Iterator[tuple[Symbol, int]]:
         kind, is_local = info & 15, info >> 4 == 0
         if not name:
             continue
-        text = strings[name : strings.index(b"\0", name)].decode(errors="replace")
+        end = strings.index(b"\0", name, name + _LONGEST_NAME)
+        text = strings[name:end].decode(errors="replace")
         if kind == _FILE:
             file = text
         elif kind in (_NOTYPE, _OBJECT, _FUNC) and section and not text.startswith("__pfx_"):

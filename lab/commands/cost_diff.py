@@ -105,7 +105,7 @@ def has_exact_cost(cell: Cell) -> bool:
     do not check data.
     """
     own = workload.get(cell.workload)
-    return own.tool == "fio" and not own.checks_data
+    return not cell.engine.simulated and own.tool == "fio" and not own.checks_data
 
 
 def cells(profile: Profile, selection: Selection) -> list[PlannedCell]:

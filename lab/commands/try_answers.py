@@ -119,9 +119,13 @@ class Changed:
         return [name for name in dict.fromkeys(map(function, names)) if name in self.functions]
 
 
-def same_code() -> Answer:
-    """Both kernels execute the same."""
-    return Answer(Kind.NO_CHANGE, "both kernels have the same code and the same data")
+def same_code(difference: CodeDiff) -> Answer:
+    """Both kernels execute the same, which is proved: no statistics are needed."""
+    told = "both kernels have the same code and the same data"
+    if difference.texts:
+        text = sorted(difference.texts)[0]
+        told += f"; of the texts in them {len(difference.texts)} differ, such as {text[:40]!r}"
+    return Answer(Kind.NO_CHANGE, told)
 
 
 def not_executed(difference: CodeDiff, changed: Changed) -> Answer:
@@ -133,7 +137,7 @@ def not_executed(difference: CodeDiff, changed: Changed) -> Answer:
         parts.append(f"the variables {', '.join(sorted(difference.variables)[:_NAMED])}")
     return Answer(
         Kind.NOT_EXECUTED,
-        f"no I/O of the profile's cells executes what the patches change: {' and '.join(parts)}",
+        f"{' and '.join(parts)} differ, but no I/O of the profile's cells executes that",
     )
 
 
@@ -305,18 +309,15 @@ def _shared(found: SimulatedChange, changed: Changed) -> tuple[str, str, float] 
 
 def equal_cost(found: Collection[CellChange], changed: Changed) -> Answer:
     """Cells execute what the patches change, and it costs the same, as far as is known."""
-    names = sorted(changed.functions)
+    names = changed.named(sorted(changed.functions))
     equal = [one for one in found if one.equal]
     if len(equal) == len(found):
-        told = "an I/O executes as many instructions as before"
+        told = "executes as many instructions as before"
     else:
         boots = sum(len(one.after.boots) for one in found if not one.equal)
-        told = f"what an I/O executes differs by no more than chance ({boots} boots a kernel)"
-    return Answer(
-        Kind.EQUAL_COST,
-        f"{told} in {len(found)} cell{'s' * (len(found) != 1)}; the patches change "
-        f"{changed.named(names)}",
-    )
+        told = f"differs by no more than chance ({boots} boots a kernel)"
+    cells = f"{len(found)} cell{'s' * (len(found) != 1)}"
+    return Answer(Kind.EQUAL_COST, f"with other code in {names} an I/O of {cells} {told}")
 
 
 def no_loss(found: Sequence[SimulatedChange]) -> Answer:

@@ -33,7 +33,7 @@ class Trial:
     """What is known of two kernels so far.
 
     failed is the first boot of the patched kernel that its kernel ended; notes say what was not
-    measured and why.
+    measured and why; is_selected: a user chose the cells.
     """
 
     session: Session
@@ -46,6 +46,7 @@ class Trial:
     answers: list[Answer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failed: Outcome | None = None
+    is_selected: bool = False
     choice: Choice = field(default_factory=lambda: Choice((), frozenset(), (), ()))
 
     @property
@@ -69,7 +70,7 @@ class Trial:
         with self.session.progress.step("comparing the code of both kernels"):
             self.difference = code_diff.compare(before.vmlinux, after.vmlinux)
         if self.difference.is_empty:
-            self._say(try_answers.same_code())
+            self._say(try_answers.same_code(self.difference))
             return False
         functions = self.difference.functions
         places = definitions.places(after.tree, functions, files)
@@ -102,11 +103,10 @@ class Trial:
 
     def measure_cells(self, planned: Sequence[PlannedCell]) -> None:
         """Measure cells that a user chose: exact and simulated ones, and checks of data."""
-        costs = [one for one in planned if cost_diff.has_exact_cost(one.cell)]
-        exact = tuple(one for one in costs if not one.cell.engine.simulated)
-        simulated = [one for one in costs if one.cell.engine.simulated]
-        checks = [one for one in planned if one not in costs]
-        self.choice = Choice(exact, frozenset(), (), ())
+        exact = tuple(one for one in planned if cost_diff.has_exact_cost(one.cell))
+        simulated = [one for one in planned if one.cell.engine.simulated]
+        checks = [one for one in planned if one not in exact and one not in simulated]
+        self.choice, self.is_selected = Choice(exact, frozenset(), (), ()), True
         with self.session.measuring([one.on(self.pair[0]) for one in planned]) as runner:
             self._checked(try_measure.checked(runner, self.pair, checks))
             if not self.failed:
@@ -144,14 +144,14 @@ class Trial:
         """Say so where nothing was found."""
         if self.answers:
             return
-        if self.simulated and not self.exact:
-            self._say(try_answers.no_loss(self.simulated))
-        elif self.checks and not self.exact:
-            self._say(try_answers.no_data_lost(self.checks))
-        elif self.exact:
+        if self.exact:
             self._say(try_answers.equal_cost(list(self.exact.values()), self.changed))
-        else:
+        elif not self.is_selected:
             self._say(try_answers.not_executed(self.difference, self.changed))
+        elif self.simulated:
+            self._say(try_answers.no_loss(self.simulated))
+        else:
+            self._say(try_answers.no_data_lost(self.checks))
 
     def _own(self, functions: frozenset[str]) -> list[str]:
         """Functions by name; those that the patches themselves define come first."""

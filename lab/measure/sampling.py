@@ -93,9 +93,9 @@ def counted_again(job: Job, folder: Path) -> dict[str, float]:
 
     Raises GuestError as called does.
     """
-    machine = job.at(folder)
-    if not machine.counts.exists():
+    if not replace(job.machine, folder=folder).counts.exists():
         return {}
+    machine = job.at(folder)
     runs = len(fio_runs(job.cell))
     phases = read_phases(machine.counts.read_text(errors="replace"))
     require_marks(phases, runs, fio_jobs(job.cell))
