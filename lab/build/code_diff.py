@@ -48,8 +48,8 @@ class CodeDiff:
     """The functions whose code differs, or that only one kernel has, and the variables whose
     initial values or sizes do. Pieces and clones of a function count as that function.
 
-    neighbours are the functions of the source files that such a variable is local to: what may use
-    it. texts are the strings that only one kernel has.
+    neighbours are the functions of the source files to which a variable is local whose value
+    differs: what may use it. texts are the strings that only one kernel has.
     """
 
     functions: frozenset[str]
@@ -77,7 +77,7 @@ def compare(before: Path, after: Path) -> CodeDiff:
         for key in old.keys() | new.keys()
         if not comparison.are_equal(old.get(key, ()), new.get(key, ()))
     ]
-    files = {file for file, _, is_function in differing if file and not is_function}
+    files = {key[0] for key in differing if key[0] and not key[2] and key in old and key in new}
     tables = [_tables(image) for image in images]
     switched = {name for name in tables[0] if tables[1].get(name) not in (None, tables[0][name])}
     return CodeDiff(

@@ -24,6 +24,8 @@ MOST_CELLS = 4
 # a disk with 128 hardware queues, each with a job of its own.
 MACHINE, BUSY_DISK, BUSY_JOB = "xeon16", "nullb_mq", "randwrite_uring"
 _NONE = "none"
+# The disk and the job in which requests wait for each other, and so are merged.
+_MERGING = "raid64", "seqread_streams"
 # Where data is checked: this disk fails commands now and then and is too busy for others.
 _FAULTY_DISK = "raid64_faults"
 _USUAL_SCHEDULER = "mq-deadline"
@@ -66,12 +68,15 @@ def choose(
 ) -> Choice:
     """The cells that together execute most of the changed functions, at most MOST_CELLS.
 
-    Of cells that add as many functions the one that takes least time is chosen.
+    Of cells that add as many functions the one that takes least time is chosen. Where functions
+    that merge differ, the first is one in which much is merged.
     """
     useful = {one: own & set(changed) for one, own in executed_by.items() if own & set(changed)}
-    chosen: list[PlannedCell] = []
     missing = set().union(*useful.values())
     everything = frozenset(missing)
+    chosen = [one for one in useful if _may_lose_merges(one, everything)][:1]
+    for one in chosen:
+        missing -= useful[one]
     while missing and len(chosen) < MOST_CELLS:
         best = max(useful, key=lambda one: (len(useful[one] & missing), -durations.of(one.cell)))
         chosen.append(best)
@@ -82,6 +87,12 @@ def choose(
         tuple(one for one in useful if one not in chosen),
         _schedulers(useful),
     )
+
+
+def _may_lose_merges(one: PlannedCell, functions: Collection[str]) -> bool:
+    """Whether functions merge, and a cell is one in which much is merged."""
+    where = one.cell.topology, one.cell.workload
+    return where == _MERGING and any("merge" in name for name in functions)
 
 
 def _schedulers(useful: Mapping[PlannedCell, frozenset[str]]) -> tuple[str, ...]:

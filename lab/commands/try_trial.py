@@ -164,8 +164,10 @@ class Trial:
 
     def _choose(self, runner: Runner, planned: Sequence[PlannedCell]) -> None:
         own = try_cells.executed(runner, self.session, self.pair[0], planned)
-        touched = self.difference.functions | self.difference.neighbours
-        self.choice = try_cells.choose(touched, own, self.session.durations)
+        durations = self.session.durations
+        self.choice = try_cells.choose(self.difference.functions, own, durations)
+        if not self.choice.exact:  # only initial values differ, of which others make use
+            self.choice = try_cells.choose(self.difference.neighbours, own, durations)
 
     def _first(self, runner: Runner) -> None:
         """One seed of the exact cells, and the data check."""
