@@ -99,10 +99,18 @@ def is_clearly_worse(found: CellChange) -> bool:
 
 @dataclass(frozen=True)
 class Changed:
-    """The functions that the patches change, and where each is defined (``block/bio.c:503``)."""
+    """The functions that the patches change, where each is defined (``block/bio.c:503``), and the
+    variables that they change or add.
+    """
 
     functions: frozenset[str]
     places: Mapping[str, str] = field(default_factory=dict)
+    variables: frozenset[str] = frozenset()
+
+    def of_line(self, variables: str) -> str:
+        """Of the variables in a cache line those of the patches, if there are any."""
+        names = variables.split(", ")
+        return ", ".join([name for name in names if name in self.variables] or names)
 
     def named(self, names: Sequence[str]) -> str:
         """Some functions in words, the first with their places."""
@@ -249,7 +257,7 @@ def of_simulated(found: SimulatedChange, changed: Changed) -> Answer | None:
         )
     if shared := _shared(found, changed):
         name, variable, moves = shared
-        what = f" of {variable}" if variable else ""
+        what = f" of {changed.of_line(variable)}" if variable else ""
         return Answer(
             Kind.SHARES,
             f"{changed.named([name])} moves {moves:.2g} cache lines{what} more per I/O between "
@@ -274,11 +282,12 @@ def _why(found: SimulatedChange, changed: Changed) -> str:
     place = changed.named(names or sorted(changed.functions))
     before, after = found.waiting
     if after - before > (1 - before) / 4:
-        lock = _lock(found)
+        lock = changed.of_line(_lock(found))
         return f": they wait for the spin lock {f'{lock} ' if lock else ''}in {place}"
     if shared := _shared(found, changed):
         name, variable, _ = shared
-        return f": a cache line{f' of {variable}' if variable else ''} moves in {name}()"
+        line = changed.of_line(variable)
+        return f": a cache line{f' of {line}' if line else ''} moves in {name}()"
     return f": the patches change {place}"
 
 

@@ -74,7 +74,7 @@ class Trial:
             return False
         functions = self.difference.functions
         places = definitions.places(after.tree, functions, files)
-        self.changed = Changed(functions, places)
+        self.changed = Changed(functions, places, self.difference.variables)
         count = len(functions)
         self.session.progress.say(
             f"  {count} function{'s' * (count != 1)} differ{'s' * (count == 1)}"

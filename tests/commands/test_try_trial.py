@@ -237,6 +237,13 @@ def test_a_cache_line_that_a_changed_function_shares_is_named() -> None:
     assert try_answers.of_simulated(other, CHANGED) is None
 
 
+def test_of_a_cache_line_the_variables_of_the_patches_are_named() -> None:
+    own = Changed(frozenset(), variables=frozenset({"planted"}))
+    assert own.of_line("bio_slab, planted, major_names") == "planted"
+    assert own.of_line("bio_slab") == "bio_slab"
+    assert own.of_line("") == ""
+
+
 @pytest.mark.parametrize(
     ("before", "after", "kind"),
     [(0.5, 1.0, Kind.MERGES_LESS), (1.0, 0.5, Kind.MERGES_MORE), (1.0, 1.04, None)],
