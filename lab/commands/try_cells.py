@@ -116,13 +116,13 @@ def simulated(profile: Profile, schedulers: Sequence[str]) -> list[PlannedCell]:
 
 
 def checks(choice: Choice, profile: Profile) -> list[PlannedCell]:
-    """The cells in which data is read back on the usual kernel: on a disk that fails commands, and
-    on the first chosen one that holds data.
+    """The cell in which data is read back on the usual kernel: on the first chosen disk that holds
+    data, else on one that fails commands.
     """
     scheduler = _checked_scheduler(choice)
     chosen = [one.cell.topology for one in choice.exact]
-    disks = [_FAULTY_DISK, *(name for name in chosen if topology.get(name).holds_data)]
-    return [_check(name, scheduler, CHECK, profile) for name in list(dict.fromkeys(disks))[:2]]
+    disks = [name for name in chosen if topology.get(name).holds_data]
+    return [_check((disks or [_FAULTY_DISK])[0], scheduler, CHECK, profile)]
 
 
 def debug_check(choice: Choice, profile: Profile) -> PlannedCell:
