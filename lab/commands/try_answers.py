@@ -207,7 +207,7 @@ def of_exact(found: CellChange, changed: Changed) -> Answer | None:
     share = max(found.change, total / (found.finding.measured or (math.inf,))[0])
     return Answer(
         Kind.COSTS if total > 0 else Kind.SAVES,
-        f"{abs(total):.4g} instructions {more} per I/O in {changed.named(names)} "
+        f"{abs(total):.4g} instruction{'s' * (f'{abs(total):.4g}' != '1')} {more} per I/O in {changed.named(names)} "
         f"({_cell(found.planned)}: {number(before)} -> {number(after)}, block layer "
         f"{percent(found.change, exact=True)}, {_boots(found)})",
         found.planned,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from lab.build.code_diff import function
 from lab.build.kernel import Kernel
-from lab.inputs import topology
+from lab.inputs import machine_model, topology
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine
 from lab.measure import matrix
@@ -39,12 +39,14 @@ class Choice:
 
     executed has what of the changed functions the exact cells execute; skipped are the cells that
     execute some, too, and are not measured; schedulers are those that the changed code runs under.
+    busy are the pairs of scheduler and job on BUSY_DISK that execute most of it.
     """
 
     exact: tuple[PlannedCell, ...]
     executed: frozenset[str]
     skipped: tuple[PlannedCell, ...]
     schedulers: tuple[str, ...]
+    busy: tuple[tuple[str, str], ...] = ()
 
 
 def executed(
@@ -81,12 +83,26 @@ def choose(
         best = max(useful, key=lambda one: (len(useful[one] & missing), -durations.of(one.cell)))
         chosen.append(best)
         missing -= useful[best]
+    schedulers = _schedulers(useful)
     return Choice(
         tuple(chosen),
         everything,
         tuple(one for one in useful if one not in chosen),
-        _schedulers(useful),
+        schedulers,
+        tuple((name, job) for name in schedulers if (job := _busy_job(useful, name))),
     )
+
+
+def _busy_job(useful: Mapping[PlannedCell, frozenset[str]], scheduler: str) -> str:
+    """The job on BUSY_DISK that executes most of what changed under a scheduler; empty where none
+    does.
+    """
+    there = {
+        one.cell.workload: len(own)
+        for one, own in useful.items()
+        if (one.cell.topology, one.cell.scheduler) == (BUSY_DISK, scheduler)
+    }
+    return max(there, key=lambda job: (there[job], job == BUSY_JOB), default="")
 
 
 def _may_lose_merges(one: PlannedCell, functions: Collection[str]) -> bool:
@@ -109,10 +125,14 @@ def _schedulers(useful: Mapping[PlannedCell, frozenset[str]]) -> tuple[str, ...]
     return tuple(found)
 
 
-def simulated(profile: Profile, schedulers: Sequence[str]) -> list[PlannedCell]:
-    """The cells in which 16 simulated CPUs submit I/O at once, one for each scheduler."""
-    wanted = Selection((BUSY_DISK,), tuple(schedulers) or (_NONE,), (BUSY_JOB,), machine=MACHINE)
-    return matrix.cells(profile, wanted, Engine.SIM)
+def simulated(profile: Profile, busy: Sequence[tuple[str, str]]) -> list[PlannedCell]:
+    """The cells in which 16 simulated CPUs submit I/O at once, each with a job of its own."""
+    cells = []
+    for scheduler, work in busy:
+        jobs = (("numjobs", (machine_model.get(MACHINE).usual_cpus,)),)
+        wanted = Selection((BUSY_DISK,), (scheduler,), (work,), jobs, machine=MACHINE)
+        cells += matrix.cells(profile, wanted, Engine.SIM)
+    return cells
 
 
 def checks(choice: Choice, profile: Profile) -> list[PlannedCell]:

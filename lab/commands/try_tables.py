@@ -78,6 +78,7 @@ def _repeat(cell: Cell, command: Sequence[str]) -> str:
     words += ["--workload", cell.workload]
     if cell.machine:
         words += ["--engine", cell.engine, "--machine", cell.machine]
+        words += ["--set", f"numjobs={cell.number('numjobs'):.0f}"]
     return shlex.join(words)
 
 

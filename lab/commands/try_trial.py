@@ -85,7 +85,7 @@ class Trial:
     def measure(self, planned: Sequence[PlannedCell]) -> None:
         """Choose cells and measure them, until all is known or the patched kernel breaks."""
         sim = self.session.testbed.host.works(Engine.SIM)
-        asked = [*planned, *(try_cells.simulated(self.session.profile, ()) if sim else ())]
+        asked = [*planned, *(_contended(self.session) if sim else ())]
         with self.session.measuring([one.on(self.pair[0]) for one in asked]) as runner:
             self._choose(runner, planned)
             stages = (
@@ -181,9 +181,12 @@ class Trial:
 
     def _contention(self, runner: Runner) -> None:
         """Many CPUs at once, where the changed code runs at all."""
-        if not self.choice.exact:
-            return
-        self._simulate(runner, try_cells.simulated(self.session.profile, self.choice.schedulers))
+        if self.choice.exact and not self.choice.busy:
+            self.notes.append(
+                f"Contention was not simulated: no I/O of {try_cells.BUSY_DISK} executes what the "
+                "patches change."
+            )
+        self._simulate(runner, try_cells.simulated(self.session.profile, self.choice.busy))
 
     def _simulate(self, runner: Runner, cells: Sequence[PlannedCell]) -> None:
         self.simulated = try_measure.simulated(self.session, runner, self.pair, cells)
@@ -273,3 +276,8 @@ class Trial:
             self._say(Answer(Kind.OPEN, found.reason))
         else:
             self.notes.append(found.reason)
+
+
+def _contended(session: Session) -> list[PlannedCell]:
+    """A simulated cell, for the engine to prove itself with."""
+    return try_cells.simulated(session.profile, [("none", try_cells.BUSY_JOB)])

@@ -188,6 +188,9 @@ def test_few_cells_that_execute_all_that_changed_are_chosen() -> None:
     assert found.skipped == (NONE,)
     assert found.executed == {"a", "b", "c"}
     assert found.schedulers == ("none", "mq-deadline", "bfq")
+    assert found.busy == tuple((name, "randread_burst") for name in found.schedulers)
+    wanted = try_cells.simulated(QUICK, found.busy)
+    assert {(one.cell.cpus, one.cell.number("numjobs")) for one in wanted} == {(16, 16)}
     alone = try_cells.choose({"a"}, executed, Durations())
     assert len(alone.exact) == 1
     assert alone.schedulers == ("none",)
