@@ -118,6 +118,12 @@ class Changed:
         rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         return (", " if rest else " and ").join(shown) + rest
 
+    @property
+    def code(self) -> str:
+        """Where the code differs, as the beginning of a sentence."""
+        names = sorted(self.functions, key=lambda name: (name not in self.places, name))
+        return f"with other code in {self.named(names)}:" if names else "with other data:"
+
     def _call(self, name: str) -> str:
         place = self.places.get(name, "")
         return f"{name}() ({place})" if place else f"{name}()"
@@ -155,9 +161,8 @@ def broken(known: Failures, changed: Changed) -> Answer:
     assert error is not None
     before, after = known.counts
     text = (
-        f"{error.outcome} in {max(after, 1)} of {known.seeds} boots with the patches, in {before} "
-        f"without ({_cell_of(known.failed)}): {error.what}; the patches change "
-        f"{changed.named(sorted(changed.functions))}"
+        f"{changed.code} {error.outcome} in {max(after, 1)} of {known.seeds} boots with the "
+        f"patches, in {before} without ({_cell_of(known.failed)}): {_said(error.what)}"
     )
     if before and before >= after:
         return Answer(Kind.OPEN, text)
@@ -169,17 +174,22 @@ def of_check(found: Check, changed: Changed) -> Answer:
     error = found.after.error
     assert error is not None
     loses = error.outcome == "failed" and workload.get(found.planned.cell.workload).checks_data
-    lead = "what was written is not read back" if loses else error.outcome
+    lead = (
+        "what was written is not read back" if loses else f"{error.outcome} of the patched kernel"
+    )
     return Answer(
         Kind.LOSES_DATA if loses else Kind.BROKEN,
-        f"{lead} with the patches, and is without ({_cell(found.planned)}): {error.what}; the "
-        f"patches change {changed.named(sorted(changed.functions))}"
-        if loses
-        else f"{lead} with the patches, not without ({_cell(found.planned)}): {error.what}; the "
-        f"patches change {changed.named(sorted(changed.functions))}",
+        f"{changed.code} {lead}, and the kernel without patches passes "
+        f"({_cell(found.planned)}): {_said(error.what)}",
         found.planned,
         is_worse=True,
     )
+
+
+def _said(what: str) -> str:
+    """The line of what a guest said that tells most: fio's own about data, else the first."""
+    lines = [line.strip() for line in what.splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("verify:")), lines[0] if lines else "")
 
 
 def of_exact(found: CellChange, changed: Changed) -> Answer | None:
@@ -202,12 +212,12 @@ def of_exact(found: CellChange, changed: Changed) -> Answer | None:
     names = changed.among(one.function for one in sure) or list(
         dict.fromkeys(function(one.function) for one in sure or found.functions)
     )
-    more = "more" if total > 0 else "less"
+    more, count = "more" if total > 0 else "less", f"{abs(total):.4g}"
     # What functions surely add counts as well as the sum, in which noise of others may hide it.
     share = max(found.change, total / (found.finding.measured or (math.inf,))[0])
     return Answer(
         Kind.COSTS if total > 0 else Kind.SAVES,
-        f"{abs(total):.4g} instruction{'s' * (f'{abs(total):.4g}' != '1')} {more} per I/O in {changed.named(names)} "
+        f"{count} instruction{'s' * (count != '1')} {more} per I/O in {changed.named(names)} "
         f"({_cell(found.planned)}: {number(before)} -> {number(after)}, block layer "
         f"{percent(found.change, exact=True)}, {_boots(found)})",
         found.planned,
@@ -231,9 +241,8 @@ def of_requests(
     kind = Kind.MERGES_LESS if change > 0 else Kind.MERGES_MORE
     return Answer(
         kind,
-        f"{after:.3g} requests per I/O reach the driver instead of {before:.3g} "
-        f"({_cell(planned)}, {boots} boot{'s' * (boots > 1)} a kernel); the patches change "
-        f"{changed.named(sorted(changed.functions))}",
+        f"{changed.code} {after:.3g} requests per I/O reach the driver instead of {before:.3g} "
+        f"({_cell(planned)}, {boots} boot{'s' * (boots > 1)} a kernel)",
         planned,
         is_worse=kind is Kind.MERGES_LESS,
     )
@@ -318,7 +327,6 @@ def _shared(found: SimulatedChange, changed: Changed) -> tuple[str, str, float] 
 
 def equal_cost(found: Collection[CellChange], changed: Changed) -> Answer:
     """Cells execute what the patches change, and it costs the same, as far as is known."""
-    names = changed.named(sorted(changed.functions))
     equal = [one for one in found if one.equal]
     if len(equal) == len(found):
         told = "executes as many instructions as before"
@@ -326,7 +334,7 @@ def equal_cost(found: Collection[CellChange], changed: Changed) -> Answer:
         boots = sum(len(one.after.boots) for one in found if not one.equal)
         told = f"differs by no more than chance ({boots} boots a kernel)"
     cells = f"{len(found)} cell{'s' * (len(found) != 1)}"
-    return Answer(Kind.EQUAL_COST, f"with other code in {names} an I/O of {cells} {told}")
+    return Answer(Kind.EQUAL_COST, f"{changed.code} an I/O of {cells} {told}")
 
 
 def no_loss(found: Sequence[SimulatedChange]) -> Answer:
