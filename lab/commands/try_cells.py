@@ -51,21 +51,24 @@ class Choice:
 
 def executed(
     runner: Runner, session: Session, kernel: Kernel, planned: Sequence[PlannedCell]
-) -> dict[PlannedCell, frozenset[str]]:
-    """The functions that an I/O of each cell executes on a kernel; boots on record are not run
-    again. Raises LabError for a guest that fails.
+) -> dict[PlannedCell, dict[str, float]]:
+    """The functions that an I/O of each cell executes on a kernel, with their instructions; boots
+    on record are not run again. Raises LabError for a guest that fails.
     """
-    found = {}
+    found: dict[PlannedCell, dict[str, float]] = {}
     for one, outcome in zip(planned, runner.all([one.on(kernel) for one in planned]), strict=True):
         outcome.require_boots()
         cost = session.store.cost(outcome.boots[0].id)
-        found[one] = frozenset(map(function, cost.kernel)) if cost else frozenset()
+        found[one] = {}
+        for name, count in cost.kernel.items() if cost else ():
+            own = function(name)
+            found[one][own] = found[one].get(own, 0.0) + count
     return found
 
 
 def choose(
     changed: Collection[str],
-    executed_by: Mapping[PlannedCell, frozenset[str]],
+    executed_by: Mapping[PlannedCell, Mapping[str, float]],
     durations: Durations,
 ) -> Choice:
     """The cells that together execute most of the changed functions, at most MOST_CELLS.
@@ -73,7 +76,12 @@ def choose(
     Of cells that add as many functions the one that takes least time is chosen. Where functions
     that merge differ, the first is one in which much is merged.
     """
-    useful = {one: own & set(changed) for one, own in executed_by.items() if own & set(changed)}
+    touched = set(changed)
+    useful = {
+        one: frozenset(own.keys() & touched)
+        for one, own in executed_by.items()
+        if own.keys() & touched
+    }
     missing = set().union(*useful.values())
     everything = frozenset(missing)
     chosen = [one for one in useful if _may_lose_merges(one, everything)][:1]
@@ -89,20 +97,29 @@ def choose(
         everything,
         tuple(one for one in useful if one not in chosen),
         schedulers,
-        tuple((name, job) for name in schedulers if (job := _busy_job(useful, name))),
+        tuple(
+            (name, job)
+            for name in schedulers
+            if (job := _busy_job({one: executed_by[one] for one in useful}, touched, name))
+        ),
     )
 
 
-def _busy_job(useful: Mapping[PlannedCell, frozenset[str]], scheduler: str) -> str:
-    """The job on BUSY_DISK that executes most of what changed under a scheduler; empty where none
-    does.
+def _busy_job(
+    executed_by: Mapping[PlannedCell, Mapping[str, float]], changed: Collection[str], scheduler: str
+) -> str:
+    """The job on BUSY_DISK that executes most of what changed under a scheduler, or the usual one
+    where that executes half as much; empty where none does.
     """
     there = {
-        one.cell.workload: len(own)
-        for one, own in useful.items()
+        one.cell.workload: sum(count for name, count in own.items() if name in changed)
+        for one, own in executed_by.items()
         if (one.cell.topology, one.cell.scheduler) == (BUSY_DISK, scheduler)
     }
-    return max(there, key=lambda job: (there[job], job == BUSY_JOB), default="")
+    most = max(there.values(), default=0.0)
+    if there.get(BUSY_JOB, 0.0) >= most / 2:
+        return BUSY_JOB if there else ""
+    return max(there, key=lambda job: there[job])
 
 
 def _may_lose_merges(one: PlannedCell, functions: Collection[str]) -> bool:

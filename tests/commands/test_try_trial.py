@@ -183,10 +183,10 @@ def test_the_debug_kernel_is_built_without_patches_only_where_it_is_needed(
 
 
 def test_few_cells_that_execute_all_that_changed_are_chosen() -> None:
-    executed: Mapping[PlannedCell, frozenset[str]] = {
-        NONE: frozenset({"a", "x"}),
-        DEADLINE: frozenset({"a", "b"}),
-        BFQ: frozenset({"a", "c", "y"}),
+    executed: Mapping[PlannedCell, Mapping[str, float]] = {
+        NONE: dict.fromkeys("ax", 10.0),
+        DEADLINE: dict.fromkeys("ab", 10.0),
+        BFQ: dict.fromkeys("acy", 10.0),
     }
     found = try_cells.choose({"a", "b", "c", "unused"}, executed, Durations())
     assert set(found.exact) == {DEADLINE, BFQ}
@@ -200,6 +200,12 @@ def test_few_cells_that_execute_all_that_changed_are_chosen() -> None:
     assert len(alone.exact) == 1
     assert alone.schedulers == ("none",)
     assert try_cells.choose({"unused"}, executed, Durations()).exact == ()
+
+
+@pytest.mark.parametrize(("usual", "chosen"), [(3.0, "randread_burst"), (6.0, "randwrite_uring")])
+def test_the_job_that_executes_most_of_what_changed_is_simulated(usual: float, chosen: str) -> None:
+    executed = {NONE: {"a": 10.0}, cell("none", work="randwrite_uring"): {"a": usual}}
+    assert try_cells.choose({"a"}, executed, Durations()).busy == (("none", chosen),)
 
 
 def simulated(before: float, after: float, **moved: float) -> try_measure.SimulatedChange:
