@@ -40,8 +40,8 @@ class Kind(StrEnum):
     LOSES_DATA = "LOSES DATA"
     SLOWER = "SLOWER"
     MERGES_LESS = "MERGES LESS"
-    COSTS = "COSTS"
     SHARES = "SHARES A CACHE LINE"
+    COSTS = "COSTS"
     OPEN = "OPEN"
     FASTER = "FASTER"
     SAVES = "SAVES"
@@ -78,9 +78,9 @@ _VERBS = (Kind.COSTS, Kind.SAVES)
 
 
 def ordered(answers: Iterable[Answer]) -> list[Answer]:
-    """The worst first; of one kind those that are worse."""
+    """What makes the patches clearly worse first, then by kind."""
     kinds = list(Kind)
-    return sorted(answers, key=lambda one: (kinds.index(one.kind), not one.is_worse))
+    return sorted(answers, key=lambda one: (not one.is_worse, kinds.index(one.kind)))
 
 
 def exit_code(answers: Collection[Answer]) -> ExitCode:

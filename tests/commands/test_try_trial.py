@@ -270,9 +270,12 @@ def test_merging_that_is_lost_is_no_gain(before: float, after: float, kind: Kind
 
 
 def test_the_worst_answer_comes_first() -> None:
-    answers = [Answer(kind, "x") for kind in (Kind.SAVES, Kind.BROKEN, Kind.COSTS)]
-    assert [one.kind for one in try_answers.ordered(answers)] == [
+    answers = [Answer(kind, "x") for kind in (Kind.SAVES, Kind.COSTS, Kind.SHARES)]
+    worse = [Answer(kind, "x", is_worse=True) for kind in (Kind.COSTS, Kind.BROKEN)]
+    assert [one.kind for one in try_answers.ordered([*answers, *worse])] == [
         Kind.BROKEN,
+        Kind.COSTS,
+        Kind.SHARES,
         Kind.COSTS,
         Kind.SAVES,
     ]
