@@ -119,13 +119,12 @@ class Trial:
         self._complaints(self.pair)
 
     def debug(self, build: Builder, build_base: Builder) -> None:
-        """Boot the debug kernel with the patches, and where it fails or complains, the other one,
-        which is not built before.
-        """
+        """Boot the debug kernel with the patches; the other one where that fails or complains."""
         session = self.session
         planned = try_cells.debug_check(self.choice, session.profile)
         fragments = workload.get(planned.cell.workload).kernel
         session.progress.say(f"  the debug kernel ({', '.join(fragments)})")
+        base = build_base(fragments)  # its objects are what the patched one is built from
         after = build(fragments)
         task = planned.on(after, cost_diff.ARMS[1])
         with session.measuring([task]) as runner:
@@ -133,7 +132,6 @@ class Trial:
         if not outcome.error and not session.store.complaints(after.id):
             self.checks.append(Check(planned, outcome))
             return
-        base = build_base(fragments)
         with session.measuring([task]) as runner:
             (before,) = runner.all([planned.on(base, cost_diff.ARMS[0])])
         self._checked([Check(planned, outcome, before)])

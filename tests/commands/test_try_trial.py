@@ -167,7 +167,7 @@ def test_a_hang_now_and_then_is_told_with_its_count(
     assert try_answers.exit_code(found.answers) is ExitCode.REFUTED
 
 
-def test_the_debug_kernel_is_built_without_patches_only_where_it_is_needed(
+def test_the_debug_kernel_without_patches_is_booted_only_where_it_is_needed(
     session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     differ(monkeypatch, SUBMIT)
