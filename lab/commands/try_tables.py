@@ -18,16 +18,8 @@ from lab.report.tables import columns
 
 # What the lab sets in every job, and what says how long it runs.
 _NOT_TOLD = {
-    *(
-        "filename",
-        "direct",
-        "group_reporting",
-        "randrepeat",
-        "norandommap",
-        "time_based",
-        "ramp_time",
-    ),
-    *("runtime", "number_ios", "thread", "exec_prerun", "exec_postrun"),
+    *("filename", "group_reporting", "randrepeat", "norandommap", "time_based"),
+    *("ramp_time", "runtime", "number_ios", "thread", "exec_prerun", "exec_postrun"),
 }
 _ROWS = 8
 _SHOWN_NS = 1.0

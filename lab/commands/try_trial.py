@@ -116,7 +116,8 @@ class Trial:
                 self.exact = try_measure.exact(self.session, runner, self.pair, exact, seeds)
                 self._require_sound(runner)
                 self._costs()
-        self._complaints(self.pair)
+        if not self.failed:
+            self._complaints(self.pair)
 
     def debug(self, build: Builder, build_base: Builder) -> None:
         """Boot the debug kernel with the patches; the other one where that fails or complains."""

@@ -284,5 +284,5 @@ def test_the_worst_answer_comes_first() -> None:
 
 def test_a_job_is_quoted_as_one_line() -> None:
     line = try_tables.job_line(NONE.cell)
-    assert line.startswith("fio --rw=randread --bs=4k --ioengine=psync --numjobs=10")
+    assert line.startswith("fio --direct=1 --rw=randread --bs=4k --ioengine=psync --numjobs=10")
     assert "filename" not in line
