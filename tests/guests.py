@@ -40,6 +40,7 @@ LOAD = LoadFile("Flush 1 NT_STATUS_OK\n", "d clients\n", {"NTCreateX": 613})
 ROOT = GuestRoot("guest")
 PLUGIN = Path("/plugins/0123/sim.so")
 INSTRUMENTED = ".instrument"
+DEBUG = ".debug"
 
 # What a guest gives beside its usual numbers, or how it fails.
 Answer = Mapping[str, float] | BaseException
@@ -222,6 +223,7 @@ class FakeSession(Session):
         revision = (spec or self.profile.tree).rpartition("@")[2].rpartition(":")[2]
         name = "+".join([revision, *(patch.stem for patch in patches)])
         name += INSTRUMENTED if "instrument" in fragments else ""
+        name += DEBUG if "prove" in fragments else ""
         self.asked.append(name)
         for part in (revision, *(patch.name for patch in patches)):
             if part in self.failing:

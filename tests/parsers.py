@@ -11,7 +11,7 @@ import guests as fakes
 
 from lab.base import toml
 from lab.base.text import visible
-from lab.build import mail_thread, patch_mail
+from lab.build import code_diff, mail_thread, patch_mail
 from lab.guest import boot, console
 from lab.guest.channel import Reader
 from lab.inputs.counters import Counter, probes, values
@@ -97,6 +97,15 @@ def system_map(content: bytes) -> None:
         insn_counts.symbols(path)
 
 
+def kernel_image(content: bytes) -> None:
+    """A vmlinux, compared with another one that is like it."""
+    with tempfile.TemporaryDirectory() as folder:
+        image, other = Path(folder, "vmlinux"), Path(folder, "other")
+        image.write_bytes(content)
+        other.write_bytes(content + b"\0")
+        code_diff.compare(image, other)
+
+
 def record(content: bytes) -> None:
     """The record of a run."""
     with tempfile.TemporaryDirectory() as folder:
@@ -127,6 +136,7 @@ PARSERS: Mapping[str, Callable[[bytes], object]] = {
     "counts": counts,
     "simulation": simulation,
     "system_map": system_map,
+    "kernel_image": kernel_image,
     "record": record,
     "series": model(Series),
     "topology": model(Topology),

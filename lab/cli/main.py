@@ -37,7 +37,7 @@ COMMANDS = {
         "lab.cli.measure:bench_command",
         "Measure the lab itself: is it exact, and how fast.",
     ),
-    "bisect": ("lab.cli.patches:bisect_command", "Find the commit that made an I/O cost more."),
+    "bisect": ("lab.cli.bisect:bisect_command", "Find the commit that made an I/O cost more."),
     "build": ("lab.cli.measure:build_command", "Build a kernel and print where it lies."),
     "check-series": ("lab.cli.run:check_series_command", "Check every patch of series."),
     "compare": ("lab.cli.show:compare_command", "Show what differs between two runs."),

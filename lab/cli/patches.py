@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The commands for somebody's own patches and branches: try, bisect."""
+"""The command for somebody's own patches: try."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from lab.build import patch_mail, trust
 from lab.build import source as source_tree
 from lab.cli import ending, options
 from lab.cli.run import chosen, judged, say_plan
-from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables, try_patches
+from lab.commands import (
+    cost_diff,
+    result_tables,
+    try_answers,
+    try_patches,
+    try_tables,
+)
 from lab.commands import dry_run as plan
-from lab.commands.bisect_measure import CommitMeasure, Tree
-from lab.commands.bisect_search import Found
 from lab.commands.dry_run import Plan
-from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME
-from lab.commands.try_patches import Subject
-from lab.inputs import series
+from lab.commands.try_patches import Subject, Tried
+from lab.inputs import series, workload
 from lab.inputs.series import Series
+from lab.inputs.terms import Engine
+from lab.measure import matrix
 from lab.measure.cell import PlannedCell
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
@@ -56,6 +61,17 @@ _USELESS = {
 @click.option("--claim", "names", multiple=True, help="Only this claim of them; several times.")
 @click.option("--each", is_flag=True, help="Measure after every patch, not only after the last.")
 @click.option(
+    "--engine",
+    default=Engine.ICOUNT.value,
+    type=click.Choice([Engine.ICOUNT.value, Engine.SIM.value]),
+    help="For the cells that are selected: icount counts instructions, sim simulates a machine.",
+)
+@click.option(
+    "--debug/--no-debug",
+    default=True,
+    help="Whether to boot the debug kernel, too. Its first build takes as long as any first build.",
+)
+@click.option(
     "--base-commit/--no-base-commit",
     "based",
     default=True,
@@ -78,6 +94,8 @@ def try_(
     claims: Path | None,
     names: tuple[str, ...],
     each: bool,
+    engine: str,
+    debug: bool,
     based: bool,
     senders: tuple[str, ...],
     dry_run: bool,
@@ -88,10 +106,16 @@ def try_(
     folder of patches, one patch, git:PATH@A..B, or - for a mailbox on standard input. A series that
     names its base-commit is applied there when --tree is a git tree that has it.
 
-    Without --claims every cell of the profile that the exact engine can measure is measured
-    without and with the patches, and what changed is shown by size and by function. Exit codes: 0
-    done, 1 the patched kernel breaks or a claim is refuted, 2 no patch found, 3 a patch does not
-    apply or build, 4 a claim is inconclusive.
+    Without --claims the code of both kernels is compared, function by function. Cells that execute
+    what differs are measured: instructions per I/O and merging, 16 simulated CPUs, whether all data
+    is read back, and the debug kernel (lockdep, KASAN). The first line is the answer. With
+    --topology and the like the cells that they name are measured, and nothing else.
+
+    Exit codes: 0 nothing is clearly worse. 1 the patched kernel breaks or loses data; or the block
+    layer costs more than 1 % more instructions, 16 CPUs do more than 5 % fewer IOPS, beyond what
+    seeds differ by, or more than 5 % more requests reach the driver; or a claim is refuted. 2 no
+    patch found. 3 a patch does not apply or build, or the lab failed. 4 a claim is inconclusive, or
+    seeds left open what changed.
 
     Examples: lab try lore:MESSAGE-ID; lab try git:~/linux@master..mine --each; lab report last
     --format mail
@@ -103,32 +127,97 @@ def try_(
     mail = None
     if collected.thread:
         mail = Mail(source=source, base_commit=collected.base_commit, **asdict(collected.thread))
+    chooses = selection != Selection() or engine != Engine.ICOUNT
     if claims:
-        _refuse(selection=selection != Selection(), each=each, kernel=bool(fragments))
-        own = _series(patches, claims)
-        own = own.model_copy(update={"tree": spec}) if spec else own
-        pairs = chosen([own], names)
-        if dry_run:
-            say_plan([own], session, pairs)
-            return ExitCode.DONE
-        return judged([own], session, f"Verdicts on {own.name}", claims=pairs, mail=mail)
+        _refuse(selection=chooses, each=each, kernel=bool(fragments))
+        return _judged(_series(patches, claims), spec, names, session, mail, dry_run=dry_run)
     _refuse(claim=bool(names))
-    profile = session.profile
     subject = Subject(spec, patches, fragments)
-    wanted = cost_diff.cells(profile, selection)
+    wanted = _cells(session, selection, Engine(engine))
     if dry_run:
         ending.planned(_planned(subject, wanted, session, each=each))
         return ExitCode.DONE
-    steps = try_patches.run(subject, wanted, session, each=each)
-    outcomes = [side for one in steps for c in one.found for side in (c.before, c.after)]
-    run = RunBuilder(session, f"What {source} changes", mail=mail).measured(
-        outcomes,
-        result_tables.of_steps(steps),
-        tuple(Step(title=one.title, broken=one.broken, warned=one.warned) for one in steps),
-        compared=cost_diff.compared([one for step in steps for one in step.found]),
+    builder = RunBuilder(session, f"What {source} changes", mail=mail)
+    if chooses and all(cost_diff.has_exact_cost(one.cell) for one in wanted):
+        return _measured(subject, wanted, session, builder, each=each)
+    if chooses:
+        tried = try_patches.examine_cells(subject, wanted, session, each=each)
+    else:
+        tried = try_patches.examine(subject, wanted, session, each=each, debug=debug)
+    return _answered(tried, ["lab", "try", source, *_tree(spec)], session, builder)
+
+
+def _tree(spec: str) -> list[str]:
+    return ["--tree", spec] if spec else []
+
+
+def _judged(
+    own: Series,
+    spec: str,
+    names: tuple[str, ...],
+    session: Session,
+    mail: Mail | None,
+    *,
+    dry_run: bool,
+) -> int:
+    """Judge the claims of a series on a tree, or say what that would build and boot."""
+    own = own.model_copy(update={"tree": spec}) if spec else own
+    pairs = chosen([own], names)
+    if dry_run:
+        say_plan([own], session, pairs)
+        return ExitCode.DONE
+    return judged([own], session, f"Verdicts on {own.name}", claims=pairs, mail=mail)
+
+
+def _answered(
+    tried: Sequence[Tried], command: Sequence[str], session: Session, builder: RunBuilder
+) -> int:
+    """Record and print what all engines found; command repeats it."""
+    trials = [one.trial for one in tried]
+    run = builder.measured(
+        [outcome for one in trials for outcome in one.outcomes],
+        try_tables.of_tried(tried, command),
+        tuple(Step(title=one.title, broken=one.broken) for one in tried),
+        compared=[sides for one in trials for sides in one.compared],
     )
     ending.run(run, session)
-    return ExitCode.REFUTED if any(one.broken for one in steps) else ExitCode.DONE
+    return try_answers.exit_code([answer for one in tried for answer in one.answers])
+
+
+def _cells(session: Session, selection: Selection, engine: Engine) -> list[PlannedCell]:
+    """The cells that were selected; without a selection all that have an exact cost."""
+    found = matrix.cells(session.profile, selection, engine)
+    matrix.require_used(selection, found)
+    if engine.simulated:
+        return found
+    possible = [
+        one
+        for one in found
+        if cost_diff.has_exact_cost(one.cell) or workload.get(one.cell.workload).checks_data
+    ]
+    return possible or cost_diff.cells(session.profile, selection)
+
+
+def _measured(
+    subject: Subject,
+    wanted: Sequence[PlannedCell],
+    session: Session,
+    builder: RunBuilder,
+    *,
+    each: bool,
+) -> int:
+    """Measure exact cells that were selected, as exactly as the threshold asks."""
+    steps = try_patches.run(subject, wanted, session, each=each)
+    changes = [one for step in steps for one in step.found]
+    run = builder.measured(
+        [side for one in changes for side in (one.before, one.after)],
+        result_tables.of_steps(steps),
+        tuple(Step(title=one.title, broken=one.broken, warned=one.warned) for one in steps),
+        compared=cost_diff.compared(changes),
+    )
+    ending.run(run, session)
+    worse = any(try_answers.is_clearly_worse(one) for one in changes)
+    return ExitCode.REFUTED if worse or any(one.broken for one in steps) else ExitCode.DONE
 
 
 def _planned(
@@ -170,117 +259,6 @@ def _told(collected: patch_mail.Collected, session: Session) -> tuple[Path, ...]
     for title in collected.left_out:
         session.progress.say(f"     left out: {title}")
     return collected.patches
-
-
-@click.command("bisect")
-@ending.as_json
-@click.argument("good")
-@click.argument("bad")
-@click.option(
-    "--cell",
-    metavar="TOPOLOGY/SCHEDULER/WORKLOAD",
-    help="What became worse, such as nullb_mq/none/randread_burst.",
-)
-@click.option(
-    "--claim",
-    metavar="SERIES/CLAIM[/METRIC]",
-    help="Measure what this claim is about, such as sq_batch_dispatch/deadline_lock.",
-)
-@click.option("--timed", is_flag=True, help="By wall clock, even where the exact engine could.")
-@click.option(
-    "--repo",
-    default=Path(),
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The git tree; default: the current folder.",
-)
-@click.option(
-    "--threshold",
-    type=click.FloatRange(0),
-    help="Per cent by which the ends must differ. "
-    f"[default: {USUAL_THRESHOLD} for a cost, {USUAL_TIME} for counters and wall clock]",
-)
-@click.option(
-    "--here",
-    is_flag=True,
-    help="Judge only the commit that is checked out: 0 good, 1 bad, 125 cannot be judged, 128 and "
-    "more the lab failed.",
-)
-@options.fragments
-@options.measuring
-def bisect_command(
-    session: Session,
-    good: str,
-    bad: str,
-    cell: str | None,
-    claim: str | None,
-    timed: bool,
-    repo: Path,
-    threshold: float | None,
-    here: bool,
-    fragments: tuple[str, ...],
-) -> int:
-    """Find the commit that made an I/O cost more, or changed what a claim measures.
-
-    The exact engine decides with one boot a step where it can: for fio on disks that live in the
-    guest, and for what is counted. Else commits are booted in pairs with the good end until it is
-    clear what they are. GOOD and BAD are commits of a git tree; those between that do not build or
-    boot are skipped. With --here it is a command for `git bisect run`.
-
-    Examples: lab bisect v6.12 HEAD --cell nullb_mq/none/randread_burst;
-    lab bisect v6.12 HEAD --claim sq_batch_dispatch/deadline_lock;
-    git bisect run lab bisect v6.12 mine --cell nullb_mq/none/randread_burst --here
-    """
-    if bool(cell) == bool(claim):
-        raise UsageError("what is to be measured?", hint="give either --cell or --claim")
-    trust.require(f"git:{repo}")
-    line = bisect_search.commits(repo, good, bad)
-    tree = Tree(repo, fragments or session.profile.kernel, session)
-    limit = None if threshold is None else threshold / 100
-    make = bisect_measure.of_cell if cell else bisect_measure.of_claim
-    measure = make(cell or claim or "", tree, limit, bisect_measure.decisions(line), timed=timed)
-    measure.compare(line[0], line[-1])
-    if here:
-        return _here(line, tree, measure)
-    found = bisect_search.search(line, lambda commit: _value(commit, tree, measure))
-    _finish(found, line, tree, measure)
-    return ExitCode.DONE
-
-
-def _here(line: list[str], tree: Tree, measure: CommitMeasure) -> int:
-    """What `git bisect run` wants to know of the commit that is checked out."""
-    low, high, present = (_value(commit, tree, measure) for commit in (line[0], line[-1], "HEAD"))
-    if low is None or high is None or present is None:
-        return ExitCode.SKIP
-    return int(bisect_search.is_bad(low, high, present))
-
-
-def _value(commit: str, tree: Tree, measure: CommitMeasure) -> float | None:
-    """The value of a commit; what it is and what came out is said."""
-    progress = tree.session.progress
-    progress.say(bisect_search.subject(tree.repository, commit))
-    found = measure.value(commit)
-    if found is not None:
-        progress.say(f"    {measure.shown(found)}")
-    return found
-
-
-def _finish(found: Found, line: list[str], tree: Tree, measure: CommitMeasure) -> None:
-    """Record and print what a bisection found."""
-    subjects = [bisect_search.subject(tree.repository, commit) for commit in found.suspects]
-    shown = [result_tables.of_bisection(found, line, measure, subjects)]
-    outcomes, changes = [], []
-    if len(found.suspects) == 1:
-        changes = measure.changes(found.last_good, found.suspects[0])
-        shown += result_tables.of_changes(changes)
-        outcomes = [side for one in changes for side in (one.before, one.after)]
-        if not changes:
-            shown.append(result_tables.note(measure.conclusion(found.last_good, found.suspects[0])))
-    session = tree.session
-    title = f"Bisection of {line[0][:12]}..{line[-1][:12]}, {len(tree.built)} kernels"
-    run = RunBuilder(session, title).measured(
-        outcomes, tuple(shown), compared=cost_diff.compared(changes)
-    )
-    ending.run(run, session)
 
 
 def _series(patches: tuple[Path, ...], claims: Path) -> Series:

@@ -101,8 +101,11 @@ class CellChange:
 
 
 def has_exact_cost(cell: Cell) -> bool:
-    """Whether the exact engine gives a cell's cost to the last digit: it does for fio's jobs."""
-    return workload.get(cell.workload).tool == "fio"
+    """Whether the exact engine gives a cell's cost to the last digit: it does for fio's jobs that
+    do not check data.
+    """
+    own = workload.get(cell.workload)
+    return not cell.engine.simulated and own.tool == "fio" and not own.checks_data
 
 
 def cells(profile: Profile, selection: Selection) -> list[PlannedCell]:
@@ -134,7 +137,7 @@ def measure(
     """
     tasks = tasks_of(wanted, kernels)
     with session.measuring(tasks) as runner:
-        first = _seeded(runner, kernels, wanted, (1,))
+        first = seeded(runner, kernels, wanted, (1,))
         found = {p: judged(session, p, sides, threshold) for p, sides in first.items()}
         differ = [p for p, one in found.items() if not one.failed and not one.equal]
         found |= _decided(session, runner, kernels, differ, threshold)
@@ -184,7 +187,7 @@ def _decided(
         if not waiting:
             break
         seeds = range(after_seed + 1, after_seed + count + 1)
-        looked_at = _seeded(runner, kernels, waiting, seeds)
+        looked_at = seeded(runner, kernels, waiting, seeds)
         found |= {p: judged(session, p, sides, threshold) for p, sides in looked_at.items()}
         waiting = [p for p in waiting if found[p].finding.verdict is Verdict.INCONCLUSIVE]
     return found
@@ -197,7 +200,7 @@ def _confirmed(session: Session, one: CellChange, again: CellChange) -> CellChan
     if again.failed:
         return again
     if again.finding.verdict is Verdict.REFUTED:
-        sides = (_together([one.before, again.before]), _together([one.after, again.after]))
+        sides = (together([one.before, again.before]), together([one.after, again.after]))
         return CellChange(one.planned, *sides, one.finding, _functions(session, sides))
     shown = " and ".join(percent(each.change or 0.0, exact=True) for each in (one, again))
     reason = f"{shown}, with some seeds and with others"
@@ -259,7 +262,7 @@ def _equal(sides: Sides) -> bool:
     return before == after != []
 
 
-def _seeded(
+def seeded(
     runner: Runner,
     kernels: tuple[Kernel, Kernel],
     wanted: Sequence[PlannedCell],
@@ -269,13 +272,13 @@ def _seeded(
     tasks = [task.seeded(seed) for task in tasks_of(wanted, kernels) for seed in seeds]
     outcomes = iter(runner.all(tasks))
 
-    def together() -> Outcome:
-        return _together([next(outcomes) for _ in seeds])
+    def side() -> Outcome:
+        return together([next(outcomes) for _ in seeds])
 
-    return {one: (together(), together()) for one in wanted}
+    return {one: (side(), side()) for one in wanted}
 
 
-def _together(seeds: Sequence[Outcome]) -> Outcome:
+def together(seeds: Sequence[Outcome]) -> Outcome:
     """The seeds of a task as one outcome; no boots when one of them failed."""
     task = seeds[0].task
     if error := next((one.error for one in seeds if one.error), None):

@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from lab.base.errors import BuildError, LabError
+from lab.build import definitions
 from lab.build.config_diff import changed_options
 from lab.build.kernel import Kernel
-from lab.commands import cost_diff
+from lab.commands import cost_diff, try_answers
 from lab.commands.cost_diff import CellChange
-from lab.inputs.terms import Verdict
+from lab.commands.try_answers import Answer
+from lab.commands.try_trial import Trial
+from lab.inputs.terms import Engine, Verdict
 from lab.judge.blame import blame
 from lab.measure.cell import PlannedCell
 from lab.measure.runner import Outcome
@@ -41,6 +45,119 @@ class Subject:
     spec: str
     patches: tuple[Path, ...]
     fragments: tuple[str, ...]
+
+    def title(self, before: int, after: int) -> str:
+        """The patches of a step, by the numbers that are applied before and after it."""
+        own = self.patches[before:after]
+        return own[0].name if len(own) == 1 else f"{len(own)} patch(es)"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A step of a series by all engines: its title, what was found, the options in which the
+    kernels differ, and what of it breaks the kernel or loses data, with the patch that does.
+    """
+
+    title: str
+    trial: Trial
+    configuration: tuple[str, ...] = ()
+    broken: str = ""
+
+    @property
+    def answers(self) -> list[Answer]:
+        """What was found, the worst first."""
+        return try_answers.ordered(self.trial.answers)
+
+
+def examine(
+    subject: Subject,
+    planned: Sequence[PlannedCell],
+    session: Session,
+    *,
+    each: bool = False,
+    debug: bool = True,
+) -> list[Tried]:
+    """Ask all engines of the tree without and with the patches what the changed code makes worth
+    asking; with each, after every patch. planned are the exact cells to choose from.
+
+    Raises as run does.
+    """
+
+    def measure(trial: Trial, *, last: bool) -> None:
+        trial.measure(planned)
+        if debug and last and not trial.failed:
+            _debug(trial, subject, session)
+
+    return _tried(subject, session, measure, each=each)
+
+
+def examine_cells(
+    subject: Subject, planned: Sequence[PlannedCell], session: Session, *, each: bool = False
+) -> list[Tried]:
+    """Measure chosen cells on the tree without and with the patches; some are simulated or check
+    data. Raises as run does.
+    """
+
+    def measure(trial: Trial, *, last: bool) -> None:
+        trial.measure_cells(planned)
+
+    return _tried(subject, session, measure, each=each, engines={p.cell.engine for p in planned})
+
+
+class _Measure(Protocol):
+    """Measures what differs between two kernels; last: all patches are applied."""
+
+    def __call__(self, trial: Trial, *, last: bool) -> None: ...
+
+
+def _tried(
+    subject: Subject,
+    session: Session,
+    measure: _Measure,
+    *,
+    each: bool,
+    engines: Collection[Engine] = (),
+) -> list[Tried]:
+    """The steps of a series, until one breaks."""
+    base = session.prove(subject.spec, subject.fragments).proof
+    for engine in engines:
+        session.testbed.host.require(engine)
+    count = len(subject.patches)
+    levels = range(count + 1) if each else (0, count)
+    kernels = {level: _kernel(subject, level, session) if level else base for level in levels}
+    found: list[Tried] = []
+    for before, after in itertools.pairwise(levels):
+        title = subject.title(before, after)
+        session.progress.say(f"{title}:")
+        trial = Trial(session, (kernels[before], kernels[after]))
+        if trial.compare(definitions.files(subject.patches[before:after])):
+            measure(trial, last=after == count)
+            trial.conclude()
+        broken = _culprit(trial, subject, (before, after), session)
+        found.append(Tried(title, trial, changed_options(*trial.pair), broken))
+        if trial.failed:
+            break
+    return found
+
+
+def _debug(trial: Trial, subject: Subject, session: Session) -> None:
+    fragments = subject.fragments or session.profile.kernel
+
+    def build(extra: Sequence[str]) -> Kernel:
+        return session.kernel(subject.spec, subject.patches, (*fragments, *extra))
+
+    def build_base(extra: Sequence[str]) -> Kernel:
+        return session.kernel(subject.spec, (), (*fragments, *extra))
+
+    trial.debug(build, build_base)
+
+
+def _culprit(trial: Trial, subject: Subject, levels: tuple[int, int], session: Session) -> str:
+    """What the patches break, and which of them; empty where they break nothing."""
+    worst = [str(one) for one in trial.answers if one.breaks]
+    if not trial.failed:
+        return worst[0] if worst else ""
+    return _broken(subject, levels, trial.failed, session)
 
 
 def run(
@@ -98,8 +215,8 @@ def _kernel(subject: Subject, level: int, session: Session) -> Kernel:
     ) from last
 
 
-def _built(subject: Subject, level: int, session: Session) -> Kernel:
-    return session.kernel(subject.spec, subject.patches[:level], subject.fragments)
+def _built(subject: Subject, level: int, session: Session, fragments: Sequence[str] = ()) -> Kernel:
+    return session.kernel(subject.spec, subject.patches[:level], fragments or subject.fragments)
 
 
 def _broken(subject: Subject, levels: tuple[int, int], failed: Outcome, session: Session) -> str:
@@ -109,7 +226,7 @@ def _broken(subject: Subject, levels: tuple[int, int], failed: Outcome, session:
     for number in range(before + 1, after):
         session.progress.say(f"which patch breaks it? {subject.patches[number - 1].name}")
         try:
-            kernel = _built(subject, number, session)
+            kernel = _built(subject, number, session, failed.task.kernel.fragments)
         except LabError:
             continue  # it does not build by itself; a later one may
         (outcome,) = session.outcomes([replace(failed.task, kernel=kernel)])

@@ -74,6 +74,11 @@ class Workload(Model):
         default=False,
         description="its fio jobs make marks around their I/O, although ios does not fix how much",
     )
+    checks_data: bool = Field(
+        default=False,
+        description="whether it reads back what it wrote and fails when that is wrong: the disk "
+        "has to hold data, and what an I/O costs is not asked",
+    )
     filesystem: Literal["xfs"] | None = None
     kernel: tuple[str, ...] = Field(
         default=(), description="fragments that a kernel must have beside the usual ones"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from lab.base.errors import UsageError
 from lab.build.kernel import Kernel
 from lab.inputs import machine_model, topology
+from lab.inputs import workload as workloads
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 
@@ -119,7 +120,7 @@ def resolved(
     variants: tuple[float, ...] = (),
 ) -> Cell:
     """A cell; 0 vCPUs or hardware queues stand for as many as its topology has. With calls these
-    alone are counted.
+    alone are counted, and a check of data has no cost.
 
     A simulated one is on the machine called so, or the usual one, and has as many vCPUs as that has
     active ones. Raises UsageError for a topology or a machine that does not exist.
@@ -143,7 +144,7 @@ def resolved(
         kernel_parameters=kernel_parameters,
         counters=counters,
         calls=calls,
-        cost=not calls,
+        cost=not calls and not (engine.sealed and workloads.get(workload).checks_data),
         machine=machine,
         variants=variants,
     )

@@ -111,10 +111,12 @@ def _chosen(offered: Sequence[str], selected: Sequence[str]) -> list[str]:
 
 
 def require_possible(work: str, machine: str, where: str) -> None:
-    """Raise UsageError when a workload with a file system meets a disk that holds no data."""
-    if workload.get(work).filesystem and not topology.get(machine).holds_data:
+    """Raise UsageError when a workload that needs its data again meets a disk that holds none."""
+    own = workload.get(work)
+    if (own.filesystem or own.checks_data) and not topology.get(machine).holds_data:
+        why = "has a file system" if own.filesystem else "reads back what it wrote"
         raise UsageError(
-            f"{work} needs a disk that holds data, {machine} has none",
+            f"{work} needs a disk that holds data, {machine} has none: it {why}",
             where=where,
             hint="choose a topology with holds_data = true",
         )

@@ -87,6 +87,21 @@ def called(job: Job, machine: Machine) -> dict[str, float]:
     return _counted(job, machine, phases, 0)
 
 
+def counted_again(job: Job, folder: Path) -> dict[str, float]:
+    """The counters of a job's calls out of the files of an exact boot on record, in whose folder
+    they lie: what its last run made. None where the files are not there.
+
+    Raises GuestError as called does.
+    """
+    if not replace(job.machine, folder=folder).counts.exists():
+        return {}
+    machine = job.at(folder)
+    runs = len(fio_runs(job.cell))
+    phases = read_phases(machine.counts.read_text(errors="replace"))
+    require_marks(phases, runs, fio_jobs(job.cell))
+    return _counted(job, machine, phases, runs - 1)
+
+
 def _dbench(job: Job, done: Boot) -> dict[str, float]:
     log = done.outputs.get("dbench.log", "")
     return dbench.metrics(log, int(job.cell.number("clients")), job.cell.number("seconds"))

@@ -174,3 +174,13 @@ def test_a_setting_that_no_workload_knows_is_reported() -> None:
 def test_a_cell_names_what_it_is() -> None:
     found = plan(Selection(schedulers=("bfq",), workloads=("dbench_xfs",)))
     assert str(found[0]) == "raid64 bfq dbench_xfs clients=2"
+
+
+def test_a_check_of_data_needs_a_disk_that_holds_some_and_has_no_cost() -> None:
+    with pytest.raises(UsageError, match="nullb_mq has none: it reads back what it wrote"):
+        quick(Selection(("nullb_mq",), ("none",), ("verify_crc",)))
+    wanted = Selection(("raid64",), ("none",), ("verify_crc",))
+    (exact,) = matrix.cells(profile.get("quick"), wanted, Engine.ICOUNT)
+    assert not exact.cell.cost
+    (timed,) = matrix.cells(profile.get("quick"), wanted, Engine.TCG)
+    assert timed.cell.cost

@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `lab try` answers: what was measured, in one sentence each, the worst first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lab.base.errors import ExitCode
+from lab.base.text import number, percent
+from lab.build.code_diff import CodeDiff, function
+from lab.commands.cost_diff import CellChange
+from lab.commands.try_measure import (
+    WORSE_COST,
+    WORSE_IOPS,
+    WORSE_REQUESTS,
+    Check,
+    Failures,
+    SimulatedChange,
+)
+from lab.inputs import topology, workload
+from lab.inputs.terms import Verdict
+from lab.measure.cell import Cell, PlannedCell
+from lab.measure.runner import Outcome
+
+# So many functions are named in a sentence.
+_NAMED = 2
+# From so many moves of cache lines per I/O on more a function is named. Chosen: one CPU in two
+# finds the line at another one.
+_MOVES = 0.5
+_WAITS = ("queued_spin_lock_slowpath", "_raw_spin_lock", "_raw_spin_lock_irqsave")
+
+
+class Kind(StrEnum):
+    """What an answer says, the worst first."""
+
+    BROKEN = "BROKEN"
+    LOSES_DATA = "LOSES DATA"
+    SLOWER = "SLOWER"
+    MERGES_LESS = "MERGES LESS"
+    SHARES = "SHARES A CACHE LINE"
+    COSTS = "COSTS"
+    OPEN = "OPEN"
+    FASTER = "FASTER"
+    SAVES = "SAVES"
+    MERGES_MORE = "MERGES MORE"
+    EQUAL_COST = "NO COST"
+    NOT_EXECUTED = "NOT EXECUTED"
+    NO_CHANGE = "NO CHANGE"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A sentence, the cell that it was measured in, and whether it makes the patches clearly worse
+    (exit code 1).
+    """
+
+    kind: Kind
+    text: str
+    planned: PlannedCell | None = None
+    is_worse: bool = False
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the patched kernel does not work."""
+        return self.kind in (Kind.BROKEN, Kind.LOSES_DATA)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind}: {self.text}" if self.kind not in _VERBS else f"{self.kind} {self.text}"
+        )
+
+
+# These go on as a sentence.
+_VERBS = (Kind.COSTS, Kind.SAVES)
+
+
+def ordered(answers: Iterable[Answer]) -> list[Answer]:
+    """What makes the patches clearly worse first, then by kind."""
+    kinds = list(Kind)
+    return sorted(answers, key=lambda one: (not one.is_worse, kinds.index(one.kind)))
+
+
+def exit_code(answers: Collection[Answer]) -> ExitCode:
+    """1 where the patches are clearly worse, 4 where that is open, else 0."""
+    if any(one.is_worse for one in answers):
+        return ExitCode.REFUTED
+    is_open = any(one.kind is Kind.OPEN for one in answers)
+    return ExitCode.INCONCLUSIVE if is_open else ExitCode.DONE
+
+
+def is_clearly_worse(found: CellChange) -> bool:
+    """Whether a cell's block layer costs surely more than WORSE_COST more."""
+    change, refuted = found.change, found.finding.verdict is Verdict.REFUTED
+    return change is not None and refuted and change > WORSE_COST
+
+
+@dataclass(frozen=True)
+class Changed:
+    """The functions that the patches change, where each is defined (``block/bio.c:503``), and the
+    variables that they change or add.
+    """
+
+    functions: frozenset[str]
+    places: Mapping[str, str] = field(default_factory=dict)
+    variables: frozenset[str] = frozenset()
+
+    def of_line(self, variables: str) -> str:
+        """Of the variables in a cache line those of the patches, if there are any."""
+        names = variables.split(", ")
+        return ", ".join([name for name in names if name in self.variables] or names)
+
+    def named(self, names: Sequence[str]) -> str:
+        """Some functions in words, the first with their places."""
+        shown = [self._call(name) for name in names[:_NAMED]]
+        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return (", " if rest else " and ").join(shown) + rest
+
+    @property
+    def code(self) -> str:
+        """Where the code differs, as the beginning of a sentence."""
+        names = sorted(self.functions, key=lambda name: (name not in self.places, name))
+        return f"with other code in {self.named(names)}:" if names else "with other data:"
+
+    def _call(self, name: str) -> str:
+        place = self.places.get(name, "")
+        return f"{name}() ({place})" if place else f"{name}()"
+
+    def among(self, names: Iterable[str]) -> list[str]:
+        """Those of some symbols that are changed functions, each once, in that order."""
+        return [name for name in dict.fromkeys(map(function, names)) if name in self.functions]
+
+
+def same_code(difference: CodeDiff) -> Answer:
+    """Both kernels execute the same, which is proved: no statistics are needed."""
+    told = "both kernels have the same code and the same data"
+    if difference.texts:
+        text = sorted(difference.texts)[0]
+        told += f"; of the texts in them {len(difference.texts)} differ, such as {text[:40]!r}"
+    return Answer(Kind.NO_CHANGE, told)
+
+
+def not_executed(difference: CodeDiff, changed: Changed) -> Answer:
+    """No cell executes what differs."""
+    parts = []
+    if difference.functions:
+        parts.append(changed.named(sorted(difference.functions)))
+    if difference.variables:
+        parts.append(f"the variables {', '.join(sorted(difference.variables)[:_NAMED])}")
+    return Answer(
+        Kind.NOT_EXECUTED,
+        f"{' and '.join(parts)} differ, but no I/O of the profile's cells executes that",
+    )
+
+
+def broken(known: Failures, changed: Changed) -> Answer:
+    """The patched kernel panics, hangs or fails; the other one less often."""
+    error = known.failed.error
+    assert error is not None
+    before, after = known.counts
+    text = (
+        f"{changed.code} {error.outcome} in {max(after, 1)} of {known.seeds} boots with the "
+        f"patches, in {before} without ({_cell_of(known.failed)}): {_said(error.what)}"
+    )
+    if before and before >= after:
+        return Answer(Kind.OPEN, text)
+    return Answer(Kind.BROKEN, text, is_worse=True)
+
+
+def of_check(found: Check, changed: Changed) -> Answer:
+    """A check that only the patched kernel fails."""
+    error = found.after.error
+    assert error is not None
+    loses = error.outcome == "failed" and workload.get(found.planned.cell.workload).checks_data
+    lead = (
+        "what was written is not read back" if loses else f"{error.outcome} of the patched kernel"
+    )
+    return Answer(
+        Kind.LOSES_DATA if loses else Kind.BROKEN,
+        f"{changed.code} {lead}, and the kernel without patches passes "
+        f"({_cell(found.planned)}): {_said(error.what)}",
+        found.planned,
+        is_worse=True,
+    )
+
+
+def _said(what: str) -> str:
+    """The line of what a guest said that tells most: fio's own about data, else the first."""
+    lines = [line.strip() for line in what.splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("verify:")), lines[0] if lines else "")
+
+
+def of_exact(found: CellChange, changed: Changed) -> Answer | None:
+    """What an I/O costs more or less in a cell; None where it costs the same, as far as known."""
+    if found.failed or found.equal or found.change is None:
+        return None
+    sure = [one for one in found.functions if one.sure]
+    verdict = found.finding.verdict
+    if verdict is Verdict.INCONCLUSIVE and not sure:
+        return Answer(
+            Kind.OPEN,
+            f"{_cell(found.planned)} costs {percent(found.change, exact=True)} in the block layer "
+            f"{_boots(found)}, which may be chance",
+            found.planned,
+        )
+    if not sure and verdict is Verdict.HOLDS:
+        return None
+    before, after = found.values
+    total = math.fsum(one.difference for one in sure) or (after or 0.0) - (before or 0.0)
+    names = changed.among(one.function for one in sure) or list(
+        dict.fromkeys(function(one.function) for one in sure or found.functions)
+    )
+    more, count = "more" if total > 0 else "less", f"{abs(total):.4g}"
+    # What functions surely add counts as well as the sum, in which noise of others may hide it.
+    share = max(found.change, total / (found.finding.measured or (math.inf,))[0])
+    return Answer(
+        Kind.COSTS if total > 0 else Kind.SAVES,
+        f"{count} instruction{'s' * (count != '1')} {more} per I/O in {changed.named(names)} "
+        f"({_cell(found.planned)}: {number(before)} -> {number(after)}, block layer "
+        f"{percent(found.change, exact=True)}, {_boots(found)})",
+        found.planned,
+        is_worse=total > 0 and share > WORSE_COST,
+    )
+
+
+def of_requests(
+    planned: PlannedCell,
+    counted: tuple[Mapping[str, float], Mapping[str, float]],
+    boots: int,
+    changed: Changed,
+) -> Answer | None:
+    """Whether as many I/Os as before become one request, or none at all."""
+    before, after = (own.get("requests_per_io") for own in counted)
+    if not before or after is None:
+        return None
+    change = after / before - 1
+    if abs(change) <= WORSE_REQUESTS:
+        return None
+    kind = Kind.MERGES_LESS if change > 0 else Kind.MERGES_MORE
+    return Answer(
+        kind,
+        f"{changed.code} {after:.3g} requests per I/O reach the driver instead of {before:.3g} "
+        f"({_cell(planned)}, {boots} boot{'s' * (boots > 1)} a kernel)",
+        planned,
+        is_worse=kind is Kind.MERGES_LESS,
+    )
+
+
+def of_simulated(found: SimulatedChange, changed: Changed) -> Answer | None:
+    """What many CPUs at once do more or less; None where that is within what seeds make."""
+    if found.failed:
+        return None
+    _, after = found.iops
+    size = f"{abs(100 * found.change):.1f} %"
+    where = f"{_cell(found.planned)}, {len(after)} boot{'s' * (len(after) > 1)} a kernel"
+    if abs(found.change) > WORSE_IOPS and found.is_clear:
+        less = found.change < 0
+        return Answer(
+            Kind.SLOWER if less else Kind.FASTER,
+            f"{found.planned.cell.cpus} CPUs do {size} {'fewer' if less else 'more'} IOPS "
+            f"({where}){_why(found, changed) if less else ''}",
+            found.planned,
+            is_worse=less,
+        )
+    if shared := _shared(found, changed):
+        name, variable, moves = shared
+        what = f" of {changed.of_line(variable)}" if variable else ""
+        return Answer(
+            Kind.SHARES,
+            f"{changed.named([name])} moves {moves:.2g} cache lines{what} more per I/O between "
+            f"{found.planned.cell.cpus} CPUs, {percent(found.change, exact=False)} IOPS ({where})",
+            found.planned,
+        )
+    if abs(found.change) > WORSE_IOPS:
+        return Answer(
+            Kind.OPEN,
+            f"{found.planned.cell.cpus} CPUs do {percent(found.change, exact=False)} IOPS "
+            f"({where}), which may be chance",
+            found.planned,
+        )
+    return None
+
+
+def _why(found: SimulatedChange, changed: Changed) -> str:
+    """For what the CPUs wait, as far as the simulation tells."""
+    names = changed.among(
+        one.function for one in sorted(found.functions, key=lambda own: -own.difference)
+    )
+    place = changed.named(names or sorted(changed.functions))
+    before, after = found.waiting
+    if after - before > (1 - before) / 4:
+        lock = changed.of_line(_lock(found))
+        return f": they wait for the spin lock {f'{lock} ' if lock else ''}in {place}"
+    if shared := _shared(found, changed):
+        name, variable, _ = shared
+        line = changed.of_line(variable)
+        return f": a cache line{f' of {line}' if line else ''} moves in {name}()"
+    return f": the patches change {place}"
+
+
+def _lock(found: SimulatedChange) -> str:
+    """The variable whose cache line those who take locks move most more; empty where unnamed."""
+    moves: dict[str, float] = {}
+    for sign, own in zip((-1, 1), found.moved, strict=True):
+        for (name, variable), count in own.items():
+            if name in _WAITS and variable:
+                moves[variable] = moves.get(variable, 0.0) + sign * count
+    worst = max(moves, key=lambda name: moves[name], default="")
+    return worst if worst and moves[worst] > _MOVES else ""
+
+
+def _shared(found: SimulatedChange, changed: Changed) -> tuple[str, str, float] | None:
+    """The changed function that moves most more cache lines, the variable in it, and how many."""
+    more: dict[tuple[str, str], float] = {}
+    for sign, own in zip((-1, 1), found.moved, strict=True):
+        for (name, variable), count in own.items():
+            key = function(name), variable
+            more[key] = more.get(key, 0.0) + sign * count
+    mine = {key: count for key, count in more.items() if key[0] in changed.functions}
+    worst = max(mine, key=lambda key: mine[key], default=None)
+    if worst is None or mine[worst] < _MOVES:
+        return None
+    return worst[0], worst[1], mine[worst]
+
+
+def equal_cost(found: Collection[CellChange], changed: Changed) -> Answer:
+    """Cells execute what the patches change, and it costs the same, as far as is known."""
+    equal = [one for one in found if one.equal]
+    if len(equal) == len(found):
+        told = "executes as many instructions as before"
+    else:
+        boots = sum(len(one.after.boots) for one in found if not one.equal)
+        told = f"differs by no more than chance ({boots} boots a kernel)"
+    cells = f"{len(found)} cell{'s' * (len(found) != 1)}"
+    return Answer(Kind.EQUAL_COST, f"{changed.code} an I/O of {cells} {told}")
+
+
+def no_loss(found: Sequence[SimulatedChange]) -> Answer:
+    """Simulated CPUs do as much as before, as far as is known."""
+    told = "; ".join(
+        f"{_cell(one.planned)} {percent(one.change, exact=False)}, {len(one.after.boots)} boot(s) "
+        "a kernel"
+        for one in found
+    )
+    return Answer(Kind.EQUAL_COST, f"IOPS differ by no more than seeds do: {told}")
+
+
+def no_data_lost(found: Sequence[Check]) -> Answer:
+    """All that was written was read back."""
+    cells = "; ".join(_cell(one.planned) for one in found)
+    return Answer(Kind.EQUAL_COST, f"all data that was written is read back and right ({cells})")
+
+
+def _cell_of(outcome: Outcome) -> str:
+    return in_words(outcome.task.cell)
+
+
+def _cell(planned: PlannedCell) -> str:
+    """A cell as a maintainer names it: driver and queues, scheduler, job."""
+    return in_words(planned.cell)
+
+
+def in_words(cell: Cell) -> str:
+    """A cell's disk, scheduler and job, such as ``nullb_mq, none, randread_burst``."""
+    parts = [cell.topology, cell.scheduler, cell.workload]
+    return ", ".join([*parts, cell.machine] if cell.machine else parts)
+
+
+def hardware(cell: Cell) -> str:
+    """What a cell runs on, in words: the disk, its queues, the CPUs."""
+    own = topology.get(cell.topology)
+    cpus = f"{cell.cpus} CPU{'s' * (cell.cpus > 1)}"
+    how = f"simulated {cell.machine}" if cell.machine else f"engine {cell.engine}"
+    return (
+        f"{own.title}; {cell.hw_queues} hardware queue{'s' * (cell.hw_queues > 1)}, scheduler "
+        f"{cell.scheduler}, {cpus}, {how}"
+    )
+
+
+def _boots(found: CellChange) -> str:
+    count = len(found.after.boots)
+    return f"{count} boot{'s' * (count != 1)} a kernel"

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which cells `lab try` measures: those that execute what the patches change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lab.build.code_diff import function
+from lab.build.kernel import Kernel
+from lab.inputs import machine_model, topology
+from lab.inputs.profile import Profile
+from lab.inputs.terms import Engine
+from lab.measure import matrix
+from lab.measure.cell import PlannedCell
+from lab.measure.durations import Durations
+from lab.measure.matrix import Selection
+from lab.measure.runner import Runner
+from lab.measure.session import Session
+
+# So many cells of the exact engine at most. Chosen: three seeds of four cells take a minute.
+MOST_CELLS = 4
+# The machine, the disk and the job on which contention is simulated: 16 CPUs that hand requests to
+# a disk with 128 hardware queues, each with a job of its own.
+MACHINE, BUSY_DISK, BUSY_JOB = "xeon16", "nullb_mq", "randwrite_uring"
+_NONE = "none"
+# The disk and the job in which requests wait for each other, and so are merged.
+_MERGING = "raid64", "seqread_streams"
+# Where data is checked: this disk fails commands now and then and is too busy for others.
+_FAULTY_DISK = "raid64_faults"
+_USUAL_SCHEDULER = "mq-deadline"
+# The check for the usual kernel and the one for the debug kernel, which switches schedulers.
+CHECK, DEBUG_CHECK = "verify_crc", "verify_switching"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The cells that are measured, and the functions that made them be chosen.
+
+    executed has what of the changed functions the exact cells execute; skipped are the cells that
+    execute some, too, and are not measured; schedulers are those that the changed code runs under.
+    busy are the pairs of scheduler and job on BUSY_DISK that execute most of it.
+    """
+
+    exact: tuple[PlannedCell, ...]
+    executed: frozenset[str]
+    skipped: tuple[PlannedCell, ...]
+    schedulers: tuple[str, ...]
+    busy: tuple[tuple[str, str], ...] = ()
+
+
+def executed(
+    runner: Runner, session: Session, kernel: Kernel, planned: Sequence[PlannedCell]
+) -> dict[PlannedCell, dict[str, float]]:
+    """The functions that an I/O of each cell executes on a kernel, with their instructions; boots
+    on record are not run again. Raises LabError for a guest that fails.
+    """
+    found: dict[PlannedCell, dict[str, float]] = {}
+    for one, outcome in zip(planned, runner.all([one.on(kernel) for one in planned]), strict=True):
+        outcome.require_boots()
+        cost = session.store.cost(outcome.boots[0].id)
+        found[one] = {}
+        for name, count in cost.kernel.items() if cost else ():
+            own = function(name)
+            found[one][own] = found[one].get(own, 0.0) + count
+    return found
+
+
+def choose(
+    changed: Collection[str],
+    executed_by: Mapping[PlannedCell, Mapping[str, float]],
+    durations: Durations,
+) -> Choice:
+    """The cells that together execute most of the changed functions, at most MOST_CELLS.
+
+    Of cells that add as many functions the one that takes least time is chosen. Where functions
+    that merge differ, the first is one in which much is merged.
+    """
+    touched = set(changed)
+    useful = {
+        one: frozenset(own.keys() & touched)
+        for one, own in executed_by.items()
+        if own.keys() & touched
+    }
+    missing = set().union(*useful.values())
+    everything = frozenset(missing)
+    chosen = [one for one in useful if _may_lose_merges(one, everything)][:1]
+    for one in chosen:
+        missing -= useful[one]
+    while missing and len(chosen) < MOST_CELLS:
+        best = max(useful, key=lambda one: (len(useful[one] & missing), -durations.of(one.cell)))
+        chosen.append(best)
+        missing -= useful[best]
+    schedulers = _schedulers(useful)
+    return Choice(
+        tuple(chosen),
+        everything,
+        tuple(one for one in useful if one not in chosen),
+        schedulers,
+        tuple(
+            (name, job)
+            for name in schedulers
+            if (job := _busy_job({one: executed_by[one] for one in useful}, touched, name))
+        ),
+    )
+
+
+def _busy_job(
+    executed_by: Mapping[PlannedCell, Mapping[str, float]], changed: Collection[str], scheduler: str
+) -> str:
+    """The job on BUSY_DISK that executes most of what changed under a scheduler, or the usual one
+    where that executes half as much; empty where none does.
+    """
+    there = {
+        one.cell.workload: sum(count for name, count in own.items() if name in changed)
+        for one, own in executed_by.items()
+        if (one.cell.topology, one.cell.scheduler) == (BUSY_DISK, scheduler)
+    }
+    most = max(there.values(), default=0.0)
+    if there.get(BUSY_JOB, 0.0) >= most / 2:
+        return BUSY_JOB if there else ""
+    return max(there, key=lambda job: there[job])
+
+
+def _may_lose_merges(one: PlannedCell, functions: Collection[str]) -> bool:
+    """Whether functions merge, and a cell is one in which much is merged."""
+    where = one.cell.topology, one.cell.workload
+    return where == _MERGING and any("merge" in name for name in functions)
+
+
+def _schedulers(useful: Mapping[PlannedCell, frozenset[str]]) -> tuple[str, ...]:
+    """Under which schedulers the functions run: none, and as few others as execute the rest."""
+    by_scheduler: dict[str, set[str]] = {}
+    for one, own in useful.items():
+        by_scheduler.setdefault(one.cell.scheduler, set()).update(own)
+    missing = set().union(*by_scheduler.values()) - by_scheduler.get(_NONE, set())
+    found = [_NONE] if _NONE in by_scheduler else []
+    while missing:
+        best = max(by_scheduler, key=lambda name: len(by_scheduler[name] & missing))
+        found.append(best)
+        missing -= by_scheduler[best]
+    return tuple(found)
+
+
+def simulated(profile: Profile, busy: Sequence[tuple[str, str]]) -> list[PlannedCell]:
+    """The cells in which 16 simulated CPUs submit I/O at once, each with a job of its own."""
+    cells = []
+    for scheduler, work in busy:
+        jobs = (("numjobs", (machine_model.get(MACHINE).usual_cpus,)),)
+        wanted = Selection((BUSY_DISK,), (scheduler,), (work,), jobs, machine=MACHINE)
+        cells += matrix.cells(profile, wanted, Engine.SIM)
+    return cells
+
+
+def checks(choice: Choice, profile: Profile) -> list[PlannedCell]:
+    """The cell in which data is read back on the usual kernel: on the first chosen disk that holds
+    data, else on one that fails commands.
+    """
+    scheduler = _checked_scheduler(choice)
+    chosen = [one.cell.topology for one in choice.exact]
+    disks = [name for name in chosen if topology.get(name).holds_data]
+    return [_check((disks or [_FAULTY_DISK])[0], scheduler, CHECK, profile)]
+
+
+def debug_check(choice: Choice, profile: Profile) -> PlannedCell:
+    """The cell in which the debug kernel is watched: data is read back, commands fail, and the
+    scheduler is switched.
+    """
+    return _check(_FAULTY_DISK, _checked_scheduler(choice), DEBUG_CHECK, profile)
+
+
+def seeded(one: PlannedCell, seed: int) -> PlannedCell:
+    """The same cell with other random numbers."""
+    return replace(one, cell=replace(one.cell, seed=seed))
+
+
+def _checked_scheduler(choice: Choice) -> str:
+    return next((own for own in choice.schedulers if own != _NONE), _USUAL_SCHEDULER)
+
+
+def _check(disk: str, scheduler: str, work: str, profile: Profile) -> PlannedCell:
+    (found,) = matrix.cells(
+        profile, Selection((disk,), (scheduler,), (work,), cpus=2), Engine.ICOUNT
+    )
+    return found

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `lab try` measures of two kernels: instructions, requests, contention, and data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lab.base.errors import KERNEL_FAILURES, GuestError
+from lab.build.kernel import Kernel
+from lab.commands import cost_diff
+from lab.commands.cost_diff import CellChange, Threshold
+from lab.inputs import workload
+from lab.measure import cost, job, sampling, sim_counts
+from lab.measure.cell import PlannedCell
+from lab.measure.cost import Change
+from lab.measure.runner import Outcome, Runner
+from lab.measure.session import Session
+
+# Beyond these a patched kernel is clearly worse, and the exit code is 1 (docs/gate.md).
+# Chosen: layouts of code that do nothing change the block layer by less than 0.1 %, so 1 % is no
+# accident, and of simulated throughput 5 % is no more than seeds of some jobs differ by.
+WORSE_COST = 0.01
+WORSE_IOPS = 0.05
+WORSE_REQUESTS = 0.05
+SEEDS = 3
+# With how many seeds the quickest cell is booted on the patched kernel, to see what goes wrong only
+# now and then. Chosen: of a hang in one boot of five six boots show none in 26 cases of 100.
+STRESS_SEEDS = 6
+THRESHOLD = Threshold(WORSE_COST, seeds=SEEDS, savings=True)
+_COUNTERS = ("requests", "bios_per_request")
+
+Pair = tuple[Kernel, Kernel]
+
+
+def exact(
+    session: Session,
+    runner: Runner,
+    pair: Pair,
+    cells: Sequence[PlannedCell],
+    seeds: Sequence[int],
+) -> dict[PlannedCell, CellChange]:
+    """Cells on two kernels with the given seeds, judged."""
+    sides = cost_diff.seeded(runner, pair, cells, seeds)
+    return {one: cost_diff.judged(session, one, own, THRESHOLD) for one, own in sides.items()}
+
+
+def requests(session: Session, outcome: Outcome) -> dict[str, float]:
+    """Requests per I/O and I/Os per request, the means of exact boots; none where not counted."""
+    task = replace(outcome.task, cell=replace(outcome.task.cell, calls=_COUNTERS))
+    own = job.resolve(task, session.testbed)
+    ios = job.ordered_ios(own.cell, own.work).get("many", 0)
+    found: list[dict[str, float]] = []
+    for boot in outcome.boots:
+        try:
+            counted = sampling.counted_again(own, session.store.boot_folder(boot.id))
+        except GuestError:  # a kernel without a function that is counted
+            return {}
+        if not counted or not ios:
+            return {}
+        found.append({"requests_per_io": counted["requests"] / ios, **counted})
+    return (
+        {name: sum(one[name] for one in found) / len(found) for name in found[0]} if found else {}
+    )
+
+
+@dataclass(frozen=True)
+class SimulatedChange:
+    """A simulated cell on two kernels, with the seeds that were booted.
+
+    iops are of each seed. functions are what an I/O costs in ns on all CPUs, those that changed
+    most first. moved are the moves of cache lines per I/O by function and variable, of those that
+    move most.
+    """
+
+    planned: PlannedCell
+    before: Outcome
+    after: Outcome
+    functions: tuple[Change, ...] = ()
+    moved: tuple[Mapping[tuple[str, str], float], Mapping[tuple[str, str], float]] = ({}, {})
+
+    @property
+    def failed(self) -> bool:
+        """Whether a guest failed on either kernel."""
+        return bool(self.before.error or self.after.error)
+
+    @property
+    def iops(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Simulated I/Os per second by kernel, one a seed."""
+        before, after = (
+            tuple(boot.values["iops"] for boot in own.boots) for own in (self.before, self.after)
+        )
+        return before, after
+
+    @property
+    def change(self) -> float:
+        """The relative change of the mean IOPS; NaN where a guest failed."""
+        if self.failed:
+            return math.nan
+        before, after = (math.fsum(own) / len(own) for own in self.iops)
+        return after / before - 1
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether seeds cannot make the change: it is larger than two seeds of the job ever
+        differed, or the seeds of the kernels do not overlap.
+        """
+        before, after = self.iops
+        if abs(self.change) > workload.get(self.planned.cell.workload).noise.simulated:
+            return True
+        apart = max(after) < min(before) or max(before) < min(after)
+        return len(before) >= SEEDS and apart
+
+    @property
+    def waiting(self) -> tuple[float, float]:
+        """The share of the CPUs' time that waits for spin locks, before and after."""
+        before, after = (
+            (own.value(sim_counts.LOCK) or 0.0) / (own.value(sim_counts.CPU) or math.inf)
+            for own in (self.before, self.after)
+        )
+        return before, after
+
+
+def simulated(
+    session: Session, runner: Runner, pair: Pair, cells: Sequence[PlannedCell]
+) -> list[SimulatedChange]:
+    """Simulated cells on two kernels; with more seeds where one leaves open whether it is worse."""
+    found = []
+    for one, sides in cost_diff.seeded(runner, pair, cells, (1,)).items():
+        change = _simulated(session, one, sides)
+        if not change.failed and abs(change.change) > WORSE_IOPS and not change.is_clear:
+            seeds = range(1, SEEDS + 1)
+            change = _simulated(session, one, cost_diff.seeded(runner, pair, [one], seeds)[one])
+        found.append(change)
+    return found
+
+
+def _simulated(session: Session, one: PlannedCell, sides: cost_diff.Sides) -> SimulatedChange:
+    if any(own.error for own in sides):
+        return SimulatedChange(one, *sides)
+    costs = [[c for boot in own.boots if (c := session.store.cost(boot.id))] for own in sides]
+    functions = cost.changes(costs[0], costs[1]) if all(costs) else []
+    moved = [_moves(session, own) for own in sides]
+    return SimulatedChange(one, *sides, tuple(functions), (moved[0], moved[1]))
+
+
+def _moves(session: Session, outcome: Outcome) -> dict[tuple[str, str], float]:
+    """Moves of the lines that move most, by function and variable (empty: allocated memory)."""
+    found: dict[tuple[str, str], float] = {}
+    for line in session.store.lines(outcome.boots[-1].id):
+        for function, moves in line.moves.items():
+            key = (function, line.variable)
+            found[key] = found.get(key, 0.0) + moves
+    return found
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check on the patched kernel, and where that failed or was complained of, on the other."""
+
+    planned: PlannedCell
+    after: Outcome
+    before: Outcome | None = None
+
+
+def checked(runner: Runner, pair: Pair, cells: Sequence[PlannedCell]) -> list[Check]:
+    """Cells that read back what they wrote, on the patched kernel; where its kernel fails, on the
+    one without patches, too.
+    """
+    done = runner.all([one.on(pair[1], cost_diff.ARMS[1]) for one in cells])
+    found = []
+    for one, outcome in zip(cells, done, strict=True):
+        before = None
+        if outcome.error and outcome.error.outcome in KERNEL_FAILURES:
+            (before,) = runner.all([one.on(pair[0], cost_diff.ARMS[0])])
+        found.append(Check(one, outcome, before))
+    return found
+
+
+@dataclass(frozen=True)
+class Failures:
+    """How many seeds of a cell fail on two kernels, and one that fails on the patched one."""
+
+    failed: Outcome
+    counts: tuple[int, int]
+    seeds: int
+
+
+def repeated(runner: Runner, pair: Pair, failed: Outcome) -> Failures:
+    """A cell that failed on the patched kernel, on both kernels with several seeds."""
+    planned = PlannedCell(cell=failed.task.cell, swept=failed.task.swept)
+    seeds = range(1, STRESS_SEEDS + 1)
+    tasks = [
+        planned.on(kernel, arm).seeded(seed)
+        for kernel, arm in zip(pair, cost_diff.ARMS, strict=True)
+        for seed in seeds
+    ]
+    outcomes = runner.all(tasks)
+    before, after = outcomes[: len(seeds)], outcomes[len(seeds) :]
+    counts = tuple(sum(bool(one.error) for one in own) for own in (before, after))
+    return Failures(failed, (counts[0], counts[1]), len(seeds))

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `lab try` shows: the answer first, then the evidence as a maintainer quotes it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from lab.base.text import number, percent
+from lab.commands import result_tables, try_answers, try_cells
+from lab.commands.try_measure import SimulatedChange
+from lab.commands.try_patches import Tried
+from lab.inputs import workload
+from lab.measure.cell import Cell, PlannedCell
+from lab.report import finding
+from lab.report.run_record import Table
+from lab.report.tables import columns
+
+# What the lab sets in every job, and what says how long it runs.
+_NOT_TOLD = {
+    *("filename", "group_reporting", "randrepeat", "norandommap", "time_based"),
+    *("ramp_time", "runtime", "number_ios", "thread", "exec_prerun", "exec_postrun"),
+}
+_ROWS = 8
+_SHOWN_NS = 1.0
+
+
+def of_tried(steps: Sequence[Tried], command: Sequence[str]) -> tuple[Table, ...]:
+    """Every step of a series; command is what tries these patches, to repeat a cell with."""
+    return tuple(table for one in steps for table in _of_step(one, command, len(steps) > 1))
+
+
+def _of_step(step: Tried, command: Sequence[str], several: bool) -> Iterator[Table]:
+    trial = step.trial
+    first, *others = step.answers
+    lead = f"{step.title}: " if several else ""
+    yield Table(title=f"{lead}{first}", notes=tuple(map(str, others)))
+    notes = [_evidence(first.planned, step, command)] if first.planned else []
+    if step.broken and str(first) not in step.broken:
+        notes.append(step.broken)
+    if step.configuration:
+        notes.append(
+            f"The kernel's configuration differs, too: {finding.options(step.configuration)}"
+        )
+    if notes:
+        yield Table(title="", notes=tuple(notes))
+    if trial.exact:
+        yield from result_tables.of_changes(list(trial.exact.values()))
+    for one in trial.simulated:
+        if not one.failed:
+            yield _simulated(one)
+    if rest := list(_rest(step, command)):
+        yield Table(title="", notes=tuple(rest))
+
+
+def _evidence(planned: PlannedCell, step: Tried, command: Sequence[str]) -> str:
+    """On what it was measured, with which job, and the command that measures it again."""
+    cell = planned.cell
+    return "\n".join(
+        (
+            f"Linux {step.trial.pair[0].release}; {try_answers.hardware(cell)}",
+            f"job: {job_line(cell)}",
+            f"reproduce with: {_repeat(cell, command)}",
+        )
+    )
+
+
+def _repeat(cell: Cell, command: Sequence[str]) -> str:
+    words = [*command, "--topology", cell.topology, "--scheduler", cell.scheduler]
+    words += ["--workload", cell.workload]
+    if cell.machine:
+        words += ["--engine", cell.engine, "--machine", cell.machine]
+        words += ["--set", f"numjobs={cell.number('numjobs'):.0f}"]
+    return shlex.join(words)
+
+
+def job_line(cell: Cell) -> str:
+    """The fio job of a cell as options of one command line."""
+    parameters = {**dict(cell.parameters), "ios": 0}
+    if workload.get(cell.workload).tool != "fio":
+        return f"{cell.workload} {cell.sweep([name for name, _ in cell.parameters])}".strip()
+    lines = workload.fio_job(cell.workload, parameters).splitlines()
+    pairs = [line.partition("=") for line in lines if "=" in line and not line.startswith("#")]
+    told = [f"--{name}={value}" for name, _, value in pairs if name not in _NOT_TOLD]
+    return " ".join(["fio", *told])
+
+
+def _simulated(one: SimulatedChange) -> Table:
+    """Throughput and waiting of both kernels, and the functions that cost more or less time."""
+    before, after = (sum(own) / len(own) for own in one.iops)
+    cell, waits = one.planned.cell, [f"{100 * own:.0f} %" for own in one.waiting]
+    listed = [f for f in one.functions if abs(f.difference) >= _SHOWN_NS][:_ROWS]
+    rows = [
+        (f.function, *(f"{v:,.0f}" for v in (f.before, f.after)), f"{f.difference:+,.0f}")
+        for f in listed
+    ]
+    boots = len(one.after.boots)
+    return Table(
+        title=(
+            f"{cell.cpus} simulated CPUs ({try_answers.in_words(cell)}): {number(before)} -> "
+            f"{number(after)} IOPS, {percent(one.change, exact=False)}; CPU time that waits for "
+            f"spin locks {waits[0]} -> {waits[1]}; {boots} boot{'s' * (boots != 1)} a kernel"
+        ),
+        columns=columns("ns per I/O by function", "before", "after", "difference"),
+        rows=tuple(rows),
+    )
+
+
+def _rest(step: Tried, command: Sequence[str]) -> Iterator[str]:
+    """What was checked, and what was not measured."""
+    trial = step.trial
+    passed = [one.planned for one in trial.checks if not one.after.error]
+    for planned in passed:
+        kernel = "the debug kernel" if workload.get(planned.cell.workload).kernel else "the kernel"
+        yield (
+            f"All data that was written was read back and right, and {kernel} complained of "
+            f"nothing: {try_answers.in_words(planned.cell)}."
+        )
+    yield from trial.notes
+    if count := len(trial.choice.skipped):
+        example = trial.choice.skipped[0].cell
+        yield (
+            f"{count} more cell{'s execute' if count > 1 else ' executes'} what the patches change "
+            f"and {'were' if count > 1 else 'was'} not measured (at most {try_cells.MOST_CELLS}); "
+            f"one of them: {_repeat(example, command)}"
+        )

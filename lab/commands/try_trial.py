@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two kernels, without and with patches, asked by every engine what the changed code makes worth
+asking: the quickest answers first, each said as soon as it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lab.base.errors import KERNEL_FAILURES
+from lab.build import code_diff, definitions
+from lab.build.code_diff import CodeDiff
+from lab.build.kernel import Kernel
+from lab.commands import cost_diff, try_answers, try_cells, try_measure
+from lab.commands.cost_diff import CellChange
+from lab.commands.try_answers import Answer, Changed, Kind
+from lab.commands.try_cells import Choice
+from lab.commands.try_measure import STRESS_SEEDS, Check, Pair, SimulatedChange
+from lab.inputs import workload
+from lab.inputs.terms import Engine, Verdict
+from lab.judge.blame import blame
+from lab.measure.cell import PlannedCell
+from lab.measure.runner import Outcome, Runner
+from lab.measure.session import Session
+
+# Builds a kernel with fragments beside the usual ones.
+Builder = Callable[[Sequence[str]], Kernel]
+
+
+@dataclass
+class Trial:
+    """What is known of two kernels so far.
+
+    failed is the first boot of the patched kernel that its kernel ended; notes say what was not
+    measured and why; is_selected: a user chose the cells.
+    """
+
+    session: Session
+    pair: Pair
+    difference: CodeDiff = field(default_factory=lambda: CodeDiff(frozenset()))
+    changed: Changed = field(default_factory=lambda: Changed(frozenset()))
+    exact: dict[PlannedCell, CellChange] = field(default_factory=dict)
+    simulated: list[SimulatedChange] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    failed: Outcome | None = None
+    is_selected: bool = False
+    choice: Choice = field(default_factory=lambda: Choice((), frozenset(), (), ()))
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """Every cell that was measured, of both kernels."""
+        pairs: list[tuple[Outcome | None, Outcome]] = []
+        pairs += [(one.before, one.after) for one in self.exact.values()]
+        pairs += [(one.before, one.after) for one in self.simulated]
+        pairs += [(one.before, one.after) for one in self.checks]
+        return [side for pair in pairs for side in pair if side]
+
+    @property
+    def compared(self) -> list[tuple[Outcome, Outcome]]:
+        """Both kernels' outcomes of cells whose cost by function is worth keeping."""
+        simulated = [(one.before, one.after) for one in self.simulated if not one.failed]
+        return [*cost_diff.compared(list(self.exact.values())), *simulated]
+
+    def compare(self, files: Sequence[str]) -> bool:
+        """Whether the code of the kernels differs; files are those that the patches touch."""
+        before, after = self.pair
+        with self.session.progress.step("comparing the code of both kernels"):
+            self.difference = code_diff.compare(before.vmlinux, after.vmlinux)
+        if self.difference.is_empty:
+            self._say(try_answers.same_code(self.difference))
+            return False
+        functions = self.difference.functions
+        places = definitions.places(after.tree, functions, files)
+        self.changed = Changed(functions, places, self.difference.variables)
+        count = len(functions)
+        self.session.progress.say(
+            f"  {count} function{'s' * (count != 1)} differ{'s' * (count == 1)}"
+            + (f": {self.changed.named(self._own(functions))}" if functions else "")
+        )
+        return True
+
+    def measure(self, planned: Sequence[PlannedCell]) -> None:
+        """Choose cells and measure them, until all is known or the patched kernel breaks."""
+        sim = self.session.testbed.host.works(Engine.SIM)
+        asked = [*planned, *(_contended(self.session) if sim else ())]
+        with self.session.measuring([one.on(self.pair[0]) for one in asked]) as runner:
+            self._choose(runner, planned)
+            stages = (
+                (self._first, self._contention, self._more_seeds)
+                if sim
+                else (self._first, self._more_seeds)
+            )
+            for stage in stages:
+                stage(runner)
+                if self.failed:
+                    return
+        if not sim:
+            self.notes.append("Contention was not simulated: the engine sim does not work here.")
+        self._complaints(self.pair)
+
+    def measure_cells(self, planned: Sequence[PlannedCell]) -> None:
+        """Measure cells that a user chose: exact and simulated ones, and checks of data."""
+        exact = tuple(one for one in planned if cost_diff.has_exact_cost(one.cell))
+        simulated = [one for one in planned if one.cell.engine.simulated]
+        checks = [one for one in planned if one not in exact and one not in simulated]
+        self.choice, self.is_selected = Choice(exact, frozenset(), (), ()), True
+        with self.session.measuring([one.on(self.pair[0]) for one in planned]) as runner:
+            self._checked(try_measure.checked(runner, self.pair, checks))
+            if not self.failed:
+                self._simulate(runner, simulated)
+            if not self.failed and exact:
+                seeds = range(1, try_measure.SEEDS + 1)
+                self.exact = try_measure.exact(self.session, runner, self.pair, exact, seeds)
+                self._require_sound(runner)
+                self._costs()
+        if not self.failed:
+            self._complaints(self.pair)
+
+    def debug(self, build: Builder, build_base: Builder) -> None:
+        """Boot the debug kernel with the patches; the other one where that fails or complains."""
+        session = self.session
+        planned = try_cells.debug_check(self.choice, session.profile)
+        fragments = workload.get(planned.cell.workload).kernel
+        session.progress.say(f"  the debug kernel ({', '.join(fragments)})")
+        base = build_base(fragments)  # its objects are what the patched one is built from
+        after = build(fragments)
+        task = planned.on(after, cost_diff.ARMS[1])
+        with session.measuring([task]) as runner:
+            (outcome,) = runner.all([task])
+        if not outcome.error and not session.store.complaints(after.id):
+            self.checks.append(Check(planned, outcome))
+            return
+        with session.measuring([task]) as runner:
+            (before,) = runner.all([planned.on(base, cost_diff.ARMS[0])])
+        self._checked([Check(planned, outcome, before)])
+        if not self.failed:
+            self._complaints((base, after))
+
+    def conclude(self) -> None:
+        """Say so where nothing was found."""
+        if self.answers:
+            return
+        if self.exact:
+            self._say(try_answers.equal_cost(list(self.exact.values()), self.changed))
+        elif not self.is_selected:
+            self._say(try_answers.not_executed(self.difference, self.changed))
+        elif self.simulated:
+            self._say(try_answers.no_loss(self.simulated))
+        else:
+            self._say(try_answers.no_data_lost(self.checks))
+
+    def _own(self, functions: frozenset[str]) -> list[str]:
+        """Functions by name; those that the patches themselves define come first."""
+        return sorted(functions, key=lambda name: (name not in self.changed.places, name))
+
+    def _say(self, answer: Answer | None) -> None:
+        if answer:
+            self.answers.append(answer)
+            self.session.progress.say(f"  {answer}")
+
+    def _choose(self, runner: Runner, planned: Sequence[PlannedCell]) -> None:
+        own = try_cells.executed(runner, self.session, self.pair[0], planned)
+        durations = self.session.durations
+        self.choice = try_cells.choose(self.difference.functions, own, durations)
+        if not self.choice.exact:  # only initial values differ, of which others make use
+            self.choice = try_cells.choose(self.difference.neighbours, own, durations)
+
+    def _first(self, runner: Runner) -> None:
+        """One seed of the exact cells, and the data check."""
+        self.exact = try_measure.exact(self.session, runner, self.pair, self.choice.exact, (1,))
+        self._require_sound(runner)
+        for one in self.exact.values():
+            self._requests(one)
+        if not self.failed:
+            cells = try_cells.checks(self.choice, self.session.profile)
+            self._checked(try_measure.checked(runner, self.pair, cells))
+
+    def _contention(self, runner: Runner) -> None:
+        """Many CPUs at once, where the changed code runs at all."""
+        if self.choice.exact and not self.choice.busy:
+            self.notes.append(
+                f"Contention was not simulated: no I/O of {try_cells.BUSY_DISK} executes what the "
+                "patches change."
+            )
+        self._simulate(runner, try_cells.simulated(self.session.profile, self.choice.busy))
+
+    def _simulate(self, runner: Runner, cells: Sequence[PlannedCell]) -> None:
+        self.simulated = try_measure.simulated(self.session, runner, self.pair, cells)
+        for one in self.simulated:
+            one.before.require_boots()
+            if one.after.error:
+                self._broken(runner, one.after)
+                return
+            self._say(try_answers.of_simulated(one, self.changed))
+
+    def _more_seeds(self, runner: Runner) -> None:
+        """More seeds of what differs, and of the quickest cell, to see what fails now and then."""
+        open_ = [p for p, one in self.exact.items() if not one.equal]
+        seeds = range(1, try_measure.SEEDS + 1)
+        self.exact |= try_measure.exact(self.session, runner, self.pair, open_, seeds)
+        self._require_sound(runner)
+        if not self.failed and self.choice.exact:
+            self._stress(runner)
+        if not self.failed:
+            self._costs()
+
+    def _costs(self) -> None:
+        for one in self.exact.values():
+            self._say(try_answers.of_exact(one, self.changed))
+
+    def _stress(self, runner: Runner) -> None:
+        durations = self.session.durations
+        quickest = min(self.choice.exact, key=lambda one: durations.of(one.cell))
+        task = quickest.on(self.pair[1], cost_diff.ARMS[1])
+        outcomes = runner.all([task.seeded(seed) for seed in range(1, STRESS_SEEDS + 1)])
+        for outcome in outcomes:
+            if outcome.error:
+                self._broken(runner, outcome)
+                return
+
+    def _require_sound(self, runner: Runner) -> None:
+        """Note the first guest of the patched kernel that failed; LabError for all others."""
+        found = list(self.exact.values())
+        cost_diff.require_sound_base(found)
+        _, failed = cost_diff.failures(found)
+        if failed:
+            self._broken(runner, failed[0])
+
+    def _requests(self, one: CellChange) -> None:
+        if one.failed:
+            return
+        before, after = (try_measure.requests(self.session, own) for own in (one.before, one.after))
+        boots = len(one.after.boots)
+        self._say(try_answers.of_requests(one.planned, (before, after), boots, self.changed))
+
+    def _broken(self, runner: Runner, failed: Outcome) -> None:
+        """A guest of the patched kernel failed: how often, and how often without them."""
+        error = failed.error
+        assert error is not None
+        if error.outcome not in KERNEL_FAILURES:
+            failed.require_boots()
+        self.session.progress.say(f"    {failed.task}: {error.what}; with other seeds?")
+        known = try_measure.repeated(runner, self.pair, failed)
+        self.failed = failed
+        self._say(try_answers.broken(known, self.changed))
+
+    def _checked(self, found: Sequence[Check]) -> None:
+        for one in found:
+            self.checks.append(one)
+            error = one.after.error
+            if error is None:
+                continue
+            if error.outcome not in KERNEL_FAILURES:
+                one.after.require_boots()
+            if one.before and one.before.error:
+                self.notes.append(
+                    f"{one.planned} fails without the patches, too: {one.before.error.brief}"
+                )
+                continue
+            self.failed = one.after
+            self._say(try_answers.of_check(one, self.changed))
+
+    def _complaints(self, pair: Pair) -> None:
+        """What the patched kernel complained of, held against how boots without patches ended."""
+        old, new = (self.session.store.ends({kernel.id}) for kernel in pair)
+        found = blame(new, old, self.session.profile.alpha)
+        if found is None:
+            return
+        if found.verdict is Verdict.REFUTED:
+            self._say(Answer(Kind.BROKEN, found.reason, is_worse=True))
+        elif found.verdict is Verdict.INCONCLUSIVE:
+            self._say(Answer(Kind.OPEN, found.reason))
+        else:
+            self.notes.append(found.reason)
+
+
+def _contended(session: Session) -> list[PlannedCell]:
+    """A simulated cell, for the engine to prove itself with."""
+    return try_cells.simulated(session.profile, [("none", try_cells.BUSY_JOB)])

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `lab try` asks by default: the changed code chooses cells, the first line answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import guests as fakes
+import pytest
+from guests import FakeSession, Guests
+
+from lab.base.errors import ExitCode, GuestError
+from lab.build import code_diff, definitions
+from lab.build.code_diff import CodeDiff
+from lab.commands import try_answers, try_cells, try_measure, try_patches, try_tables
+from lab.commands.try_answers import Answer, Changed, Kind
+from lab.commands.try_patches import Subject, Tried
+from lab.inputs import profile
+from lab.inputs.terms import Engine
+from lab.measure.boot_store import StoredBoot
+from lab.measure.cell import PlannedCell
+from lab.measure.durations import Durations
+from lab.measure.job import Job
+from lab.measure.runner import Outcome
+from lab.report import tables
+
+QUICK = profile.get("quick")
+PATCHES = (Path("/series/0001-a.patch"), Path("/series/0002-b.patch"))
+SUBMIT = "blk_mq_submit_bio"
+
+
+def cell(scheduler: str, topology: str = "nullb_mq", work: str = "randread_burst") -> PlannedCell:
+    return fakes.planned(fakes.cell(topology, scheduler, work, Engine.ICOUNT, cpus=1))
+
+
+NONE, DEADLINE, BFQ = cell("none"), cell("mq-deadline"), cell("bfq")
+
+
+def patched(kernel: str) -> bool:
+    return "+" in kernel
+
+
+@pytest.fixture
+def session(guests: Guests) -> FakeSession:
+    """A session in which an I/O costs the same on all kernels."""
+    guests.cost_of = lambda kernel: fakes.insns(blk_mq_submit_bio=500.0, other=500.0)
+    return FakeSession(QUICK)
+
+
+def differ(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
+    """Let two kernels differ in these functions."""
+    found = CodeDiff(frozenset(functions))
+    monkeypatch.setattr(code_diff, "compare", lambda before, after: found)
+    monkeypatch.setattr(definitions, "files", lambda patches: [])
+
+
+def tried(session: FakeSession, *, debug: bool = False) -> Tried:
+    subject = Subject("debian:6.12", PATCHES, ("base",))
+    (found,) = try_patches.examine(subject, [NONE, DEADLINE], session, debug=debug)
+    return found
+
+
+def first(found: Tried) -> str:
+    """The first sentence of what is printed, its lines joined."""
+    answer, *_ = try_tables.of_tried([found], ["lab", "try", "x"])
+    return " ".join(tables.text(answer.model_copy(update={"notes": ()})).split())
+
+
+def test_equal_code_is_told_without_a_boot(
+    session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    differ(monkeypatch)
+    found = tried(session)
+    assert guests.booted == []
+    assert first(found) == "NO CHANGE: both kernels have the same code and the same data"
+    assert try_answers.exit_code(found.answers) is ExitCode.DONE
+
+
+def test_code_that_no_cell_executes_is_named(
+    session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    differ(monkeypatch, "blk_trace_ioctl")
+    found = tried(session)
+    assert [one.kind for one in found.answers] == [Kind.NOT_EXECUTED]
+    assert "blk_trace_ioctl()" in first(found)
+    costed = [job for job in guests.booted if job.cell.cost]
+    assert not any(patched(job.task.kernel.id) for job in costed)
+
+
+def test_what_costs_the_same_is_told_with_its_boots(
+    session: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    differ(monkeypatch, SUBMIT)
+    found = tried(session)
+    assert [one.kind for one in found.answers] == [Kind.EQUAL_COST]
+    assert f"{SUBMIT}()" in first(found)
+    assert try_answers.exit_code(found.answers) is ExitCode.DONE
+
+
+@pytest.mark.parametrize(("more", "code"), [(7.0, ExitCode.DONE), (20.0, ExitCode.REFUTED)])
+def test_instructions_are_told_with_their_function_and_judged_by_the_threshold(
+    session: FakeSession,
+    guests: Guests,
+    monkeypatch: pytest.MonkeyPatch,
+    more: float,
+    code: ExitCode,
+) -> None:
+    differ(monkeypatch, SUBMIT)
+    guests.cost_of = lambda kernel: fakes.insns(
+        blk_mq_submit_bio=500.0 + more * patched(kernel), other=500.0
+    )
+    found = tried(session)
+    assert [one.kind for one in found.answers] == [Kind.COSTS]
+    assert first(found).startswith(f"COSTS {more:g} instructions more per I/O in {SUBMIT}()")
+    assert try_answers.exit_code(found.answers) is code
+
+
+def test_data_that_is_lost_is_the_patches_doing_where_the_base_keeps_it(
+    session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    differ(monkeypatch, SUBMIT)
+
+    def says(job: Job) -> fakes.Answer:
+        loses = job.cell.workload == "verify_crc" and patched(job.task.kernel.id)
+        return GuestError("failed", "fio: verify: bad header") if loses else {}
+
+    guests.says = says
+    found = tried(session)
+    assert first(found).startswith(
+        "LOSES DATA: with other code in blk_mq_submit_bio(): what was written is not read back"
+    )
+    assert "0001-a.patch (patch 1 of 2) breaks the kernel" in found.broken
+    assert try_answers.exit_code(found.answers) is ExitCode.REFUTED
+
+
+def test_a_check_that_fails_without_patches_too_is_not_held_against_them(
+    session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    differ(monkeypatch, SUBMIT)
+
+    def says(job: Job) -> fakes.Answer:
+        failed = GuestError("failed", "fio: verify: bad header")
+        return failed if job.cell.workload == "verify_crc" else {}
+
+    guests.says = says
+    found = tried(session)
+    assert not found.broken
+    assert any("fails without the patches, too" in note for note in found.trial.notes)
+
+
+def test_a_hang_now_and_then_is_told_with_its_count(
+    session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    differ(monkeypatch, SUBMIT)
+
+    def says(job: Job) -> fakes.Answer:
+        hangs = patched(job.task.kernel.id) and job.cell.seed == 5
+        return GuestError("hang", "the guest hangs") if hangs else {}
+
+    guests.says = says
+    found = tried(session)
+    assert first(found).startswith(
+        "BROKEN: with other code in blk_mq_submit_bio(): hang in 1 of 6 boots with the patches, in "
+        "0 without"
+    )
+    assert try_answers.exit_code(found.answers) is ExitCode.REFUTED
+
+
+def test_the_debug_kernel_without_patches_is_booted_only_where_it_is_needed(
+    session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    differ(monkeypatch, SUBMIT)
+    tried(session, debug=True)
+    debugged = [job for job in guests.booted if job.cell.workload == "verify_switching"]
+    assert [patched(job.task.kernel.id) for job in debugged] == [True]
+
+    def complaints(job: Job) -> tuple[str, ...]:
+        is_debug = job.cell.workload == "verify_switching"
+        return ("WARNING: possible circular locking",) * (is_debug and patched(job.task.kernel.id))
+
+    guests.complaints = complaints
+
+
+def test_few_cells_that_execute_all_that_changed_are_chosen() -> None:
+    executed: Mapping[PlannedCell, Mapping[str, float]] = {
+        NONE: dict.fromkeys("ax", 10.0),
+        DEADLINE: dict.fromkeys("ab", 10.0),
+        BFQ: dict.fromkeys("acy", 10.0),
+    }
+    found = try_cells.choose({"a", "b", "c", "unused"}, executed, Durations())
+    assert set(found.exact) == {DEADLINE, BFQ}
+    assert found.skipped == (NONE,)
+    assert found.executed == {"a", "b", "c"}
+    assert found.schedulers == ("none", "mq-deadline", "bfq")
+    assert found.busy == tuple((name, "randread_burst") for name in found.schedulers)
+    wanted = try_cells.simulated(QUICK, found.busy)
+    assert {(one.cell.cpus, one.cell.number("numjobs")) for one in wanted} == {(16, 16)}
+    alone = try_cells.choose({"a"}, executed, Durations())
+    assert len(alone.exact) == 1
+    assert alone.schedulers == ("none",)
+    assert try_cells.choose({"unused"}, executed, Durations()).exact == ()
+
+
+@pytest.mark.parametrize(("usual", "chosen"), [(3.0, "randread_burst"), (6.0, "randwrite_uring")])
+def test_the_job_that_executes_most_of_what_changed_is_simulated(usual: float, chosen: str) -> None:
+    executed = {NONE: {"a": 10.0}, cell("none", work="randwrite_uring"): {"a": usual}}
+    assert try_cells.choose({"a"}, executed, Durations()).busy == (("none", chosen),)
+
+
+def simulated(before: float, after: float, **moved: float) -> try_measure.SimulatedChange:
+    """A simulated cell with these IOPS; moved are the moves of a patched kernel's lines."""
+    own = fakes.cell("nullb_mq", "none", "randwrite_uring", Engine.SIM, cpus=16)
+    planned = fakes.planned(own)
+
+    def side(iops: float) -> Outcome:
+        values = {"iops": iops, "cpu_ns_per_io": 1000.0, "lock_ns_per_io": 0.0}
+        boot = StoredBoot("id", "kernel", "", 1.0, 1.0, {}, values)
+        return Outcome(planned.on(fakes.kernel("kernel")), (boot,))
+
+    lines = {(name, "shared"): count for name, count in moved.items()}
+    return try_measure.SimulatedChange(planned, side(before), side(after), (), ({}, lines))
+
+
+CHANGED = Changed(frozenset({SUBMIT}), {SUBMIT: "block/blk-mq.c:3039"})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind", "worse"),
+    [
+        (1e6, 0.3e6, Kind.SLOWER, True),
+        (1e6, 1.3e6, Kind.FASTER, False),
+        (1e6, 0.94e6, Kind.OPEN, False),  # less than two seeds of the job may differ by
+    ],
+)
+def test_simulated_throughput_is_judged_by_the_threshold_and_the_seeds(
+    before: float, after: float, kind: Kind, worse: bool
+) -> None:
+    found = try_answers.of_simulated(simulated(before, after), CHANGED)
+    assert found
+    assert (found.kind, found.is_worse) == (kind, worse)
+    assert try_answers.of_simulated(simulated(1e6, 0.99e6), CHANGED) is None
+
+
+def test_a_cache_line_that_a_changed_function_shares_is_named() -> None:
+    found = try_answers.of_simulated(simulated(1e6, 0.975e6, blk_mq_submit_bio=1.0), CHANGED)
+    assert found
+    assert found.kind is Kind.SHARES
+    assert "blk_mq_submit_bio() (block/blk-mq.c:3039) moves 1 cache lines of shared" in found.text
+    other = simulated(1e6, 0.975e6, another=1.0)
+    assert try_answers.of_simulated(other, CHANGED) is None
+
+
+def test_of_a_cache_line_the_variables_of_the_patches_are_named() -> None:
+    own = Changed(frozenset(), variables=frozenset({"planted"}))
+    assert own.of_line("bio_slab, planted, major_names") == "planted"
+    assert own.of_line("bio_slab") == "bio_slab"
+    assert own.of_line("") == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [(0.5, 1.0, Kind.MERGES_LESS), (1.0, 0.5, Kind.MERGES_MORE), (1.0, 1.04, None)],
+)
+def test_merging_that_is_lost_is_no_gain(before: float, after: float, kind: Kind | None) -> None:
+    counted = {"requests_per_io": before}, {"requests_per_io": after}
+    found = try_answers.of_requests(DEADLINE, counted, 1, CHANGED)
+    assert (found.kind if found else None) is kind
+    assert bool(found and found.is_worse) == (kind is Kind.MERGES_LESS)
+
+
+def test_the_worst_answer_comes_first() -> None:
+    answers = [Answer(kind, "x") for kind in (Kind.SAVES, Kind.COSTS, Kind.SHARES)]
+    worse = [Answer(kind, "x", is_worse=True) for kind in (Kind.COSTS, Kind.BROKEN)]
+    assert [one.kind for one in try_answers.ordered([*answers, *worse])] == [
+        Kind.BROKEN,
+        Kind.COSTS,
+        Kind.SHARES,
+        Kind.COSTS,
+        Kind.SAVES,
+    ]
+    assert try_answers.exit_code([Answer(Kind.OPEN, "x")]) is ExitCode.INCONCLUSIVE
+
+
+def test_a_job_is_quoted_as_one_line() -> None:
+    line = try_tables.job_line(NONE.cell)
+    assert line.startswith("fio --direct=1 --rw=randread --bs=4k --ioengine=psync --numjobs=10")
+    assert "filename" not in line

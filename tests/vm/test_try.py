@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`lab try` on real kernels: data that a control loses is lost by the patches, and named so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.base.errors import ExitCode
+from lab.commands import try_answers, try_patches
+from lab.commands.try_answers import Kind
+from lab.commands.try_patches import Subject
+from lab.inputs import profile, series
+from lab.inputs.terms import Engine
+from lab.measure import matrix
+from lab.measure.boot_store import BootStore
+from lab.measure.job import Testbed
+from lab.measure.matrix import Selection
+from lab.measure.session import Session
+
+LOST_WRITE = Path(__file__).parents[2] / "controls/lost_write"
+
+
+def test_a_lost_write_is_told_and_the_changed_function_named(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    own = Session(profile.get("quick"), BootStore(tmp_path / "results"), proved=testbed)
+    selected = Selection(("raid64_faults",), ("mq-deadline",), ("verify_crc",), cpus=2)
+    cells = matrix.cells(own.profile, selected, Engine.ICOUNT)
+    patches = series.get(str(LOST_WRITE)).patches("series")
+    (found,) = try_patches.examine_cells(Subject("", patches, ()), cells, own)
+    assert found.trial.difference.functions == {"blk_mq_submit_bio"}
+    assert found.trial.difference.variables == {"blk_mq_writes"}
+    (answer,) = found.answers
+    assert answer.kind is Kind.LOSES_DATA
+    assert "blk_mq_submit_bio()" in answer.text
+    assert try_answers.exit_code(found.answers) is ExitCode.REFUTED
