@@ -308,7 +308,9 @@ def of_claim(
     if title not in own.all_claims:
         raise UsageError(f"{name} has no claim {title!r}", hint=nearest(title, own.all_claims))
     session = tree.session
-    asked = experiment.experiments(own, session.profile, session.testbed.host, host_time=True)
+    # A check that is named is asked for, whatever the profile boots.
+    wanted = session.profile.model_copy(update={"checks": True})
+    asked = experiment.experiments(own, wanted, session.testbed.host, host_time=True)
     asked = [one for one in asked if one.claim == title and one.runs]
     asked = [one for one in asked if metric in ("", one.expectation.metric)]
     found = [one for one in asked if not timed and _exact(one)] or [o for o in asked if o.timed]

@@ -43,7 +43,9 @@ def test_checkpatchs_total_is_read(tmp_path: Path, said: str, style: str, clean:
 @pytest.mark.parametrize("name", series.known())
 def test_what_the_claims_prove_is_booted(name: str) -> None:
     found = check_series._cells(series.get(name), QUICK)
-    proofs = [own for own in series.get(name).claims.values() if own.workload == "verify_switching"]
+    proofs = [
+        own for own in series.get(name).all_claims.values() if own.workload == "verify_switching"
+    ]
     assert found
     assert {(cell.topology, cell.scheduler) for cell in found} == {
         (claim.topology, claim.scheduler) for claim in proofs

@@ -16,7 +16,7 @@ from lab.commands import dry_run
 from lab.inputs import profile, series
 from lab.measure.durations import Durations
 
-QUICK = profile.get("quick")
+QUICK = profile.get("quick").model_copy(update={"checks": True})
 BFQ = series.get("bfq_burst_merge")
 PLAIN = series.get("async_depth")
 MAILED = str(Path(__file__).parents[1] / "data/mailed-series.mbox")
