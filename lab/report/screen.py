@@ -37,7 +37,9 @@ def _series(one: Series, *, each_figure: bool) -> list[str]:
     lines = [f"{one.name}: {overview.outcome(one)}{checks}"[:WIDTH]]
     if one.error:
         lines.append(f"  {one.error.splitlines()[0]}"[:WIDTH])
-    for row in overview.of_claims(one, each_figure=each_figure):
+    # Where checks alone were asked for they are what there is to show.
+    rows = overview.of_claims(one, each_figure=each_figure) or overview.of_checks(one)
+    for row in rows:
         lines.append(_line((row.short, row.published, row.measured, row.verdict, row.evidence)))
     return lines
 
