@@ -132,15 +132,16 @@ def _row(one: Series, claim: Claim, found: Finding, label: str, short: str) -> R
 
 def _apart(found: Finding, claim: Claim) -> str:
     """What tells a figure from the others of its claim."""
-    others = [own.conditions for own in claim.findings]
+    shown = [own for own in claim.findings if own.published and own.measured]
+    others = [own.conditions for own in shown]
     told = [
         f"{name}={value}"
         for name, value in found.conditions.items()
-        if any(own.get(name) != value for own in others)
+        if name != "cpus" and any(own.get(name) != value for own in others)
     ]
-    if len({own.metric for own in claim.findings}) > 1:
+    if len({own.metric for own in shown}) > 1:
         told.insert(0, found.metric)
-    if len({own.arms for own in claim.findings}) > 1:
+    if len({own.arms for own in shown}) > 1:
         told.append("->".join(found.arms))
     return " ".join(told) or found.machine
 
@@ -154,6 +155,8 @@ def _published(found: Finding) -> str:
 
 
 def _percent(change: float) -> str:
+    if change >= 10:
+        return f"x{1 + change:.3g}"
     digits = 0 if abs(change) >= 0.1 else 1 if abs(change) >= 0.01 else 2
     return f"{100 * change:+.{digits}f}%"
 
