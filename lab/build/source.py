@@ -10,18 +10,19 @@ from __future__ import annotations
 import json
 import os
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from lab.base import apt, cache
+from lab.base import apt, cache, durable
 from lab.base.errors import LabError, UsageError
 from lab.base.process import CommandError, piped, run
 from lab.base.progress import Progress
 from lab.base.system import TREE
-from lab.build import release
+from lab.build import release, repository
+from lab.build.repository import ISOLATED, Repository
 
 # Where Debian keeps a kernel series when the running release does not have it. All others pass
 # through the backports of the newest release, which hold one or two series at a time.
@@ -32,15 +33,6 @@ _HOME_SUITES = {
 }
 _PASSING_THROUGH = ("trixie-backports",)
 _IMPORT_GIB = 3.0
-# No option of the user's may change what a tree is, as apply.ignoreWhitespace does, or start a
-# program of his.
-ISOLATED = {
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_COUNT": "0",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "LC_ALL": "C",
-}
 # A tree's own .gitattributes could name a filter to run, or have its files written differently.
 _ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding -export-ignore -export-subst\n"
 
@@ -68,9 +60,11 @@ def at_commit(spec: str, commit: str) -> str:
     if not spec.startswith("git:"):
         return ""
     path = Path(spec.removeprefix("git:").rpartition("@")[0] or ".").expanduser()
-    asked = ["git", "-C", str(path), "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"]
-    found = run(asked, check=False, env=ISOLATED)
-    return "" if found.status else f"git:{path}@{found.output.strip()}"
+    try:
+        with repository.opened(path) as other:
+            return f"git:{path}@{other.commit(commit)}"
+    except (CommandError, UsageError):
+        return ""
 
 
 def is_packaged(spec: str) -> bool:
@@ -81,6 +75,9 @@ def is_packaged(spec: str) -> bool:
 def store() -> Path:
     """The lab's bare git repository, created at first use."""
     path = cache.root() / "objects.git"
+    if (path / "objects/info/alternates").exists():
+        # Earlier labs had it read the objects of repositories, which may have false names.
+        durable.discard(path)
     if not (path / "HEAD").exists():
         with cache.building(path, summed=False) as aside:
             run(["git", "init", "--quiet", "--bare", "--template=", str(aside)], env=ISOLATED)
@@ -99,9 +96,10 @@ def arguments() -> list[str]:
     return ["git", f"--git-dir={store()}", "-c", f"core.hooksPath={os.devnull}"]
 
 
-def git(*args: str, env: Mapping[str, str] | None = None) -> str:
+def git(*args: str, env: Mapping[str, str] | None = None, stdin: str | None = None) -> str:
     """Run git in the lab's object store and return its output without the last newline."""
-    return run([*arguments(), *args], env={**ISOLATED, **(env or {})}).output.rstrip("\n")
+    own = {**ISOLATED, **(env or {})}
+    return run([*arguments(), *args], env=own, stdin=stdin).output.rstrip("\n")
 
 
 def resolve(spec: str, progress: Progress) -> Source:
@@ -216,7 +214,8 @@ def _tar(spec: str, path: str, progress: Progress) -> Source:
         cache.require_space(cache.root(), _IMPORT_GIB, f"the source {tarball.name}")
         with progress.step(f"importing {tarball.name}"):
             tree = import_tar(tarball)
-        return _record(record, Source(spec, tarball.name, tree, origin=f"tar-{tarball.name}"))
+        origin = f"tar-{tarball.name}-{tree}"
+        return _record(record, Source(spec, tarball.name, tree, origin))
 
 
 def _git(spec: str, rest: str, progress: Progress) -> Source:
@@ -226,28 +225,71 @@ def _git(spec: str, rest: str, progress: Progress) -> Source:
         path = f"{path}@{more}"
     if not path or not revision:
         raise UsageError(f"no revision in {spec!r}", hint="write git:PATH@REV")
-    repository = Path(path).expanduser().absolute()
+    place = Path(path).expanduser().absolute()
     try:
-        wanted = ("--git-common-dir", f"{revision}^{{commit}}", f"{revision}^{{tree}}")
-        facts = run(
-            ["git", "-C", str(repository), "rev-parse", "--path-format=absolute", *wanted]
-        ).output.split("\n")
+        with repository.opened(place) as other:
+            commit = other.commit(revision)
+            _copy(other, commit, progress)
     except CommandError as exc:
         raise UsageError(
             f"{spec}: no such repository or revision", where=exc.output.strip()
         ) from exc
-    common, commit, tree = facts[:3]
-    _borrow_objects(Path(common) / "objects", progress)
-    return Source(spec, commit[:12], tree, origin=f"git-{repository}")
+    tree = git("rev-parse", f"{commit}^{{tree}}")
+    return Source(spec, commit[:12], tree, origin=f"git-{place}")
 
 
-def _borrow_objects(objects: Path, progress: Progress) -> None:
-    """Let the store read another repository's objects instead of copying them."""
-    alternates = store() / "objects/info/alternates"
-    with cache.lock(alternates.with_name("lab-lock"), progress, "borrowing a repository"):
-        known = alternates.read_text().splitlines() if alternates.exists() else []
-        if str(objects) not in known:
-            cache.write_atomically(alternates, "\n".join([*known, str(objects)]) + "\n")
+def _copy(other: Repository, commit: str, progress: Progress) -> None:
+    """Copy a commit and its files into the store, which gives each object the name it deserves.
+
+    Raises LabError where the repository has other content under a name.
+    """
+    if not _missing([commit]):
+        return  # it is copied last
+    with _importing(progress):
+        cache.require_space(cache.root(), _IMPORT_GIB, f"a copy of commit {commit[:12]}")
+        with progress.step(f"copying commit {commit[:12]}"):
+            # Commits of old histories are not always as git fsck wants them.
+            _take(other, _missing(_files(other.git, commit)), "--fsck-objects")
+            _take(other, [commit])
+        lost = _missing([commit]) or _missing(_files(git, commit))
+        if lost:
+            raise LabError(
+                f"the repository has something else under the name of object {lost[0]}",
+                where=str(other.path),
+                hint="`git fsck` there tells more",
+            )
+
+
+def _files(of: Callable[..., str], commit: str) -> list[str]:
+    """The names of a commit's trees and files, as git, of one repository or another, lists them."""
+    entries = of("ls-tree", "-r", "-t", "-z", commit).split("\0")
+    facts = (entry.partition("\t")[0].split(" ") for entry in entries if entry)
+    tree = of("rev-parse", f"{commit}^{{tree}}")
+    return [tree, *(name for _, kind, name in facts if kind != "commit")]
+
+
+def _missing(names: Sequence[str]) -> list[str]:
+    """Those of some objects that the store lacks."""
+    asked = "".join(f"{name}\n" for name in dict.fromkeys(names))
+    told = git("cat-file", "--batch-check=%(objectname)", stdin=asked)
+    return [line.split()[0] for line in told.splitlines() if line.endswith(" missing")]
+
+
+def _take(other: Repository, names: Sequence[str], *options: str) -> None:
+    """Copy objects into the store, as one pack whose index git makes from their content."""
+    if not names:
+        return
+    with cache.scratch() as folder:
+        packing = ("pack-objects", "-q", "--window=0", str(folder / "pack"))
+        name = other.git(*packing, stdin="".join(f"{one}\n" for one in names))
+        pack = folder / f"pack-{name}.pack"
+        index = folder / "checked.idx"
+        git("index-pack", *options, "-o", str(index), str(pack))
+        durable.sync(folder)
+        packs = cache.make_folder(store() / "objects/pack")
+        for path in (pack, index):
+            path.replace(packs / f"{pack.stem}{path.suffix}")
+        durable.sync_name(packs / pack.name)
 
 
 def _importing(progress: Progress) -> AbstractContextManager[None]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -98,6 +99,7 @@ def try_(
     """
     collected = patch_mail.collect(source, senders)
     patches = _told(collected, session)
+    given = spec
     spec = _base(collected.base_commit, spec, session) if based else spec
     trust.require(spec, patches)
     mail = None
@@ -106,7 +108,10 @@ def try_(
     if claims:
         _refuse(selection=selection != Selection(), each=each, kernel=bool(fragments))
         own = _series(patches, claims)
+        if not given:
+            _refuse_tree(own.tree, claims)
         own = own.model_copy(update={"tree": spec}) if spec else own
+        session.progress.say(f"     the tree: {own.tree}")
         pairs = chosen([own], names)
         if dry_run:
             say_plan([own], session, pairs)
@@ -160,6 +165,16 @@ def _refuse(**given: bool) -> None:
     """Raise UsageError for options that would do nothing, with --claims or without."""
     if bad := [name for name, is_given in given.items() if is_given]:
         raise UsageError(_USELESS[bad[0]])
+
+
+def _refuse_tree(tree: str, claims: Path) -> None:
+    """Raise UsageError for a tree of this machine's that somebody else's claims name."""
+    if tree.startswith(("git:", "tar:")):
+        raise UsageError(
+            f"the claims name a source of this machine: {tree!r}",
+            where=f"{claims}, tree",
+            hint=f"if you want it read, say so: --tree {shlex.quote(tree)}",
+        )
 
 
 def _told(collected: patch_mail.Collected, session: Session) -> tuple[Path, ...]:
