@@ -30,7 +30,7 @@ _CREATES = 0o100 | 0o20000000  # O_CREAT, and what O_TMPFILE adds to O_DIRECTORY
 _SET_ID = 0o6000
 # What Landlock does not restrict and bubblewrap does: to reach into other processes and the kernel,
 # to make namespaces, to leave the process group, and extended attributes of files out of view.
-_REACHING = {
+_REACHING: dict[str, int | tuple[int, ...]] = {
     "connect": 42,
     "ptrace": 101,
     "setpgid": 109,

@@ -28,8 +28,9 @@ _REPRODUCIBLE = {
     "KBUILD_BUILD_VERSION": "1",
     "LC_ALL": "C",
 }
-# All chosen. A kernel takes 10 minutes on two CPUs, its log 1 MiB, a compiler's process a minute, and
-# the linker of one with debug information 2 GiB of memory; what passes these by far is no build.
+# All chosen. A kernel takes 10 minutes on two CPUs, its log 1 MiB, a compiler's process a minute,
+# and the linker of one with debug information 2 GiB of memory; what passes these by far is no
+# build.
 DEADLINE_S = 3 * 3600.0
 MOST_LOG_BYTES = 64 * 2**20
 LEAST_FREE_GIB = 1.0
