@@ -43,7 +43,9 @@ _CONFIGURATION = """\
 [gc]
 	auto = 0
 """
-_LINKED = ("packed-refs", "shallow")
+# Chosen: all of a kernel's files are packed in a minute. A pipe in the place of a file never ends.
+PATIENCE_S = 1800.0
+_LINKED = ("refs", "logs", "packed-refs", "shallow")
 _MOST_BYTES = 4096  # of a file that names a folder or a commit
 _GIT_DIR = re.compile(r"gitdir: (.+)")
 
@@ -56,9 +58,13 @@ class Repository:
     folder: Path
 
     def git(self, *args: str, stdin: str | None = None) -> str:
-        """What git prints about the repository, without the last newline. Raises CommandError."""
+        """What git prints about the repository, without the last newline.
+
+        Raises CommandError, and LabError when it does not end.
+        """
         argv = ["git", f"--git-dir={self.folder}", "-c", f"core.hooksPath={os.devnull}", *args]
-        return run(argv, env=ISOLATED, stdin=stdin).output.rstrip("\n")
+        done = run(argv, env=ISOLATED, stdin=stdin, timeout_s=PATIENCE_S)
+        return done.output.rstrip("\n")
 
     def commit(self, revision: str) -> str:
         """The full id of the commit that a revision names. Raises CommandError for none."""
@@ -76,11 +82,9 @@ def opened(path: Path) -> Iterator[Repository]:
         (folder / "config").write_text(_CONFIGURATION)
         (folder / "objects/info").mkdir(parents=True)
         (folder / "objects/info/alternates").write_text(f"{common / 'objects'}\n")
-        for name in ("refs", "logs"):
-            if (common / name).is_dir():
-                (folder / name).symlink_to(common / name)
         for name in _LINKED:
-            if (common / name).is_file():
+            # Git would wait for a pipe.
+            if (common / name).is_dir() or (common / name).is_file():
                 (folder / name).symlink_to(common / name)
         # Copied, for git takes no folder for a repository whose HEAD is a link.
         for head in own.glob("*HEAD"):

@@ -31,11 +31,13 @@ _WORKBENCH_GIB = 3.0
 # A killed compiler leaves half an object file that make would take for whole.
 _IN_FLIGHT_S = 10.0
 _OBJECTS = "obj-"
-# C code of the kernel alone: no program that a build runs is compiled from it. What programs of the
-# host these folders of 6.12 hold (hostprogs in their makefiles) is excepted.
+# C code of the kernel alone: no program that a build runs is compiled from it. In 6.12 that holds for
+# these folders without what is excepted (hostprogs in their makefiles), and for these headers, which
+# no program of the host includes.
 _KERNEL_CODE = re.compile(
     r"100(644|755) blob [0-9a-f]+\t(?!fs/unicode/|drivers/scsi/aic7xxx/)"
-    r"(block|drivers/(block|md|nvme|scsi)|fs|io_uring|mm)/[\w/-]+\.[ch]",
+    r"((block|drivers/(block|md|nvme|scsi)|fs|io_uring|mm)/[\w/-]+\.[ch]"
+    r"|include/linux/(bio|blk[\w-]*|bvec|sbitmap)\.h|lib/sbitmap\.c)",
     re.ASCII,
 )
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ import click
 from lab.base import cache
 from lab.base.errors import ExitCode, UsageError
 from lab.base.stats import LOOKS
+from lab.base.system import TREE
 from lab.build import patch_mail, trust
 from lab.build import source as source_tree
 from lab.cli import ending, options
@@ -108,7 +110,7 @@ def try_(
     if claims:
         _refuse(selection=selection != Selection(), each=each, kernel=bool(fragments))
         own = _series(patches, claims)
-        if not given:
+        if not given and own.tree != os.environ.get(TREE):
             _refuse_tree(own.tree, claims)
         own = own.model_copy(update={"tree": spec}) if spec else own
         session.progress.say(f"     the tree: {own.tree}")

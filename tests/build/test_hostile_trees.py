@@ -201,6 +201,8 @@ def kept(name: str = "kept") -> Path:
     [
         ("block/bfq.c", True),
         ("block/new.c", True),
+        ("lib/sbitmap.c", True),
+        ("lib/gen_crc32table.c", False),
         ("init/main.c", False),  # anything that may be a program of the host
         ("scripts/run.sh", False),
         ("mm/Kconfig", False),
