@@ -2,10 +2,11 @@
 """A program that confines itself, drops what it need not have, and becomes another program.
 
 ``python -I -S landlock.py VIEW COMMAND...``: VIEW is a JSON object with lists of paths: read, write
-(with all below them) and devices, and a filter of system calls (lab/base/seccomp.py) in hex. It
-needs no privilege and the standard library only: Landlock (landlock(7)) takes files away, the
-filter takes sockets and what reaches into other processes. The command cannot leave its process
-group either, so that killing the group is killing all of it.
+(with all below them) and devices; a filter of system calls (lab/base/seccomp.py) in hex; and how
+early the kernel ends the command where memory ends, or null. It needs no privilege and the standard
+library only: Landlock (landlock(7)) takes files away, the filter takes sockets and what reaches
+into other processes. The command cannot leave its process group either, so that killing the group
+is killing all of it.
 """
 
 from __future__ import annotations
@@ -111,7 +112,10 @@ def _call(number: int, *arguments: object) -> int:
 def main() -> None:
     """Confine this process to the view of the first argument and run the command of the others."""
     try:
-        confine(**json.loads(sys.argv[1]))
+        view = json.loads(sys.argv[1])
+        if (score := view.pop("oom_score")) is not None:
+            Path("/proc/self/oom_score_adj").write_text(str(score))
+        confine(**view)
         # Python would look for the command with modules that it can no longer read.
         os.execv("/usr/bin/env", ["env", *sys.argv[2:]])
     except OSError as exc:

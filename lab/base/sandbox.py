@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from lab.base import cache, landlock, places, seccomp
+from lab.base import cache, durable, landlock, places, seccomp
 from lab.base.errors import LabError, UsageError, nearest
 from lab.base.process import run
 
@@ -36,7 +36,6 @@ HOW_TO_CONFINE = (
 
 _GIB = 2**30
 _PROOF_S = 30.0
-_ENDED_FIRST = 500  # of 1000; chosen
 # What every program needs: itself and its libraries.
 _USR = Path("/usr")
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -52,7 +51,10 @@ _BWRAP = (
     *("--proc", "/proc", "--size", str(_GIB), "--tmpfs", "/tmp"),
 )
 # Bubblewrap reads a filter of system calls from a file that is open under a number.
-_WITH_FILTER = ("bash", "-c", 'exec "$@" 9< <(printf "$0")')
+_WITH_FILTER = 'exec "$@" 9<"$0"'
+# What the kernel ends first where memory ends all the same is not another program of the user's.
+_ENDED_FIRST = 500  # of 1000; chosen
+_END_FIRST = f"echo {_ENDED_FIRST} >/proc/self/oom_score_adj; "
 # Bubblewrap before 0.8 does not know it.
 _NO_MORE_NAMESPACES = "--disable-userns"
 # Landlock leaves a root its capabilities.
@@ -209,13 +211,11 @@ def _limited(limits: Limits) -> list[str]:
         own = resource.getrlimit(kind)[1]
         if most is not None:
             options.append(f"--{name}={most if own == resource.RLIM_INFINITY else min(most, own)}")
-    # Where memory ends all the same, it is not another program of the user's that is ended.
-    first = ["choom", f"--adjust={_ENDED_FIRST}", "--"] if limits.memory_bytes else []
-    return [*first, "prlimit", *options]
+    return ["prlimit", *options]
 
 
 def _bwrap(view: View) -> list[str]:
-    argv = [*_filtered("bwrap"), *_BWRAP, *_namespaces(), "--ro-bind", str(_USR), str(_USR)]
+    argv = [*_prepared(view.limits), *_BWRAP, *_namespaces(), "--ro-bind", str(_USR), str(_USR)]
     for name in _SYSTEM:
         if (link := Path(name)).is_symlink():
             argv += ["--symlink", str(link.readlink()), name]
@@ -232,12 +232,17 @@ def _bwrap(view: View) -> list[str]:
     return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--"]
 
 
-def _filtered(program: str) -> list[str]:
-    """The beginning of a command of bubblewrap's with the filter, where that is made for."""
+def _prepared(limits: Limits) -> list[str]:
+    """The beginning of bubblewrap's command: the filter of system calls, where one is made for this
+    machine, and what is done before.
+    """
+    first = _END_FIRST if limits.memory_bytes else ""
     if os.uname().machine != "x86_64":
-        return [program]
-    escaped = "".join(f"\\{byte:o}" for byte in seccomp.against_set_id())
-    return [*_WITH_FILTER, escaped, program, "--seccomp", "9"]
+        return ["sh", "-c", f'{first}exec "$0" "$@"', "bwrap"]
+    content, path = seccomp.against_set_id(), cache.root() / "set-id.bpf"
+    if not path.is_file() or path.read_bytes() != content:
+        durable.replace(cache.make_folder(path.parent) / path.name, content)
+    return ["sh", "-c", first + _WITH_FILTER, str(path), "bwrap", "--seccomp", "9"]
 
 
 @functools.cache
@@ -252,6 +257,7 @@ def _landlock(view: View) -> list[str]:
         "read": [*map(str, (_USR, *view.read)), *_SYSTEM, *_FILES],
         "write": [*map(str, view.write)],
         "devices": [*(f"/dev/{name}" for name in _DEVICES), *map(str, view.devices)],
+        "oom_score": _ENDED_FIRST if view.limits.memory_bytes else None,
         "calls": seccomp.with_landlock(truncate=landlock.abi() >= landlock.TRUNCATE_ABI).hex(),
     }
     own = [sys.executable, "-I", "-S", landlock.__file__, json.dumps(confinement)]

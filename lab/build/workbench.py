@@ -31,9 +31,9 @@ _WORKBENCH_GIB = 3.0
 # A killed compiler leaves half an object file that make would take for whole.
 _IN_FLIGHT_S = 10.0
 _OBJECTS = "obj-"
-# C code of the kernel alone: no program that a build runs is compiled from it. In 6.12 that holds for
-# these folders without what is excepted (hostprogs in their makefiles), and for these headers, which
-# no program of the host includes.
+# C code of the kernel alone: no program that a build runs is compiled from it. In 6.12 that holds
+# for these folders without what is excepted (hostprogs in their makefiles), and for these headers,
+# which no program of the host includes.
 _KERNEL_CODE = re.compile(
     r"100(644|755) blob [0-9a-f]+\t(?!fs/unicode/|drivers/scsi/aic7xxx/)"
     r"((block|drivers/(block|md|nvme|scsi)|fs|io_uring|mm)/[\w/-]+\.[ch]"
@@ -147,13 +147,8 @@ class Workbench:
 
         Raises BuildError for a tree with an entry in the place of objects, before it is there.
         """
-        entries = git("ls-tree", "-z", "--name-only", self.tree.hash).split("\0")
-        if planted := [name for name in entries if name.lower().startswith(_OBJECTS)]:
-            raise BuildError(
-                f"{self.tree.source.spec} has {planted[0]!r}, where the lab keeps objects",
-                where=f"tree {self.tree.hash}",
-                hint=f"no kernel has a top entry that is called {_OBJECTS}*: take it out",
-            )
+        if self.tree.foreign or not self.tree.source.packaged:
+            self._refuse_objects()
         index, log = self.folder / "index", self.folder / "checkout.log"
         argv = [*arguments(), f"--work-tree={self.source}"]
         environment = {**ISOLATED, "GIT_INDEX_FILE": str(index)}
@@ -175,6 +170,15 @@ class Workbench:
             read_tree()
         # Builds that were not confined could leave files of their own, such as a GNUmakefile.
         run_logged([*argv, "clean", "-ffdxq", "-e", f"/{_OBJECTS}*"], log=log, env=environment)
+
+    def _refuse_objects(self) -> None:
+        entries = git("ls-tree", "-z", "--name-only", self.tree.hash).split("\0")
+        if planted := [name for name in entries if name.lower().startswith(_OBJECTS)]:
+            raise BuildError(
+                f"{self.tree.source.spec} has {planted[0]!r}, where the lab keeps objects",
+                where=f"tree {self.tree.hash}",
+                hint=f"no kernel has a top entry that is called {_OBJECTS}*: take it out",
+            )
 
 
 @contextmanager

@@ -111,18 +111,24 @@ def test_no_capability_is_left_to_root(confining: Mode) -> None:
 
 
 @pytest.fixture
-def anybodys() -> Iterator[Path]:
+def anybodys(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that every user reaches and writes; tmp_path's parents are its owner's."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         (Path(folder) / "own").mkdir()
         (Path(folder) / "own").chmod(0o777)
+        # Bubblewrap's filter lies in the cache.
+        monkeypatch.setenv("LAB_CACHE", f"{folder}/cache")
+        cache.make_folder(cache.root()).chmod(0o711)
         yield Path(folder)
 
 
 @pytest.fixture(params=["as the user", "without privileges"])
 def user(
-    request: pytest.FixtureRequest, confining: Mode, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    confining: Mode,
+    anybodys: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> list[str]:
     """What a command begins with to be run as the user, or by root as somebody without rights."""
     if request.param == "as the user":
