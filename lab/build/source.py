@@ -18,7 +18,7 @@ from typing import IO
 
 from lab.base import apt, cache, durable
 from lab.base.errors import LabError, UsageError
-from lab.base.process import CommandError, piped, run
+from lab.base.process import CommandError, piped, run, run_logged
 from lab.base.progress import Progress
 from lab.base.system import TREE
 from lab.build import release, repository
@@ -33,6 +33,8 @@ _HOME_SUITES = {
 }
 _PASSING_THROUGH = ("trixie-backports",)
 _IMPORT_GIB = 3.0
+# Chosen: eight times what the names of all files of a kernel take.
+_MOST_LIST_BYTES = 64 * 2**20
 # A tree's own .gitattributes could name a filter to run, or have its files written differently.
 _ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding -export-ignore -export-subst\n"
 
@@ -248,10 +250,14 @@ def _copy(other: Repository, commit: str, progress: Progress) -> None:
     with _importing(progress):
         cache.require_space(cache.root(), _IMPORT_GIB, f"a copy of commit {commit[:12]}")
         with progress.step(f"copying commit {commit[:12]}"):
-            # Commits of old histories are not always as git fsck wants them.
-            _take(other, _missing(_files(other.git, commit)), "--fsck-objects")
-            _take(other, [commit])
-        lost = _missing([commit]) or _missing(_files(git, commit))
+            tree = other.git("rev-parse", f"{commit}^{{tree}}")
+            _take(other, _missing(_below(other.git, tree)), "--fsck-objects")
+            lost = _missing([tree]) or _missing(_below(git, tree))
+            if not lost:
+                _require_finite(tree, other.path)
+                # Commits of old histories are not always as git fsck wants them.
+                _take(other, [commit])
+                lost = _missing([commit])
         if lost:
             raise LabError(
                 f"the repository has something else under the name of object {lost[0]}",
@@ -260,12 +266,22 @@ def _copy(other: Repository, commit: str, progress: Progress) -> None:
             )
 
 
-def _files(of: Callable[..., str], commit: str) -> list[str]:
-    """The names of a commit's trees and files, as git, of one repository or another, lists them."""
-    entries = of("ls-tree", "-r", "-t", "-z", commit).split("\0")
-    facts = (entry.partition("\t")[0].split(" ") for entry in entries if entry)
-    tree = of("rev-parse", f"{commit}^{{tree}}")
-    return [tree, *(name for _, kind, name in facts if kind != "commit")]
+def _require_finite(tree: str, where: Path) -> None:
+    """Raise UsageError for a tree with more files than git can list: a few trees that contain each
+    other many times over have more than any disk.
+    """
+    listing = (*arguments(), "ls-tree", "-r", "-z", tree)
+    try:
+        with cache.scratch() as folder:
+            limited = ["prlimit", f"--fsize={_MOST_LIST_BYTES}", "--core=0", *listing]
+            run_logged(limited, log=folder / "files", env=ISOLATED)
+    except CommandError as exc:
+        raise UsageError(f"tree {tree} has too many files for a kernel", where=str(where)) from exc
+
+
+def _below(of: Callable[..., str], tree: str) -> list[str]:
+    """The names of a tree and of all in it, each once, as git lists them of a repository."""
+    return of("rev-list", "--objects", "--no-object-names", tree).split()
 
 
 def _missing(names: Sequence[str]) -> list[str]:

@@ -219,10 +219,10 @@ def test_a_commit_with_false_objects_is_refused(
     else:
         name = good
         hostile.plant(name, "commit", raw("commit", "main~1"))
-    hostile.git("cat-file", "-p", name)
-    with pytest.raises(LabError) as caught:
-        resolve(f"git:{hostile.path}@{good}", quiet)
-    assert name in str(caught.value) or "hash mismatch" in str(caught.value)
+    for _ in range(2):
+        with pytest.raises(LabError) as caught:
+            resolve(f"git:{hostile.path}@{good}", quiet)
+        assert name in str(caught.value) or "hash mismatch" in str(caught.value)
 
 
 def test_replacements_change_no_source(hostile: Hostile, quiet: Progress) -> None:
@@ -298,6 +298,20 @@ def test_a_malformed_tree_is_refused(
     with pytest.raises(LabError):
         resolve(f"git:{hostile.path}@{commit}", quiet)
     assert resolve(f"git:{hostile.path}@main", quiet)
+
+
+def test_a_few_trees_with_more_files_than_any_disk_are_refused(
+    hostile: Hostile, quiet: Progress
+) -> None:
+    argv = ["git", "-C", str(hostile.path), "mktree"]
+    kind, name = "100644 blob", hostile.id("main:init/main.c")
+    for _ in range(10):
+        entries = "".join(f"{kind} {name}\tfile-{number}\n" for number in range(16))
+        kind, name = "040000 tree", run(argv, stdin=entries).output.strip()
+    commit = hostile.git("commit-tree", "-m", "bomb", name).strip()
+    for _ in range(2):
+        with pytest.raises(UsageError, match="too many files"):
+            resolve(f"git:{hostile.path}@{commit}", quiet)
 
 
 def test_a_store_of_an_earlier_lab_that_read_repositories_is_made_anew(
