@@ -8,20 +8,22 @@ are applied in the object store without ever checking a tree out.
 from __future__ import annotations
 
 import json
-import os
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from lab.base import apt, cache, durable
+from lab.base import apt, cache
 from lab.base.errors import LabError, UsageError
-from lab.base.process import CommandError, piped, run, run_logged
+from lab.base.process import CommandError, piped, run
 from lab.base.progress import Progress
 from lab.base.system import TREE
-from lab.build import release, repository
+from lab.build import object_store, release, repository
+from lab.build.object_store import arguments as arguments
+from lab.build.object_store import git as git
+from lab.build.object_store import store as store
 from lab.build.repository import ISOLATED, Repository
 
 # Where Debian keeps a kernel series when the running release does not have it. All others pass
@@ -33,10 +35,6 @@ _HOME_SUITES = {
 }
 _PASSING_THROUGH = ("trixie-backports",)
 _IMPORT_GIB = 3.0
-# Chosen: eight times what the names of all files of a kernel take.
-_MOST_LIST_BYTES = 64 * 2**20
-# A tree's own .gitattributes could name a filter to run, or have its files written differently.
-_ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding -export-ignore -export-subst\n"
 
 
 @dataclass(frozen=True)
@@ -72,36 +70,6 @@ def at_commit(spec: str, commit: str) -> str:
 def is_packaged(spec: str) -> bool:
     """Whether a source is named that a distribution packages and signs."""
     return spec.startswith("debian:")
-
-
-def store() -> Path:
-    """The lab's bare git repository, created at first use."""
-    path = cache.root() / "objects.git"
-    if (path / "objects/info/alternates").exists():
-        # Earlier labs had it read the objects of repositories, which may have false names.
-        durable.discard(path)
-    if not (path / "HEAD").exists():
-        with cache.building(path, summed=False) as aside:
-            run(["git", "init", "--quiet", "--bare", "--template=", str(aside)], env=ISOLATED)
-            # The record of a source is on the disk before git's loose objects are, else.
-            options = {"gc.auto": "0", "core.autocrlf": "false", "core.fsync": "committed"}
-            for name, value in options.items():
-                run(["git", "-C", str(aside), "config", name, value], env=ISOLATED)
-    attributes = path / "info/attributes"
-    if not attributes.exists() or attributes.read_text() != _ATTRIBUTES:
-        cache.write_atomically(attributes, _ATTRIBUTES)
-    return path
-
-
-def arguments() -> list[str]:
-    """The beginning of a git command on the store, to be run with ISOLATED added."""
-    return ["git", f"--git-dir={store()}", "-c", f"core.hooksPath={os.devnull}"]
-
-
-def git(*args: str, env: Mapping[str, str] | None = None, stdin: str | None = None) -> str:
-    """Run git in the lab's object store and return its output without the last newline."""
-    own = {**ISOLATED, **(env or {})}
-    return run([*arguments(), *args], env=own, stdin=stdin).output.rstrip("\n")
 
 
 def resolve(spec: str, progress: Progress) -> Source:
@@ -241,71 +209,13 @@ def _git(spec: str, rest: str, progress: Progress) -> Source:
 
 
 def _copy(other: Repository, commit: str, progress: Progress) -> None:
-    """Copy a commit and its files into the store, which gives each object the name it deserves.
-
-    Raises LabError where the repository has other content under a name.
-    """
-    if not _missing([commit]):
-        return  # it is copied last
+    """Copy a commit into the store where it is not there yet."""
+    if not object_store.missing([commit]):
+        return
     with _importing(progress):
         cache.require_space(cache.root(), _IMPORT_GIB, f"a copy of commit {commit[:12]}")
         with progress.step(f"copying commit {commit[:12]}"):
-            tree = other.git("rev-parse", f"{commit}^{{tree}}")
-            _take(other, _missing(_below(other.git, tree)), "--fsck-objects")
-            lost = _missing([tree]) or _missing(_below(git, tree))
-            if not lost:
-                _require_finite(tree, other.path)
-                # Commits of old histories are not always as git fsck wants them.
-                _take(other, [commit])
-                lost = _missing([commit])
-        if lost:
-            raise LabError(
-                f"the repository has something else under the name of object {lost[0]}",
-                where=str(other.path),
-                hint="`git fsck` there tells more",
-            )
-
-
-def _require_finite(tree: str, where: Path) -> None:
-    """Raise UsageError for a tree with more files than git can list: a few trees that contain each
-    other many times over have more than any disk.
-    """
-    listing = (*arguments(), "ls-tree", "-r", "-z", tree)
-    try:
-        with cache.scratch() as folder:
-            limited = ["prlimit", f"--fsize={_MOST_LIST_BYTES}", "--core=0", *listing]
-            run_logged(limited, log=folder / "files", env=ISOLATED)
-    except CommandError as exc:
-        raise UsageError(f"tree {tree} has too many files for a kernel", where=str(where)) from exc
-
-
-def _below(of: Callable[..., str], tree: str) -> list[str]:
-    """The names of a tree and of all in it, each once, as git lists them of a repository."""
-    return of("rev-list", "--objects", "--no-object-names", tree).split()
-
-
-def _missing(names: Sequence[str]) -> list[str]:
-    """Those of some objects that the store lacks."""
-    asked = "".join(f"{name}\n" for name in dict.fromkeys(names))
-    told = git("cat-file", "--batch-check=%(objectname)", stdin=asked)
-    return [line.split()[0] for line in told.splitlines() if line.endswith(" missing")]
-
-
-def _take(other: Repository, names: Sequence[str], *options: str) -> None:
-    """Copy objects into the store, as one pack whose index git makes from their content."""
-    if not names:
-        return
-    with cache.scratch() as folder:
-        packing = ("pack-objects", "-q", "--window=0", str(folder / "pack"))
-        name = other.git(*packing, stdin="".join(f"{one}\n" for one in names))
-        pack = folder / f"pack-{name}.pack"
-        index = folder / "checked.idx"
-        git("index-pack", *options, "-o", str(index), str(pack))
-        durable.sync(folder)
-        packs = cache.make_folder(store() / "objects/pack")
-        for path in (pack, index):
-            path.replace(packs / f"{pack.stem}{path.suffix}")
-        durable.sync_name(packs / pack.name)
+            object_store.copy(other, commit)
 
 
 def _importing(progress: Progress) -> AbstractContextManager[None]:
