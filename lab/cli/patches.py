@@ -101,7 +101,6 @@ def try_(
     """
     collected = patch_mail.collect(source, senders)
     patches = _told(collected, session)
-    given = spec
     spec = _base(collected.base_commit, spec, session) if based else spec
     trust.require(spec, patches)
     mail = None
@@ -109,10 +108,7 @@ def try_(
         mail = Mail(source=source, base_commit=collected.base_commit, **asdict(collected.thread))
     if claims:
         _refuse(selection=selection != Selection(), each=each, kernel=bool(fragments))
-        own = _series(patches, claims)
-        if not given and own.tree != os.environ.get(TREE):
-            _refuse_tree(own.tree, claims)
-        own = own.model_copy(update={"tree": spec}) if spec else own
+        own = _on_tree(_series(patches, claims), claims, spec)
         session.progress.say(f"     the tree: {own.tree}")
         pairs = chosen([own], names)
         if dry_run:
@@ -169,14 +165,20 @@ def _refuse(**given: bool) -> None:
         raise UsageError(_USELESS[bad[0]])
 
 
-def _refuse_tree(tree: str, claims: Path) -> None:
-    """Raise UsageError for a tree of this machine's that somebody else's claims name."""
-    if tree.startswith(("git:", "tar:")):
+def _on_tree(own: Series, claims: Path, spec: str) -> Series:
+    """A series on the source that the user names, where he names one.
+
+    Raises UsageError for a source of this machine that only somebody else's claims name.
+    """
+    if spec:
+        return own.model_copy(update={"tree": spec})
+    if own.tree.startswith(("git:", "tar:")) and own.tree != os.environ.get(TREE):
         raise UsageError(
-            f"the claims name a source of this machine: {tree!r}",
+            f"the claims name a source of this machine: {own.tree!r}",
             where=f"{claims}, tree",
-            hint=f"if you want it read, say so: --tree {shlex.quote(tree)}",
+            hint=f"if you want it read, say so: --tree {shlex.quote(own.tree)}",
         )
+    return own
 
 
 def _told(collected: patch_mail.Collected, session: Session) -> tuple[Path, ...]:
