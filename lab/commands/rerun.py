@@ -55,7 +55,8 @@ def run(recorded: Recorded, session: Session, *, console: bool, gdb: bool) -> Re
             f"the kernel of {recorded.id} is no longer in the cache ({recorded.kernel})",
             hint="the command of its run, which the run's page names, builds it again",
         )
-    task = Task(cell=recorded.cell, kernel=found, arm=recorded.arm)
+    functions = session.store.block_layer(recorded.id)
+    task = Task(cell=recorded.cell, kernel=found, arm=recorded.arm, block_layer=functions)
     session.progress.say(f"{recorded.arm}: {task}, kernel {found.release} {found.id}")
     with session.measuring([task]), cache.scratch() as folder:
         job = resolve(task, session.testbed)

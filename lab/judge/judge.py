@@ -21,6 +21,7 @@ from lab.judge.verdict import Evidence, Failure, Judged
 from lab.measure import cost, sim_counts
 from lab.measure.boot_store import BootStore, Ends
 from lab.measure.cell import Task
+from lab.measure.job import has_block_layer
 from lab.measure.runner import Outcome, Rounds, Runner
 from lab.measure.session import Session
 
@@ -132,7 +133,11 @@ def prepare(own: Series, session: Session, claims: Collection[tuple[str, str]] =
             if (level, wanted) not in kernels:
                 kernels[level, wanted] = session.kernel(own.tree, own.patches(level), wanted)
             kernel = kernels[level, wanted]
-            tasks[side] = Task(cell=side.cell, kernel=kernel, arm=side.arm, swept=one.swept)
+            task = Task(cell=side.cell, kernel=kernel, arm=side.arm, swept=one.swept)
+            # No patch decides what the block layer is, not even one of base/.
+            if has_block_layer(side.cell):
+                task = task.beside(session.kernel(own.tree, (), wanted))
+            tasks[side] = task
     return Case(own, tuple(asked), tasks, _configuration(kernels))
 
 
@@ -261,8 +266,10 @@ def drawn_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Ev
         found = [boot for outcome in outcomes for boot in outcome.boots]
         boots.append([boot for boot in found if metric in boot.values])
 
-    def values(name: str) -> tuple[tuple[float, ...], ...]:
-        known = [tuple(boot.values[name] for boot in arm) for arm in boots]
+    def values(name: str, less: str = "") -> tuple[tuple[float, ...], ...]:
+        known = [
+            tuple(b.values[name] - (b.values[less] if less else 0.0) for b in arm) for arm in boots
+        ]
         if not asked.over:
             return tuple(known)
         *compared, least = known
@@ -282,4 +289,5 @@ def drawn_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Ev
             for factor in asked.sides[0].cell.variants
         },
         doubt=doubt,
+        rest=values(cost.KERNEL, cost.BLOCK_LAYER) if metric == cost.BLOCK_LAYER else (),
     )

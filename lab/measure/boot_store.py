@@ -20,6 +20,7 @@ from lab.base import cache, durable, places
 from lab.base.errors import LABS_FAILURES, LabError, UsageError
 from lab.base.progress import Progress
 from lab.base.system import results
+from lab.build import block_layer
 from lab.measure import metrics, sim_counts
 from lab.measure.cell import Cell, Task
 from lab.measure.cost import Cost, from_text
@@ -126,6 +127,11 @@ class BootStore:
         """What an I/O of a boot cost by function; None where that was not counted."""
         path = self.boot_folder(identity) / "cost.tsv"
         return from_text(path.read_text()) if path.exists() else None
+
+    def block_layer(self, identity: str) -> frozenset[str] | None:
+        """The functions that counted as a boot's block layer; None where that was not measured."""
+        path = self.boot_folder(identity) / block_layer.FILE
+        return frozenset(path.read_text().splitlines()) if path.exists() else None
 
     def lines(self, identity: str) -> list[sim_counts.Line]:
         """The cache lines that moved most in a simulated boot; none in others."""
