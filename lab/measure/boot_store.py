@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sqlite3
 import time
 import uuid
@@ -333,7 +332,7 @@ class BootStore:
         with self.connection() as connection:
             known = {row[0] for row in connection.execute("SELECT id FROM boots")}
         for name in folders.keys() - known:
-            shutil.rmtree(folders[name], ignore_errors=True)
+            durable.delete(folders[name])
         for folder in (self.folder / "runs").glob("*/"):
             durable.sweep(folder)
         self.sweep()

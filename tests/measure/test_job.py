@@ -289,9 +289,9 @@ def test_a_system_map_of_its_own_is_in_the_key_of_an_equal_kernel() -> None:
 
 def test_what_is_not_summed_by_it_does_not_depend_on_the_block_layer() -> None:
     built = fakes.kernel("one", "code")
-    for cell in (raid(), raid(engine=Engine.SIM), raid("dbench_xfs")):
+    for of in (raid(), raid(engine=Engine.SIM), raid("dbench_xfs")):
         jobs = [
-            resolve(Task(cell=cell, kernel=built, block_layer=layer), fakes.proved(built))
+            resolve(Task(cell=of, kernel=built, block_layer=layer), fakes.proved(built))
             for layer in (None, frozenset(("kfree",)))
         ]
         assert jobs[0].key == jobs[1].key
