@@ -142,13 +142,14 @@ class BootStore:
         return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:6]}"
 
     def finished(self, key: str) -> list[StoredBoot]:
-        """The successful boots of a measurement, oldest first.
+        """The successful boots of a measurement, in the order in which they ended, whatever the
+        host's clock said.
 
         A boot whose files are gone or damaged is told, and is none of them from now on.
         """
         with self.connection() as connection:
             rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM boots WHERE key = ? AND outcome = 'ok' ORDER BY started",
+                f"SELECT {_COLUMNS} FROM boots WHERE key = ? AND outcome = 'ok' ORDER BY rowid",
                 (key,),
             ).fetchall()
             return [_stored(connection, row) for row in rows if self._believed(connection, row[0])]
@@ -169,7 +170,7 @@ class BootStore:
         return True
 
     def in_rounds(self, key: str) -> dict[str, StoredBoot]:
-        """The successful boots of an arm by the round they belong to, oldest first."""
+        """The successful boots of an arm by the round they belong to, in their order."""
         return {boot.round: boot for boot in self.finished(key)}
 
     def boots(self, identities: Sequence[str]) -> dict[str, StoredBoot]:
@@ -185,7 +186,7 @@ class BootStore:
         return found
 
     def history(self, boot: str, metric: str) -> list[tuple[float, str, float]]:
-        """A metric of all boots of the same cell and arm as a boot, whatever kernel, oldest first.
+        """A metric of all boots of the same cell and arm as a boot, of any kernel, in their order.
 
         Each is the time (seconds since 1970), the kernel's id and the value.
         """
@@ -193,7 +194,8 @@ class BootStore:
             rows = connection.execute(
                 "SELECT started, kernel, value FROM boots JOIN samples ON boot = id"
                 " WHERE metric = ? AND outcome = 'ok'"
-                " AND (cell, arm) = (SELECT cell, arm FROM boots WHERE id = ?) ORDER BY started",
+                " AND (cell, arm) = (SELECT cell, arm FROM boots WHERE id = ?)"
+                " ORDER BY boots.rowid",
                 (metric, boot),
             )
             return [(float(when), str(kernel), float(value)) for when, kernel, value in rows]
@@ -205,7 +207,7 @@ class BootStore:
             rows = connection.execute(
                 "SELECT kernel, value FROM boots JOIN samples ON boot = id"
                 " WHERE metric = ? AND outcome = 'ok'"
-                " AND json_remove(cell, '$.seed') = json_remove(?, '$.seed') ORDER BY started",
+                " AND json_remove(cell, '$.seed') = json_remove(?, '$.seed') ORDER BY boots.rowid",
                 (metric, json.dumps(asdict(cell))),
             )
             for kernel, value in rows:
@@ -243,7 +245,7 @@ class BootStore:
         with self.connection() as connection:
             rows = connection.execute(
                 f"SELECT id, outcome, complaints FROM boots WHERE kernel IN ({marks})"
-                " AND outcome NOT IN ('lost', ?, ?, ?) ORDER BY started",
+                " AND outcome NOT IN ('lost', ?, ?, ?) ORDER BY boots.rowid",
                 [*kernels, *LABS_FAILURES, _DAMAGED],
             ).fetchall()
         failures, examples = Counter[str](), dict[str, str]()
@@ -258,7 +260,7 @@ class BootStore:
         with self.connection() as connection:
             rows = connection.execute(
                 "SELECT complaints FROM boots WHERE kernel = ? AND outcome IN (?, ?, ?)"
-                " ORDER BY started",
+                " ORDER BY boots.rowid",
                 [kernel, *_WHOLE],
             ).fetchall()
         return list(dict.fromkeys(line for (text,) in rows for line in text.splitlines()))
