@@ -45,7 +45,9 @@ def _check_files(place: Place) -> None:
     for folder in (*shared, *place.results.glob("runs/*/")):
         if aside := [path for path in folder.glob(".*") if durable._ASIDE.fullmatch(path.name)]:
             raise Broken(f"left aside: {aside[0]}")
-    left = [*files(place.temporary), *place.results.rglob("disk.raw")]
+    # Labs meet in the folder for temporary files, and their locks stay there.
+    temporary = (path for path in files(place.temporary) if not path.name.startswith("blocklab-"))
+    left = [*temporary, *place.results.rglob("disk.raw")]
     if left:
         raise Broken(f"left: {left[0]}")
 
