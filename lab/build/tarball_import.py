@@ -38,11 +38,20 @@ def feed(tarball: Path, stream: IO[bytes]) -> None:
     """
     try:
         with tarfile.open(tarball, "r|*", tarinfo=_Member) as tar:
-            total = 0
+            total, sizes = 0, dict[str, int]()
             for number, member in enumerate(tar, start=1):
-                total += member.size
-                if why := _refusal(member, total, number):
+                path = _below_top(member.name)
+                # A link to a folder would be a copy of it, and one of a link to that as well.
+                linked = sizes.get(_below_top(member.linkname)) if member.islnk() else None
+                sizes[path] = member.size if linked is None else linked
+                total += sizes[path]
+                why = _refusal(member, total, number)
+                if member.islnk() and linked is None:
+                    why = why or "a link to no file before it"
+                if why:
                     raise tarfile.ReadError(f"{visible(_shown(member.name))} is {why}")
+                if member.isdir():
+                    del sizes[path]
                 _feed(stream, tar, member)
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as exc:
         raise LabError(

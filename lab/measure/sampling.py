@@ -158,7 +158,7 @@ def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str,
 
 def _simulated(job: Job, machine: Machine, fio_runtime_s: float) -> dict[str, float]:
     """What the simulation says of an I/O: fio's own numbers are also of what is not measured."""
-    phases = sim_counts.phases(machine.counts.read_text())
+    phases = sim_counts.phases(machine.counts.read_text(errors="replace"))
     own, factors = machine.kernel.system_map, job.cell.variants
     names = symbols(own), variables(own)
     found, *others = sim_counts.simulated(phases, *names, fio_runtime_s, 1 + len(factors))

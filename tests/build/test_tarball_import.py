@@ -132,6 +132,32 @@ def test_what_a_header_claims_is_not_believed(
     assert told in refused(path)
 
 
+@pytest.mark.parametrize("target", ["linux-0.1/block", "linux-0.1/none", "linux-0.1/later"])
+def test_a_hard_link_to_no_file_before_it_is_refused(fake_tree: Path, target: str) -> None:
+    """One to a folder would be a copy of it: thirty such links make a thousand million files."""
+    link = member(type=tarfile.LNKTYPE, linkname=target)
+
+    def add(tar: tarfile.TarFile) -> None:
+        tar.addfile(link)
+        tar.addfile(member("linux-0.1/later"))
+
+    assert "linux-0.1/x is a link to no file before it" in refused(tarball(fake_tree, add))
+
+
+def test_hard_links_count_as_the_files_that_they_are(
+    fake_tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tarball_import, "MOST_BYTES", 100_000)
+
+    def add(tar: tarfile.TarFile) -> None:
+        tar.addfile(member("linux-0.1/large", size=9000), io.BytesIO(bytes(9000)))
+        for number in range(20):
+            name = f"linux-0.1/{number}"
+            tar.addfile(member(name, type=tarfile.LNKTYPE, linkname="linux-0.1/large"))
+
+    assert "all files together have more than 100,000 bytes" in refused(tarball(fake_tree, add))
+
+
 def test_what_is_refused_leaves_no_tree(fake_tree: Path, fake_tarball: Path) -> None:
     before = import_tar(fake_tarball)
     refused(tarball(fake_tree, lambda tar: tar.addfile(member("linux-0.1/\udcff"))))
