@@ -156,10 +156,17 @@ def disk_full(place: Place, command: str, chance: random.Random) -> list[int]:
     return [code]
 
 
+def _prepared(place: Place, command: str) -> None:
+    """Have all built and proved that a command needs, and nothing measured."""
+    finish(place, command)
+    shutil.rmtree(place.results, ignore_errors=True)
+    place.results.mkdir()
+
+
 @fault
 def disk_full_under_a_guest(place: Place, command: str, chance: random.Random) -> list[int]:
     """A guest fills the disk of the results, and QEMU would wait for ever."""
-    place.results.mkdir(exist_ok=True)
+    _prepared(place, command)
     size = chance.randint(20, 80)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}m,mode=755", "tmpfs", str(place.results)]
     if subprocess.run(mount, check=False, capture_output=True).returncode:
@@ -180,6 +187,7 @@ def disk_full_under_a_guest(place: Place, command: str, chance: random.Random) -
 @fault
 def links_left_by_qemu(place: Place, command: str, chance: random.Random) -> list[int]:
     """In the place of its files, and of those that the lab makes of them."""
+    _prepared(place, command)
     place.added["FAKE_GUEST"] = "links"
     code = place.start(command).wait(LIMIT_S)
     place.added.clear()
