@@ -25,7 +25,7 @@ from lab.measure.cell import Cell
 from lab.measure.host import EngineReport, Facts, Report
 from lab.measure.job import Testbed
 from lab.measure.session import Session
-from lab.report import run_record, tables
+from lab.report import run_builder, run_record, tables
 
 HOST = Report(
     Facts(
@@ -94,10 +94,7 @@ def figure(
     change: str = "", before: float | None = None, after: float | None = None
 ) -> run_record.Published:
     """A published change, or published levels, as a record has them."""
-    found = Published(change=change, before=before, after=after)
-    return run_record.Published(
-        text=found.text, before=found.before, after=found.after, changes=found.changes
-    )
+    return run_builder.published(Published(change=change, before=before, after=after))
 
 
 BEFORE = (20_000.0, 22_000.0, 19_000.0, 21_000.0, 20_500.0, 21_500.0)

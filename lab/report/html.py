@@ -364,7 +364,7 @@ def _dots(run: Run) -> list[tuple[overview.Row, Markup]]:
     for one in run.series:
         for row in overview.of_claims(one):
             found = row.finding
-            if found is None or found.published is None or not found.published.changes:
+            if found.published is None or not found.published.changes:
                 continue
             ends = [1 + end for end in found.interval or () if end is not None]
             published = [1 + change for change in found.published.changes]

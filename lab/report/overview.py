@@ -31,8 +31,12 @@ class Row:
     measured: str
     verdict: str
     evidence: str
-    state: Verdict
-    finding: Finding | None = None
+    finding: Finding
+
+    @property
+    def state(self) -> Verdict:
+        """The verdict itself, whatever is recorded."""
+        return self.finding.verdict
 
 
 def of_claims(one: Series, *, each_figure: bool = True) -> list[Row]:
@@ -125,7 +129,6 @@ def _row(one: Series, claim: Claim, found: Finding, label: str, short: str) -> R
         measured=levels(found.measured, found.change) or found.reason,
         verdict=verdict,
         evidence=_evidence(found),
-        state=found.verdict,
         finding=found,
     )
 

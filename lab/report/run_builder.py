@@ -190,7 +190,7 @@ class RunBuilder:
             unit=metric.unit,
             better=metric.better,
             conditions=dict(asked.conditions),
-            published=_published(expectation.published),
+            published=published(figure) if (figure := expectation.published) else None,
             known_miss=_known_miss(found),
             expected=expectation.change or expectation.value,
             because=expectation.because,
@@ -300,9 +300,8 @@ class RunBuilder:
         )
 
 
-def _published(figure: Published | None) -> run_record.Published | None:
-    if figure is None:
-        return None
+def published(figure: Published) -> run_record.Published:
+    """The record of a published figure."""
     return run_record.Published(
         text=figure.text,
         before=figure.before,

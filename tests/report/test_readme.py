@@ -13,7 +13,7 @@ from lab.base.system import PROJECT
 from lab.inputs import series
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.measure.cost import Cost
-from lab.report import matrix_text, run_record, tables, terminal
+from lab.report import matrix_text, run_builder, run_record, tables, terminal
 
 README = (PROJECT / "README.md").read_text()
 
@@ -22,14 +22,7 @@ def recorded(claim: str, place: int) -> run_record.Published:
     """A published figure of sq_batch_dispatch as a record has it."""
     figure = series.get("sq_batch_dispatch").claims[claim].expect[place].published
     assert figure is not None
-    return run_record.Published(
-        text=figure.text,
-        before=figure.before,
-        after=figure.after,
-        unit=figure.unit,
-        changes=figure.changes,
-        machine=figure.machine,
-    )
+    return run_builder.published(figure)
 
 
 def judged() -> run_record.Series:
