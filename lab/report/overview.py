@@ -13,6 +13,8 @@ from lab.inputs.terms import Level, Miss, Verdict
 from lab.report import finding
 from lab.report.run_record import Claim, Finding, Run, Series
 
+# A known miss in the column of verdicts.
+_SHOWN = {Miss.KNOWN: "known miss", Miss.HOLDS: "miss holds!", Miss.MOVED: "miss moved!"}
 _SIZES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -117,17 +119,13 @@ def _of_claim(one: Series, claim: Claim) -> list[Row]:
 
 
 def _row(one: Series, claim: Claim, found: Finding, label: str, short: str) -> Row:
-    known = found.known_miss
-    verdict = str(found.verdict)
-    if known:
-        verdict = str(Miss.KNOWN) if known.state is Miss.KNOWN else f"{found.verdict}!"
     return Row(
         claim=f"{one.name}.{claim.name}",
         label=label,
         short=short,
         published=_published(found),
         measured=levels(found.measured, found.change) or found.reason,
-        verdict=verdict,
+        verdict=_SHOWN[found.known_miss.state] if found.known_miss else str(found.verdict),
         evidence=_evidence(found),
         finding=found,
     )
