@@ -9,24 +9,24 @@ VERSION = 0
 PATCHLEVEL = 1
 O ?= .
 
-.PHONY: allnoconfig bzImage
+.PHONY: allnoconfig vmlinux
 allnoconfig:
+	@echo "  CONF    .config"
 	@mkdir -p $(O)
 	@sed -n 's/^config /CONFIG_/p' Kconfig block/Kconfig | grep -v NEEDS_MISSING > $(O)/known
 	@grep -wFf $(O)/known $(KCONFIG_ALLCONFIG) > $(O)/.config || true
 
-bzImage:
+vmlinux:
 	@echo "  CC      block/bfq.o"
 	@if grep -q SYNTAX_ERROR block/bfq.c; then \
 		echo "block/bfq.c:1:1: error: expected ';'" >&2; exit 1; fi
-	@mkdir -p $(O)/block $(O)/include/config $(O)/arch/x86/boot
+	@mkdir -p $(O)/block $(O)/include/config
 	@cp block/bfq.c $(O)/block/bfq.o
 	@if grep -q HANG block/bfq.c; then sleep 1000; fi
 	@echo "  LD      vmlinux"
 	@if grep -q DISK_FULL block/bfq.c; then cp Makefile /dev/full; fi
 	@cat block/bfq.c init/main.c $(O)/.config > $(O)/vmlinux
 	@echo "flags $(KCFLAGS) $(PROFILE)" >> $(O)/vmlinux
-	@cp $(O)/vmlinux $(O)/arch/x86/boot/bzImage
 	@echo "ffffffff81000000 T _text" > $(O)/System.map
 	@echo "0.1.0$(LOCALVERSION)" > $(O)/include/config/kernel.release
 """

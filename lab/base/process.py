@@ -64,9 +64,14 @@ def paste(
     return f"(cd {shlex.quote(str(cwd))} && {line})" if cwd else line
 
 
+def is_verbose() -> bool:
+    """Whether everything that is done is to be printed (LAB_VERBOSE)."""
+    return os.environ.get(VERBOSE, "0") not in ("", "0")
+
+
 def _tell(argv: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None) -> None:
-    """Print a command that is about to start, for who wants to see them all (LAB_VERBOSE)."""
-    if os.environ.get(VERBOSE, "0") not in ("", "0"):
+    """Print a command that is about to start, for who wants to see them all."""
+    if is_verbose():
         clear = "\r\033[K" if sys.stderr.isatty() else ""  # of the live line of a step
         print(f"{clear}+ {visible(paste(argv, cwd, env))}", file=sys.stderr, flush=True)
 

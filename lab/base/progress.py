@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the lab is doing, for a terminal and for a log alike.
 
-On a terminal the running step shows a live line with the time it has taken; elsewhere each step
-prints one line when it starts to take long and one when it ends.
+On a terminal one live line shows all that runs at the moment. In a log a step has one line when it
+ends, and one for each minute that it takes. Steps and phases may run side by side, in threads.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import TextIO
 
 from lab.base.text import visible
@@ -23,6 +24,9 @@ from lab.base.text import visible
 QUIET = "LAB_QUIET"
 _LIVE_INTERVAL_S = 0.5
 _LOG_INTERVAL_S = 60.0
+_LIVE_WIDTH = 78
+# Phases that touch each other overlap by less.
+_SHOWN_OVERLAP_S = 0.5
 
 
 def duration(seconds: float) -> str:
@@ -44,34 +48,51 @@ def _output() -> TextIO:
 
 @dataclass
 class Progress:
-    """Prints steps as they run and keeps how long each phase took.
+    """Prints steps as they run and keeps how long each phase took. Safe to use from threads.
 
-    phases maps a phase's name to its seconds, in the order in which they were first entered.
+    phases maps a phase's name to its seconds, in the order in which they were first entered;
+    overlap_s is how many of these seconds belong to more than one phase.
     """
 
     out: TextIO = field(default_factory=_output)
     phases: dict[str, float] = field(default_factory=dict)
+    overlap_s: float = 0.0
+    _active: int = 0
+    _since: float = 0.0
+    # What the live line shows, in its order.
+    _parts: list[Callable[[], str]] = field(default_factory=list)
+    _lock: RLock = field(default_factory=RLock)
 
     def say(self, text: str) -> None:
         """Print one line of its own."""
-        self._clear()
-        print(visible(text), file=self.out, flush=True)
+        with self._lock:
+            self._clear()
+            print(visible(text), file=self.out, flush=True)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Add the block's wall-clock seconds to the phase called name."""
-        start = time.monotonic()
+        start = self._count_phase(+1)
+        with self._lock:
+            self.phases.setdefault(name, 0.0)
         try:
             yield
         finally:
-            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - start
+            end = self._count_phase(-1)
+            with self._lock:
+                self.phases[name] += end - start
 
     @contextmanager
     def step(self, text: str, detail: Callable[[], str] = lambda: "") -> Iterator[None]:
         """Show text while the block runs, with what detail() says at the moment."""
         start = time.monotonic()
+
+        def line() -> str:
+            more = f", {told}" if (told := detail()) else ""
+            return f"  {text} ... {duration(time.monotonic() - start)}{more}"
+
         try:
-            with self._ticking(text, detail):
+            with self._repeated(line):
                 yield
         except BaseException:
             self.say(f"  {text}: failed after {duration(time.monotonic() - start)}")
@@ -79,45 +100,55 @@ class Progress:
         self.say(f"  {text}: {duration(time.monotonic() - start)}")
 
     @contextmanager
-    def live(self, text: str, detail: Callable[[], str] = lambda: "") -> Iterator[None]:
-        """Like step, but only on a terminal, and without a line at the end."""
-        if not self.out.isatty():
+    def status(self, tell: Callable[[], str]) -> Iterator[None]:
+        """Show what tell() says while the block runs: first in the live line, or once a minute."""
+        with self._repeated(tell, first=True):
             yield
-            return
-        try:
-            with self._ticking(text, detail):
-                yield
-        finally:
-            self._clear()
 
     def summary(self) -> str:
-        """The time of each phase, and the total, on one line."""
-        rows = {**self.phases, "total": sum(self.phases.values())} if self.phases else {}
+        """The time of each phase, what overlapped, and the total, on one line."""
+        rows = dict(self.phases)
+        if self.overlap_s >= _SHOWN_OVERLAP_S:
+            rows["of these at once"] = self.overlap_s
+        if rows:
+            rows["total"] = sum(self.phases.values()) - self.overlap_s
         return ", ".join(f"{name} {duration(took)}" for name, took in rows.items())
 
+    def _count_phase(self, more: int) -> float:
+        """Count a phase that begins or ends now, and return the time."""
+        with self._lock:
+            now = time.monotonic()
+            self.overlap_s += max(0, self._active - 1) * (now - self._since)
+            self._active, self._since = self._active + more, now
+            return now
+
     @contextmanager
-    def _ticking(self, text: str, detail: Callable[[], str]) -> Iterator[None]:
-        """Repeat text with the time it has taken, from a thread, for the block."""
+    def _repeated(self, tell: Callable[[], str], *, first: bool = False) -> Iterator[None]:
+        """Have the line that tell() gives shown now and then, from a thread, for the block."""
         done = threading.Event()
-        ticker = threading.Thread(target=self._tick, args=(text, detail, done), daemon=True)
+        ticker = threading.Thread(target=self._tick, args=(tell, done), daemon=True)
+        with self._lock:
+            self._parts.insert(0 if first else len(self._parts), tell)
         ticker.start()
         try:
             yield
         finally:
             done.set()
             ticker.join()
+            with self._lock:
+                self._parts.remove(tell)
+                self._clear()
 
-    def _tick(self, text: str, detail: Callable[[], str], done: threading.Event) -> None:
-        start = time.monotonic()
+    def _tick(self, tell: Callable[[], str], done: threading.Event) -> None:
         live = self.out.isatty()
         while not done.wait(_LIVE_INTERVAL_S if live else _LOG_INTERVAL_S):
-            extra = f", {told}" if (told := detail()) else ""
-            line = visible(f"  {text} ... {duration(time.monotonic() - start)}{extra}")
-            if live:
+            if not live:
+                self.say(tell())
+                continue
+            with self._lock:
+                line = " | ".join(part().strip() for part in self._parts)
                 self._clear()
-                print(line[:78], end="", file=self.out, flush=True)
-            else:
-                print(line, file=self.out, flush=True)
+                print(visible(line)[:_LIVE_WIDTH], end="", file=self.out, flush=True)
 
     def _clear(self) -> None:
         if self.out.isatty():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -26,8 +27,10 @@ from lab.build.source import git
 from lab.build.workbench import Workbench
 from lab.inputs import kconfig
 
-_PRODUCTS = ("arch/x86/boot/bzImage", "vmlinux", "System.map", ".config")
+_PRODUCTS = ("vmlinux", "System.map", ".config")
 _FRAGMENT = "lab.config"
+# In a line of git ls-tree: Kconfig files, and what makes and runs the program that reads them.
+_CONFIGURES = re.compile(r"\t(?:.*/)?Kconfig[^/]*$|\t(?:scripts/|Makefile$|arch/x86/Makefile)")
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,8 @@ class Kernel:
 
     @property
     def folder(self) -> Path:
-        """Where bzImage, vmlinux, System.map, config and block-layer lie."""
+        """Where vmlinux, System.map, config and block-layer lie."""
         return cache.root() / "kernels" / self.id
-
-    @property
-    def image(self) -> Path:
-        """The compressed image, for boots whose start-up does not count."""
-        return self.folder / "bzImage"
 
     @property
     def system_map(self) -> Path:
@@ -57,7 +55,7 @@ class Kernel:
 
     @property
     def vmlinux(self) -> Path:
-        """The uncompressed image: QEMU starts it through PVH, without a decompressor."""
+        """The image: QEMU starts it through PVH, so nothing has to compress and unpack it."""
         return self.folder / "vmlinux"
 
     @cached_property
@@ -79,7 +77,7 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
     """
     options = kconfig.merge(fragments, _version(tree))
     toolchain = _toolchain()
-    identity = cache.key("kernel", 2, tree.hash, kconfig.text(options), toolchain)
+    identity = cache.key("kernel", 3, tree.hash, kconfig.text(options), toolchain)
     if known := find(identity):
         return known
     with workbench.opened(tree, progress) as bench, bench.objects(fragments, progress) as how:
@@ -158,13 +156,32 @@ def _configure(
     log: Path,
     progress: Progress,
 ) -> None:
-    """Write .config: the fragments over allnoconfig, every option checked."""
+    """Write .config: the fragments over allnoconfig, every option checked.
+
+    That takes seconds, and makes make look at its configuration again; it is not done where the
+    objects have the .config that it would write.
+    """
     bench.drop_half_written()
+    inputs = cache.key(kconfig.text(options), _toolchain(), _configuring_files(bench.tree))
+    record = bench.folder / f"{how.objects.name}.configured"
+    written = how.objects / ".config"
+    known = [inputs, cache.file_hash(written) if written.is_file() else ""]
+    if cache.read(record, list) == known:
+        return
     goal = [f"KCONFIG_ALLCONFIG={how.scratch / _FRAGMENT}", "allnoconfig"]
     with progress.step("configuring the kernel"):
         how.run(goal, log, "configuration", {_FRAGMENT: kconfig.text(options)})
     found = products.text(how.objects, ".config")
     kconfig.check_survivors(options, found, lambda: _declared(bench.tree))
+    if how.keeps:  # objects of a foreign tree are thrown away
+        known = [inputs, cache.file_hash(products.product(how.objects, ".config"))]
+        cache.write_atomically(record, json.dumps(known))
+
+
+def _configuring_files(tree: Tree) -> list[str]:
+    """All files of a tree that decide what its configuration becomes, with their hashes."""
+    listed = git("ls-tree", "-r", tree.hash).splitlines()
+    return [line for line in listed if _CONFIGURES.search(line)]
 
 
 def _declared(tree: Tree) -> set[str]:
@@ -180,7 +197,7 @@ def _compile(how: Make, bench: Workbench, log: Path, progress: Progress) -> None
         progress.step(f"building the kernel ({jobs} jobs)", lambda: make.steps_done(log)),
         bench.writing(how.objects),
     ):
-        how.run([f"-j{jobs}", "bzImage"], log, "build")
+        how.run([f"-j{jobs}", "vmlinux"], log, "build")
 
 
 def _keep(kernel: Kernel, objects: Path) -> None:

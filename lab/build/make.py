@@ -34,6 +34,11 @@ MOST_LOG_BYTES = 64 * 2**20
 LEAST_FREE_GIB = 1.0
 _LIMITS = Limits(cpu_s=3600)
 _POLL_S = 0.5
+# With CCACHE_DEPEND ccache knows the headers that a source includes, but not the files that an
+# assembler source takes in by .incbin, such as arch/x86/realmode/rmpiggy.S. So it is to leave all
+# of these alone: it refuses this option (process_arg() in its src/argprocessing.cpp), by which gcc
+# only omits the line numbers of the preprocessor.
+_NOT_CACHED = "-Wp,-P,-DLAB_NOT_CACHED"
 
 
 class Overrun(BuildError):
@@ -79,7 +84,7 @@ class Make:
         compiler = "ccache gcc" if shutil.which("ccache") else "gcc"
         own = [f"O={self.objects}", f"CC={compiler}"]
         # LOCALVERSION= keeps scripts/setlocalversion from adding a plus sign.
-        return ["make", "-C", str(self.source), *own, "LOCALVERSION="]
+        return ["make", "-C", str(self.source), *own, "LOCALVERSION=", f"KAFLAGS={_NOT_CACHED}"]
 
     def _view(self) -> View:
         """A make that knows nothing of the user's environment: no flag may change a kernel."""
@@ -95,6 +100,8 @@ class Make:
             # Equal trees give equal objects in every folder, so they may be those of another one.
             "CCACHE_BASEDIR": str(self.source),
             "CCACHE_NOHASHDIR": "1",
+            # What is not cached yet is not preprocessed first: that takes a third more CPU time.
+            "CCACHE_DEPEND": "1",
             **({} if self.keeps else {"CCACHE_READONLY": "1", "CCACHE_NOSTATS": "1"}),
         }
         tools = [path for tool in ("make", "gcc", "ccache") for path in sandbox.installation(tool)]

@@ -116,7 +116,10 @@ class _Group(click.Group):
 )
 @click.version_option(__version__, prog_name="lab")
 @click.option(
-    "-v", "--verbose", is_flag=True, help="Print every command that is run; also LAB_VERBOSE=1."
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Print every boot, and every command that is run; also LAB_VERBOSE=1.",
 )
 @click.option(
     "-q", "--quiet", is_flag=True, help="Print what was found and nothing on the way; LAB_QUIET=1."

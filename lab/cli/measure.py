@@ -60,8 +60,8 @@ def build_command(
     Example: lab build --tree debian:6.12 --patch 0001-fix.patch
     """
     built = session.kernel(spec, patches, fragments)
-    told = f"Linux {visible(built.release)}\nkernel id {built.id}\n{built.image}"
-    own = ending.Built(id=built.id, release=built.release, image=str(built.image))
+    told = f"Linux {visible(built.release)}\nkernel id {built.id}\n{built.vmlinux}"
+    own = ending.Built(id=built.id, release=built.release, image=str(built.vmlinux))
     ending.answer(own, lambda: click.echo(told))
 
 

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import click
 
 from lab.base.errors import ExitCode, LabError, UsageError, nearest
+from lab.base.progress import duration
 from lab.build import source, trust
 from lab.cli import complete, ending, options
 from lab.commands import aa_control, check_series, controls, error_rates, result_tables
@@ -17,6 +19,7 @@ from lab.inputs import series
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import judge
+from lab.judge.verdict import Judged
 from lab.measure.session import Session
 from lab.report import tables
 from lab.report.run_builder import RunBuilder
@@ -121,7 +124,12 @@ def judged(
     for own in wanted:
         source.require_possible(own.tree)
         trust.require(own.tree, [patch for level in own.levels for patch in own.patches(level)])
-    found = judge.judge(wanted, session, claims=claims)
+
+    def say(one: Judged) -> None:
+        after = duration(time.time() - session.started)
+        session.progress.say(f"{one.series.name}: {one.counts_as(strict=strict)}, after {after}")
+
+    found = judge.judge(wanted, session, claims=claims, finished=say)
     run = RunBuilder(session, title, mail=mail).judged(found, control, strict=strict)
     ending.run(run, session)
     return _exit_code(run)

@@ -13,14 +13,12 @@ from lab.base.progress import duration
 from lab.inputs import workload
 from lab.inputs.profile import Profile
 from lab.inputs.series import Series
-from lab.inputs.terms import Engine
 from lab.judge import experiment
 from lab.judge.experiment import Experiment
+from lab.measure import host
 from lab.measure.cell import Cell, PlannedCell
 from lab.measure.durations import Durations
-from lab.measure.host import EngineReport, Facts, Report
 
-_KVM = "/dev/kvm"
 # What 200 boots of the quick profile left, one with another.
 _LEFT_MIB = 5.0
 _UNKNOWN = Durations()
@@ -64,15 +62,15 @@ def of_series(
     claims are the pairs of series and claim that are wanted; none means all. Raises UsageError for
     a series that is not well formed.
     """
-    host, parts = _host(), []
+    here, parts = host.unproved(), []
     every_boot: list[Boots] = []
     for own in wanted:
-        every = experiment.experiments(own, profile, host, host_time=host_time)
+        every = experiment.experiments(own, profile, here, host_time=host_time)
         asked = [one for one in every if not claims or (own.name, one.claim) in claims]
         planned = boots(asked, own, profile)
         every_boot += planned
         parts.append(_series(own, asked, planned))
-    engines = ", ".join(one.engine for one in host.engines if one.works)
+    engines = ", ".join(one.engine for one in here.engines if one.works)
     total = sum(one.count for one in every_boot)
     last = (
         f"{_count(total, 'boot')} in all, none of them done, and nothing built. {_NOT_AGAIN} "
@@ -222,12 +220,3 @@ def _wrapped(sentence: str, indent: str) -> list[str]:
     return textwrap.wrap(
         sentence, 78, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
     )
-
-
-def _host() -> Report:
-    """What is known of the machine before any engine was proved."""
-    kvm = os.access(_KVM, os.R_OK | os.W_OK)
-    why = "" if kvm else f"{_KVM} cannot be opened"
-    engines = tuple(EngineReport(one, one is not Engine.KVM or kvm, why) for one in Engine)
-    # Experiments ask for the number of CPUs only.
-    return Report(Facts(os.cpu_count() or 1, "", 0, 0, "", "", "", "", True, ""), engines)

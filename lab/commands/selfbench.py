@@ -119,7 +119,7 @@ def first_command(testbed: Testbed, say: Say) -> None:
     """How long until the first command of a guest runs: a sealed one's, and one of plain vng's."""
     sample = _boot(testbed, determinism.probe_cell(topology_name="nullb"), _folder("first"))
     start = time.monotonic()
-    _plain_guest(testbed.proof.image)
+    _plain_guest(testbed.proof.vmlinux)
     plain, own = time.monotonic() - start, sample.phases_s["boot"]
     say(
         f"first command after {own:.1f} s in a sealed guest, {plain:.1f} s with plain vng: "

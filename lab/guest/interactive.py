@@ -44,7 +44,7 @@ def command(machine: Machine, initramfs: Path) -> list[str]:
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-serial", "mon:stdio"),
         *qemu_command.devices(machine),
-        *("-kernel", str(machine.kernel.image), "-initrd", str(initramfs)),
+        *("-kernel", str(machine.kernel.vmlinux), "-initrd", str(initramfs)),
         *("-append", " ".join(append)),
     ]
 

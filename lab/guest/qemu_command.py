@@ -238,7 +238,7 @@ def _virtme(machine: Machine) -> list[str]:
     options += ["-qmp", f"unix:{machine.monitor.name},server=on,wait=off"]
     return [
         str(Path(sys.executable).with_name("vng")),
-        *("--run", str(machine.kernel.image), "--root", str(machine.guest.root)),
+        *("--run", str(machine.kernel.vmlinux), "--root", str(machine.guest.root)),
         *("--force-9p", "--disable-microvm", "--verbose"),
         *(() if kvm else ("--disable-kvm",)),
         *("--cpus", str(machine.topology.cpus), "--memory", f"{machine.memory_mib}M"),

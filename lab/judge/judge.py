@@ -3,23 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_EXCEPTION,
+    CancelledError,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from operator import sub
+from threading import Lock
 
 from lab.base.errors import LabError
 from lab.base.stats import half_width
-from lab.build.config_diff import changed_options
-from lab.build.kernel import Kernel
 from lab.inputs import series
 from lab.inputs.series import Series
 from lab.inputs.terms import Miss, Verdict
-from lab.judge import experiment, verdict, well_formed
+from lab.judge import experiment, verdict
+from lab.judge.case import Case, cheapest_first, prepare
 from lab.judge.experiment import Experiment, Side
 from lab.judge.verdict import Evidence, Failure, Judged
 from lab.measure import cost, sim_counts
-from lab.measure.boot_store import BootStore, Ends
 from lab.measure.cell import Task
 from lab.measure.runner import Outcome, Rounds, Runner
 from lab.measure.session import Session
@@ -33,157 +40,130 @@ _DEGREES = 3
 CONTROLS = {"reversed": series.reverse, "no-op": series.no_op}
 
 
-@dataclass(frozen=True)
-class Case:
-    """A series with all that is needed to measure it: its experiments, and a task for each side.
-
-    configuration is what Judged has.
-    """
-
-    series: Series
-    experiments: tuple[Experiment, ...]
-    tasks: Mapping[Side, Task]
-    configuration: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def same(self, asked: Experiment) -> bool:
-        """Whether an experiment compares an arm with itself, under another name."""
-        ran = {(self.tasks[side].cell, self.tasks[side].kernel) for side in asked.sides}
-        return bool(asked.expectation.change) and len(ran) == 1
-
-    def seeds(self, asked: Experiment, count: int) -> list[list[Task]]:
-        """The tasks of an experiment, by side: with a sealed engine one for each of count seeds."""
-        own = [self.tasks[side] for side in asked.booted]
-        if not asked.engine.sealed:
-            return [[task] for task in own]
-        return [[task.seeded(seed) for seed in range(1, count + 1)] for task in own]
-
-    def ends(self, asked: Experiment, store: BootStore) -> tuple[Ends, Ends]:
-        """How all boots on record of an experiment's patched kernels ended, and of the others that
-        the series has of that configuration.
-        """
-        configured = experiment.fragments(self.series, asked.sides[0].cell)
-        patched = {self.tasks[s].kernel.id for s in asked.sides if s.patched and s in self.tasks}
-        base = {
-            task.kernel.id
-            for side, task in self.tasks.items()
-            if not side.patched and experiment.fragments(self.series, side.cell) == configured
-        }
-        return store.ends(patched), store.ends(base - patched)
-
-    def running(self, *, timed: bool) -> list[Experiment]:
-        """The experiments that need boots: with rounds, or without."""
-        return [
-            asked
-            for asked in self.experiments
-            if asked.runs and not self.same(asked) and asked.timed == timed
-        ]
-
-
 def judge(
     wanted: Sequence[Series],
     session: Session,
     *,
     claims: Collection[tuple[str, str]] = (),
+    finished: Callable[[Judged], None] = lambda judged: None,
 ) -> tuple[Judged, ...]:
     """Judge series, and return what was found of each, in that order.
 
-    claims are the pairs of series and claim that are wanted; none means all.
+    claims are the pairs of series and claim that are wanted; none means all. finished is called,
+    from one thread at a time, with each series as soon as its verdict is there. The series that
+    needs the fewest boots comes first; while its guests run, the kernels of the next one are built.
 
     What the store already has is not measured again. A series that cannot be prepared (its patches
     do not apply, a kernel does not build) is reported as such; the others are judged.
     """
-    cases: dict[str, Case] = {}
-    errors: dict[str, str] = {}
-    for own in wanted:
-        session.progress.say(f"{own.name}:")
-        try:
-            cases[own.name] = prepare(own, session, claims)
-        except LabError as exc:
-            session.progress.say(f"lab: {exc}")
-            errors[own.name] = str(exc)
-    evidence = measure(list(cases.values()), session) if cases else {}
-    found = verdict.judge(list(evidence.items()), session.profile.alpha)
-    return tuple(
-        Judged(
-            own,
-            tuple(one for one in found if one.experiment.series == own.name),
-            errors.get(own.name, ""),
-            cases[own.name].configuration if own.name in cases else {},
-        )
-        for own in wanted
-    )
+    found: dict[str, Judged] = {}
+    lock = Lock()
+
+    def keep(judged: Judged) -> None:
+        with lock:
+            found[judged.series.name] = judged
+            finished(judged)
+
+    with ThreadPoolExecutor(len(wanted) or 1) as threads, ExitStack() as opened:
+        stream: _Stream | None = None
+        for urgency, own in enumerate(cheapest_first(wanted, session, claims)):
+            session.progress.say(f"{own.name}:")
+            try:
+                case = prepare(own, session, claims)
+            except LabError as exc:
+                session.progress.say(f"lab: {exc}")
+                keep(Judged(own, (), str(exc)))
+                continue
+            if stream is None:
+                runner = opened.enter_context(session.opened())
+                stream = _Stream(session, runner, threads, keep)
+            stream.begin(case, urgency)
+        if stream:
+            stream.complete()
+    return tuple(found[own.name] for own in wanted)
 
 
-def prepare(own: Series, session: Session, claims: Collection[tuple[str, str]] = ()) -> Case:
-    """The experiments of a series, and all kernels that they need, built.
+class _Stream:
+    """Measures series while the kernels of others are built.
 
-    Raises UsageError for a series that is not well formed, BuildError for patches that do not
-    apply or build.
+    What is deterministic runs beside anything. What the host's clock times waits until all else is
+    done, and has the host for itself. keep is called with each series that is judged.
     """
-    well_formed.check(own)
-    testbed = session.prove(own.tree, own.kernel)
-    every = experiment.experiments(own, session.profile, testbed.host, host_time=session.host_time)
-    asked = [one for one in every if not claims or (own.name, one.claim) in claims]
-    kernels: dict[tuple[str, tuple[str, ...]], Kernel] = {}
-    tasks: dict[Side, Task] = {}
-    for one in asked:
-        for side in one.booted if one.runs else ():
-            level, wanted = own.all_arms[side.arm].patches, experiment.fragments(own, side.cell)
-            if (level, wanted) not in kernels:
-                kernels[level, wanted] = session.kernel(own.tree, own.patches(level), wanted)
-            kernel = kernels[level, wanted]
-            tasks[side] = Task(cell=side.cell, kernel=kernel, arm=side.arm, swept=one.swept)
-    return Case(own, tuple(asked), tasks, _configuration(kernels))
+
+    def __init__(
+        self,
+        session: Session,
+        runner: Runner,
+        threads: ThreadPoolExecutor,
+        keep: Callable[[Judged], None],
+    ) -> None:
+        self._session = session
+        self._runner = runner
+        self._threads = threads
+        self._keep = keep
+        self._running: list[Future[None]] = []
+        self._unfinished: list[tuple[Case, dict[Experiment, Evidence]]] = []
+
+    def begin(self, case: Case, urgency: int) -> None:
+        """Measure what is deterministic of a case, from now on; the lower its urgency's number, the
+        earlier. Raises what went wrong with a case before.
+        """
+        self._raise_failure(one for one in self._running if one.done())
+        self._running.append(self._threads.submit(self._measure, case, urgency))
+
+    def complete(self) -> None:
+        """Wait for all cases, and measure what has the host for itself."""
+        self._raise_failure(wait(self._running, return_when=FIRST_EXCEPTION).done)
+        for case, evidence in self._unfinished:
+            evidence |= _seeded(case, case.by_host_clock, self._runner, self._session)
+            evidence |= _rounds(case, self._runner, self._session.profile.alpha)
+            self._finish(case, evidence)
+
+    def _measure(self, case: Case, urgency: int) -> None:
+        deterministic = case.deterministic
+        self._runner.require_exact(
+            [case.tasks[side] for asked in deterministic for side in asked.booted]
+        )
+        evidence = {
+            asked: Evidence(same=asked.runs and case.same(asked)) for asked in case.experiments
+        }
+        evidence |= _seeded(case, deterministic, self._runner, self._session, urgency)
+        if case.by_host_clock or case.running(timed=True):
+            self._unfinished.append((case, evidence))
+        else:
+            self._finish(case, evidence)
+
+    def _finish(self, case: Case, evidence: Mapping[Experiment, Evidence]) -> None:
+        """Judge a case of which everything is measured."""
+        store, alpha = self._session.store, self._session.profile.alpha
+        known = [(asked, replace(e, ends=case.ends(asked, store))) for asked, e in evidence.items()]
+        judged = tuple(verdict.judge(known, alpha))
+        self._keep(Judged(case.series, judged, configuration=case.configuration))
+
+    @staticmethod
+    def _raise_failure(done: Iterable[Future[None]]) -> None:
+        """Raise what a thread raised, if one did; guests that were ended for it are no failure."""
+        raised = [error for one in done if (error := one.exception())]
+        for error in sorted(raised, key=lambda error: isinstance(error, CancelledError)):
+            raise error
 
 
-def _configuration(
-    kernels: Mapping[tuple[str, tuple[str, ...]], Kernel],
-) -> dict[str, tuple[str, ...]]:
-    """In which options kernels with patches differ from those of the same fragments without."""
-    found: dict[str, tuple[str, ...]] = {}
-    for (level, fragments), kernel in kernels.items():
-        if base := kernels.get((series.BASE, fragments)):
-            changed = (*found.get(level, ()), *changed_options(base, kernel))
-            found[level] = tuple(dict.fromkeys(changed))
-    return {level: changed for level, changed in found.items() if changed}
-
-
-def measure(cases: Sequence[Case], session: Session) -> dict[Experiment, Evidence]:
-    """Measure what the experiments of several series need: exact cells first, then rounds."""
-    single = {asked: case for case in cases for asked in case.running(timed=False)}
-    first = [task for asked, case in single.items() for task in _tasks(asked, case, 0)]
-    timed = [
-        case.tasks[side]
-        for case in cases
-        for asked in case.running(timed=True)
-        for side in asked.sides
-    ]
-    evidence = {
-        asked: Evidence(same=asked.runs and case.same(asked))
-        for case in cases
-        for asked in case.experiments
-    }
-    with session.measuring([*first, *timed]) as runner:
-        evidence |= _drawn(single, runner, session)
-        for case in cases:
-            evidence |= _rounds(case, runner, session.profile.alpha)
-    ends = {asked: case.ends(asked, session.store) for case in cases for asked in case.experiments}
-    return {asked: replace(one, ends=ends[asked]) for asked, one in evidence.items()}
-
-
-def _drawn(
-    asked: Mapping[Experiment, Case], runner: Runner, session: Session
+def _seeded(
+    case: Case,
+    asked: Sequence[Experiment],
+    runner: Runner,
+    session: Session,
+    urgency: int = 0,
 ) -> dict[Experiment, Evidence]:
     """Boot what needs no rounds, all side by side, and with more seeds what is still open."""
     profile = session.profile
     found: dict[Experiment, Evidence] = {}
-    waiting, look = dict(asked), 0
+    waiting, look = list(asked), 0
     while waiting:
-        tasks = list(
-            dict.fromkeys(t for one, case in waiting.items() for t in _tasks(one, case, look))
-        )
-        outcomes = dict(zip(tasks, runner.all(tasks, profile.counted_boots), strict=True))
-        for one, case in waiting.items():
+        tasks = list(dict.fromkeys(task for one in waiting for task in _tasks(one, case, look)))
+        boots = runner.all(tasks, profile.counted_boots, urgency=urgency, title=case.series.name)
+        outcomes = dict(zip(tasks, boots, strict=True))
+        for one in waiting:
             by_arm = case.seeds(one, one.looks[look])
             known = drawn_evidence(one, [[outcomes[task] for task in own] for own in by_arm])
             found[one] = replace(known, noise=_noise(one, known, session))
@@ -196,7 +176,7 @@ def _drawn(
             if one.verdict is Verdict.INCONCLUSIVE and one.miss is not Miss.KNOWN
         ]
         # What the host lacks no seed brings.
-        waiting = {one: asked[one] for one in open_ if len(one.looks) > look and not one.lacking}
+        waiting = [one for one in open_ if len(one.looks) > look and not one.lacking]
     return found
 
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from lab.inputs import topology, workload
 from lab.inputs.terms import Engine
 from lab.measure import sampling
 from lab.measure.cell import Cell, Task, resolved
-from lab.measure.job import Testbed, resolve
+from lab.measure.job import Job, Testbed, resolve
 
 # What a boot leaves that must not differ: the console with its time stamps, the result channel
 # with fio's own numbers, the instruction counts or the simulated time of every block of the kernel.
@@ -45,10 +47,16 @@ def probe_cell(
     )
 
 
-def require_sound(testbed: Testbed, engine: Engine, progress: Progress) -> None:
+def require_sound(
+    testbed: Testbed,
+    engine: Engine,
+    progress: Progress,
+    look: Callable[[], None] = lambda: None,
+) -> None:
     """Raise LabError when a sealed engine does not repeat itself on this host.
 
     The answer is kept for this kernel, guest root, QEMU and plugin until `lab doctor --fresh`.
+    look is called now and then while guests run; what it raises ends them.
     """
     kept = _answer(testbed, engine)
     probes = cache.root() / "probe"
@@ -61,9 +69,7 @@ def require_sound(testbed: Testbed, engine: Engine, progress: Progress) -> None:
             cell = probe_cell(topology_name=next(possible, _PROBES[0]), cpus=4, engine=engine)
             job = resolve(Task(cell=cell, kernel=testbed.proof), testbed)
             with progress.step(f"proving that {engine} repeats itself exactly"):
-                for folder in folders:
-                    cache.remove(folder)
-                    sampling.measure(job, folder)
+                _boot_in_each(folders, job, look)
             difference = first_difference(*folders)
             cache.write_atomically(kept, json.dumps(difference))
     if difference:
@@ -72,6 +78,17 @@ def require_sound(testbed: Testbed, engine: Engine, progress: Progress) -> None:
             where=str(probes),
             hint="`lab doctor --fresh` tries again",
         )
+
+
+def _boot_in_each(folders: Sequence[Path], job: Job, look: Callable[[], None]) -> None:
+    """Boot a job in each folder, side by side: how busy the host is must not matter."""
+
+    def boot(folder: Path) -> None:
+        cache.remove(folder)
+        sampling.measure(job, folder, lambda phase: look())
+
+    with ThreadPoolExecutor(len(folders)) as pool:
+        list(pool.map(boot, folders))
 
 
 def forget(testbed: Testbed) -> None:

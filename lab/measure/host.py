@@ -120,6 +120,15 @@ def facts() -> Facts:
     )
 
 
+def unproved() -> Report:
+    """What is known of this machine before any engine was proved: all that may work do."""
+    kvm = os.access(system.KVM, os.R_OK | os.W_OK)
+    why = "" if kvm else f"{system.KVM} cannot be opened"
+    engines = tuple(EngineReport(one, one is not Engine.KVM or kvm, why) for one in Engine)
+    # Experiments ask for the number of CPUs only.
+    return Report(Facts(os.cpu_count() or 1, "", 0, 0, "", "", "", "", True, ""), engines)
+
+
 def identity() -> str:
     """An id for this machine: wall-clock numbers of different hosts are never mixed."""
     machine_id = Path("/etc/machine-id")

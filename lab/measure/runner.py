@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from threading import Event
+from threading import Event, Lock
 from typing import TypeVar
 
 from lab.base import host_time
@@ -20,13 +20,14 @@ from lab.base.text import number
 from lab.guest import host_noise
 from lab.guest.boot import ATTEMPTS, Retries
 from lab.guest.time_slices import Slot, TimeSlices
-from lab.measure import durations, host, metrics
+from lab.measure import determinism, durations, host, metrics
 from lab.measure.boot_store import BootStore, Provenance, StoredBoot
 from lab.measure.cell import STOCK, Task
 from lab.measure.job import Job, Testbed, resolve, round_keys
 from lab.measure.place import Place, ThisHost
 from lab.measure.sampling import Sample
 from lab.measure.tally import Tally
+from lab.measure.workers import Workers
 
 T = TypeVar("T")
 
@@ -81,6 +82,8 @@ class Rounds:
 class Runner:
     """Runs the boots that are still missing: sealed guests in a place, which is this host unless
     another is given, all others here.
+
+    Several threads may ask for sealed guests at the same time.
     """
 
     def __init__(
@@ -95,15 +98,25 @@ class Runner:
         self._place = place or self._here
         self._stop = Event()
         self._errors: dict[str, GuestError] = {}
+        self._workers = Workers[Sample | GuestError](self._place.most)
+        # Boots of sealed guests by their keys; one that failed would fail again.
+        self._submitted: dict[str, Future[Sample | GuestError]] = {}
+        self._lock = Lock()
+        self._proving = Lock()
+        self._tally = Tally(progress, lambda: self._place.slots)
 
-    def all(self, tasks: Sequence[Task], boots: int = 1) -> list[Outcome]:
+    def all(
+        self, tasks: Sequence[Task], boots: int = 1, *, urgency: int = 0, title: str = "measuring"
+    ) -> list[Outcome]:
         """The outcome of every task, in order, with at least that many boots.
 
         Sealed guests come first and run side by side; of these one boot is enough: more are equal.
+        Among those that several threads ask for the ones of the lowest urgency run first. title
+        says what the boots are for.
         """
         jobs = [resolve(task, self._testbed) for task in tasks]
-        self._complete([job for job in jobs if job.cell.engine.sealed], 1, self._place)
-        self._complete([job for job in jobs if not job.cell.engine.sealed], boots, None)
+        self._run_sealed([job for job in jobs if job.cell.engine.sealed], urgency, title)
+        self._run_timed([job for job in jobs if not job.cell.engine.sealed], boots, title)
         return [
             Outcome(job.task, tuple(self._store.finished(job.key)), self._errors.get(job.key))
             for job in jobs
@@ -130,12 +143,26 @@ class Runner:
         found = self._complete_rounds(keys)
         memory = [job.machine.memory_mib for job in jobs]
         together = jobs[0].cell.engine.pausable and self._here.holds(*memory)
-        missing = 0 if decided(found) else max(0, most - found.complete) * len(jobs)
-        title = f"{tasks[0]}: at most {most} rounds of {', '.join(keys)}"
-        side_by_side = len(jobs) if together else 1
+        if decided(found) or found.complete >= most:
+            return found
         took = durations.recorded(self._store)
-        forecast = [took.of(job.cell) for job in jobs] * (missing // len(jobs))
-        tally = self._tally(title, most * len(jobs), forecast, lambda: side_by_side)
+        forecast = [took.of(job.cell) for job in jobs] * (most - found.complete)
+        tally = Tally(self._progress, lambda: len(jobs) if together else 1)
+        with tally.expecting(f"{tasks[0]}, at most {most} rounds of {', '.join(keys)}", forecast):
+            return self._run_rounds(jobs, keys, most, decided, tally, together=together)
+
+    def _run_rounds(
+        self,
+        jobs: Sequence[Job],
+        keys: Mapping[str, str],
+        most: int,
+        decided: Callable[[Rounds], bool],
+        tally: Tally,
+        *,
+        together: bool,
+    ) -> Rounds:
+        """Boot rounds until that is decided, or most are there; see rounds()."""
+        found = self._complete_rounds(keys)
         disturbed = failed = 0
         # A sealed guest that failed would fail in the same place.
         attempts = 1 if jobs[0].cell.engine.sealed else ATTEMPTS
@@ -163,40 +190,63 @@ class Runner:
                 return Rounds(found.boots, found.rejected, *broken[0])
         return found
 
-    def _complete(self, jobs: Sequence[Job], boots: int, place: Place | None) -> None:
-        """Boot what is missing of jobs: all of them once, then all twice: drift meets all alike.
+    def require_exact(self, tasks: Iterable[Task]) -> None:
+        """Raise LabError unless the deterministic engines of tasks repeat themselves exactly here.
 
-        As many run side by side as the place has room for; without one, one after the other.
+        Several threads may ask; each engine is proved once.
         """
-        if not jobs:
-            return
-        distinct: dict[str, Job] = {}  # equal jobs are run once
-        for job in jobs:
-            distinct.setdefault(job.key, job)
-        # What takes longest begins first, so that no CPU waits for it in the end.
-        took = durations.recorded(self._store)
-        order = sorted(distinct, key=lambda key: took.of(distinct[key].cell), reverse=True)
-        distinct = {key: distinct[key] for key in order}
-        lacking = {key: boots - len(self._store.finished(key)) for key in distinct}
-        missing = [
-            distinct[key]
-            for repetition in range(boots)
-            for key, lack in lacking.items()
-            if repetition < lack
-        ]
-        title = f"{len(distinct)} cells x {boots} boot(s)"
-        slots = (lambda: place.slots) if place else (lambda: 1)
-        forecast = [took.of(job.cell) for job in missing]
-        tally = self._tally(title, len(distinct) * boots, forecast, slots)
-        with self._undisturbed(missing), ThreadPoolExecutor(place.most if place else 1) as pool:
-            self._results(pool, [pool.submit(self._boot, job, tally) for job in missing])
+        with self._proving:
+            for engine in sorted({task.cell.engine for task in tasks}):
+                if engine.sealed:
+                    determinism.require_sound(self._testbed, engine, self._progress, self._look)
 
-    def _tally(
-        self, title: str, wanted: int, forecast: Sequence[float], side_by_side: Callable[[], int]
-    ) -> Tally:
-        tally = Tally(self._progress, title, wanted, forecast, side_by_side)
-        tally.begin()
-        return tally
+    @property
+    def submitted(self) -> int:
+        """How many sealed guests were asked for so far, none twice."""
+        return len(self._submitted)
+
+    def stop(self) -> None:
+        """End all guests that run, and begin no other one."""
+        self._stop.set()
+        self._workers.cancel()
+        wait(self._submitted.values())
+
+    def _run_sealed(self, jobs: Sequence[Job], urgency: int, title: str) -> None:
+        """Boot once what the store lacks, side by side, each on a CPU of its own."""
+        took = durations.recorded(self._store)
+        # What takes longest begins first, so that no CPU waits for it in the end.
+        order = sorted(jobs, key=lambda job: took.of(job.cell), reverse=True)
+        missing = [job for job in _distinct(order) if not self._store.finished(job.key)]
+        if not missing:
+            return
+        with self._tally.expecting(title, [took.of(job.cell) for job in missing]):
+            self._results([self._submit(job, urgency) for job in missing])
+
+    def _submit(self, job: Job, urgency: int) -> Future[Sample | GuestError]:
+        """The boot of a sealed guest; of equal ones that several threads ask for there is one."""
+        with self._lock:
+            if job.key not in self._submitted:
+                self._submitted[job.key] = self._workers.submit(
+                    urgency, lambda: self._boot(job, self._tally)
+                )
+            return self._submitted[job.key]
+
+    def _run_timed(self, jobs: Sequence[Job], boots: int, title: str) -> None:
+        """Boot what is missing of jobs one after the other: all of them once, then all twice, so
+        that drift meets all alike.
+        """
+        lacking = [(job, boots - len(self._store.finished(job.key))) for job in _distinct(jobs)]
+        missing = [job for repetition in range(boots) for job, lack in lacking if repetition < lack]
+        if not missing:
+            return
+        took = durations.recorded(self._store)
+        tally = Tally(self._progress, lambda: 1)
+        with (
+            tally.expecting(title, [took.of(job.cell) for job in missing]),
+            self._undisturbed(missing),
+            ThreadPoolExecutor(1) as pool,
+        ):
+            self._results([pool.submit(self._boot, job, tally) for job in missing])
 
     def _round(
         self,
@@ -219,7 +269,7 @@ class Runner:
                 pool.submit(self._attempt, job, keys[job.task.arm], tally, identity, slot)
                 for job, slot in zip(jobs, slots, strict=True)
             ]
-            return self._results(pool, running)
+            return self._results(running)
 
     def _disturbance(self, jobs: Sequence[Job], done: Sequence[Sample | GuestError]) -> str:
         """Why the boots of a round say nothing of their kernels: the host disturbed one."""
@@ -233,13 +283,15 @@ class Runner:
         )
         return next(filter(None, found), "")
 
-    def _results(self, pool: Executor, running: Sequence[Future[T]]) -> list[T]:
+    def _results(self, running: Sequence[Future[T]]) -> list[T]:
         """What all jobs returned; when one raises, the running guests end at their next look."""
         try:
             return [one.result() for one in running]
         except BaseException:
-            self._stop.set()
-            pool.shutdown(cancel_futures=True)
+            for one in running:
+                one.cancel()
+            self.stop()
+            wait(running)
             raise
 
     def _undisturbed(self, jobs: Sequence[Job]) -> AbstractContextManager[None]:
@@ -277,6 +329,7 @@ class Runner:
         self, job: Job, key: str, tally: Tally, round_id: str = "", slot: Slot | None = None
     ) -> Sample | GuestError:
         """One boot, written down however it ends; the error when it failed, or cannot be."""
+        self._look()
         if job.refusal:
             return GuestError("mismatch", job.refusal)
         task, identity = job.task, self._store.new_boot()
@@ -285,18 +338,15 @@ class Runner:
         title = str(task) if task.arm == STOCK else f"{task.arm}: {task}"
         place = self._place if job.cell.engine.sealed else self._here
         started = time.time()
-        phase = "boot"
 
-        def observe(current: str) -> None:
-            nonlocal phase
-            phase = current
+        def observe(phase: str) -> None:
+            del phase
             self._look()
 
         try:
             with (
                 slot or nullcontext(),
                 place.room(job, self._look) as measure,
-                self._progress.live(str(task), lambda: phase),
             ):
                 started = time.time()
                 sample = measure(folder, observe, slot)
@@ -309,6 +359,14 @@ class Runner:
         self._store.add(identity, task, origin, started, sample)
         tally.ended(title, _shown(task, sample), time.time() - started, done=True)
         return sample
+
+
+def _distinct(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs in their order, the first of equal ones only."""
+    found: dict[str, Job] = {}
+    for job in jobs:
+        found.setdefault(job.key, job)
+    return [*found.values()]
 
 
 def _shown(task: Task, sample: Sample) -> str:

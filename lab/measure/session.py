@@ -106,17 +106,26 @@ class Session:
         The exact engine proves first that it is exact, when there are tasks for it; raises
         LabError when it is not.
         """
+        with self.opened() as runner:
+            runner.require_exact(tasks)
+            yield runner
+
+    @contextmanager
+    def opened(self) -> Iterator[Runner]:
+        """A runner; the store is this command's alone. Guests that run when the block fails end."""
         testbed = self.testbed
-        engines = {task.cell.engine for task in tasks}
         with self.progress.phase("measuring"), ExitStack() as locks:
             results = cache.lock(self.store.folder / "lock", self.progress, "using these results")
             locks.enter_context(results)
             self.store.forget_unfinished()
-            for engine in sorted(engine for engine in engines if engine.sealed):
-                determinism.require_sound(testbed, engine, self.progress)
             if self.place:
                 locks.enter_context(self.place.opened(testbed))
-            yield Runner(testbed, self.store, self.progress, self.place)
+            runner = Runner(testbed, self.store, self.progress, self.place)
+            try:
+                yield runner
+            except BaseException:
+                runner.stop()
+                raise
 
     def outcomes(self, tasks: Sequence[Task], boots: int = 1) -> list[Outcome]:
         """Measure tasks; what the store already has is not run again.

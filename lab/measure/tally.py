@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock
 
+from lab.base.process import is_verbose
 from lab.base.progress import Progress, duration
 
 # So many of the last boots tell how much longer they take than was forecast: enough to smooth out,
@@ -14,49 +16,58 @@ _WINDOW = 20
 
 
 class Tally:
-    """Counts the boots of one list of tasks and says so. Safe to use from several threads."""
+    """Counts boots and shows what became of them. Safe to use from several threads.
 
-    def __init__(
-        self,
-        progress: Progress,
-        title: str,
-        wanted: int,
-        forecast: Sequence[float],
-        side_by_side: Callable[[], int],
-    ) -> None:
-        """Say how many boots of those wanted are missing.
+    side_by_side tells how many boots run at once, as long as there are so many.
+    """
 
-        forecast has the seconds that each of these may take, in their order; side_by_side tells how
-        many run at once, as long as there are so many.
-        """
+    def __init__(self, progress: Progress, side_by_side: Callable[[], int]) -> None:
         self._progress = progress
-        self._forecast = forecast
         self._workers = side_by_side
-        self._title = f"{title}: {wanted - len(forecast)} boots are there, {len(forecast)} to run"
+        self._forecast: list[float] = []
         self._done = 0
         # Of the last boots: how long they took, and were to take.
         self._spent: list[tuple[float, float]] = []
+        # What the boots are for, in the order in which it was first asked for.
+        self._titles: list[str] = []
         self._lock = Lock()
 
-    def begin(self) -> None:
-        """Print the title."""
-        self._progress.say(f"{self._title}{self._left()}")
+    @contextmanager
+    def expecting(self, title: str, forecast: Sequence[float]) -> Iterator[None]:
+        """Count boots that are to be run in the block; forecast has the seconds of each."""
+        with self._lock:
+            self._forecast += forecast
+            self._titles.append(title)
+        try:
+            with self._progress.status(self.line):
+                yield
+        finally:
+            with self._lock:
+                self._titles.remove(title)
 
     def ended(self, title: str, shown: str, seconds: float, *, done: bool) -> None:
-        """Print what became of a boot; one that failed is not done."""
+        """Count a boot that ended, and print it where it failed or all is to be printed; one that
+        failed is not done.
+        """
         with self._lock:
-            total = len(self._forecast)
-            expected = self._forecast[min(self._done, total - 1)]
+            expected = self._forecast[min(self._done, len(self._forecast) - 1)]
             self._done += done
             self._spent = [*self._spent, (seconds, expected)][-_WINDOW:]
-            place = f"[{self._done:>{len(str(total))}}/{total}]"
-            rest = self._left()
-        self._progress.say(f"{place} {title:<44} {shown:>14}  {seconds:3.0f} s{rest}")
+        if not done or is_verbose():
+            self._progress.say(f"{title:<44} {shown:>14}  {seconds:3.0f} s")
 
     def take_back(self, boots: int) -> None:
         """Count boots as missing again: the host disturbed their round."""
         with self._lock:
             self._done -= boots
+
+    def line(self) -> str:
+        """What the boots are for, how many are done of how many, and how long the rest takes."""
+        with self._lock:
+            first, *others = dict.fromkeys(self._titles) or ("",)
+            named = f"{first} and {len(others)} more" if others else first
+            left = self._left()
+            return f"{named}: {self._done} of {len(self._forecast)} boots{left}"
 
     def _left(self) -> str:
         left = self._forecast[self._done :]

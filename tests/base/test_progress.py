@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -71,25 +72,45 @@ def test_a_long_step_reports_in_between(monkeypatch: pytest.MonkeyPatch) -> None
     assert "\033" not in out.getvalue()
 
 
-def test_a_log_hears_nothing_of_what_is_only_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_LOG_INTERVAL_S", 0.001)
+def test_a_log_has_a_status_once_a_minute_and_not_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     out = io.StringIO()
-    with Progress(out).live("booting"):
+    with Progress(out).status(lambda: "3 of 7 boots"):
         time.sleep(0.02)
     assert out.getvalue() == ""
+    monkeypatch.setattr(progress, "_LOG_INTERVAL_S", 0.01)
+    with Progress(out).status(lambda: "3 of 7 boots"):
+        deadline = time.monotonic() + 5
+        while not out.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert set(out.getvalue().splitlines()) == {"3 of 7 boots"}
 
 
-def test_a_terminal_gets_one_line_that_fits_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_one_line_of_all_that_runs_which_fits_and_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(progress, "_LIVE_INTERVAL_S", 0.01)
     out = Terminal()
-    with Progress(out).live("booting " + "x" * 200):
+    own = Progress(out)
+    with own.step("building " + "x" * 200), own.status(lambda: "3 of 7 boots"):
         deadline = time.monotonic() + 5
-        while "booting" not in out.getvalue() and time.monotonic() < deadline:
+        while "3 of 7 boots | building xx" not in out.getvalue() and time.monotonic() < deadline:
             time.sleep(0.01)
-    assert "booting" in out.getvalue()
-    assert "\n" not in out.getvalue()
-    assert max(map(len, out.getvalue().split("\r\033[K"))) < 80
-    assert out.getvalue().endswith("\r\033[K")
+    drawn, _, ended = out.getvalue().rpartition("\r\033[K")
+    assert "3 of 7 boots | building xx" in drawn
+    assert "\n" not in drawn
+    assert max(map(len, drawn.split("\r\033[K"))) < 80
+    assert re.fullmatch(r"  building x+: 0\.\d s\n", ended)
+
+
+def test_threads_do_not_break_each_others_lines() -> None:
+    out = io.StringIO()
+    own = Progress(out)
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(200):
+            pool.submit(own.say, f"line {number:03d}")
+    assert sorted(out.getvalue().splitlines()) == [f"line {number:03d}" for number in range(200)]
 
 
 def test_phases_add_up_in_the_order_of_their_first_entry() -> None:
@@ -100,6 +121,18 @@ def test_phases_add_up_in_the_order_of_their_first_entry() -> None:
     assert [*own.phases] == ["kernel", "measuring"]
     assert own.phases["kernel"] >= 0.02
     assert own.phases["measuring"] < own.phases["kernel"]
+
+
+def test_what_two_phases_share_is_in_the_total_once() -> None:
+    own = Progress(io.StringIO())
+    with own.phase("kernel"):
+        time.sleep(0.02)
+        with own.phase("measuring"):
+            time.sleep(0.05)
+    assert own.phases["measuring"] == pytest.approx(own.overlap_s)
+    assert sum(own.phases.values()) - own.overlap_s == pytest.approx(own.phases["kernel"])
+    own = Progress(io.StringIO(), {"kernel": 100.0, "measuring": 300.0}, overlap_s=60.0)
+    assert own.summary().endswith("of these at once 1 min 00 s, total 5 min 40 s")
 
 
 def test_a_phase_that_fails_counts_all_the_same() -> None:

@@ -177,7 +177,7 @@ def test_a_build_without_end_is_the_patchs_doing(
         ("ln -sf /etc/hostname $(O)/vmlinux", "vmlinux is not a file of its own"),
         ("rm $(O)/vmlinux; mkdir $(O)/vmlinux", "vmlinux is not a file of its own"),
         ("rm $(O)/vmlinux; mkfifo $(O)/vmlinux", "vmlinux is not a file of its own"),
-        ("mv $(O)/arch $(O)/b; ln -s b $(O)/arch", "bzImage is not a file of its own"),
+        ("mv $(O)/include $(O)/b; ln -s b $(O)/include", "kernel.release is not a file of its own"),
         ("printf 'evil\\033[2J\\n' > $(O)/System.map", "not a symbol"),
         ("echo '../..' > $(O)/include/config/kernel.release", "not a kernel release"),
         ("rm $(O)/System.map", "the build made no System.map"),
@@ -190,7 +190,7 @@ def test_products_that_are_none_are_the_patchs_doing(
     patch = make_patch("product.patch", "Makefile", (LAST, f"{LAST}\t@{attack}\n"))
     with pytest.raises(BuildError, match=re.escape(told)):
         build(patch)
-    assert build().image.is_file()
+    assert build().vmlinux.is_file()
 
 
 def objects_of_the_baseline() -> Path:

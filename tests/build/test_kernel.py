@@ -43,9 +43,9 @@ def object_folder() -> Path:
 def test_a_build_leaves_image_symbols_and_configuration_in_the_cache(build: Build) -> None:
     built = build()
     assert sorted(os.listdir(built.folder)) == [
-        *("System.map", "block-layer", "bzImage", "config", "kernel.json", "sums", "vmlinux")
+        *("System.map", "block-layer", "config", "kernel.json", "sums", "vmlinux")
     ]
-    assert "int bfq_1;" in built.image.read_text()
+    assert "int bfq_1;" in built.vmlinux.read_text()
     assert (built.folder / "config").read_text() == "CONFIG_BLOCK=y\nCONFIG_SMP=y\n"
     assert built.release == "0.1.0"
     assert built.fragments == ("base", "block")
@@ -72,8 +72,8 @@ def test_a_patch_makes_another_kernel_and_going_back_builds_nothing(
     plain = build()
     patched = build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
     assert patched.id != plain.id
-    assert "int seven;" in patched.image.read_text()
-    assert "int bfq_7;" not in patched.image.read_text()
+    assert "int seven;" in patched.vmlinux.read_text()
+    assert "int bfq_7;" not in patched.vmlinux.read_text()
     before = logs()
     assert build() == plain
     assert logs() == before
@@ -112,7 +112,7 @@ def test_the_users_environment_does_not_reach_the_kernel(
     build: Build, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    assert build().image.read_text().endswith("flags  \n")
+    assert build().vmlinux.read_text().endswith("flags  \n")
 
 
 def test_a_build_that_fails_shows_the_compilers_error_and_the_log(
@@ -134,7 +134,7 @@ def test_after_a_build_that_failed_the_cache_works_on(build: Build, make_patch: 
             build(bad)
     assert not list(cache.root().glob("kernels/*"))
     good = build()
-    assert "SYNTAX_ERROR" not in good.image.read_text()
+    assert "SYNTAX_ERROR" not in good.vmlinux.read_text()
     assert list(cache.root().glob("kernels/*")) == [good.folder]
 
 
@@ -142,7 +142,7 @@ def test_a_full_disk_in_the_build_is_told_as_such(build: Build, make_patch: Make
     full = make_patch("full.patch", "block/bfq.c", ("int bfq_7;", "DISK_FULL"))
     with pytest.raises(LabError, match=r"^no space left on the disk"):
         build(full)
-    assert build().image.exists()
+    assert build().vmlinux.exists()
 
 
 def test_a_lost_option_names_its_line_in_the_fragment(build: Build, fragments: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_lost_option_names_its_line_in_the_fragment(build: Build, fragments: P
         f"{fragments}/lost.config:4: CONFIG_TYPO=y: this kernel has no such option",
     ]
     assert not list(cache.root().glob("kernels/*"))
-    assert build().image.exists()
+    assert build().vmlinux.exists()
 
 
 def test_an_option_declared_by_menuconfig_is_not_called_unknown(
@@ -197,7 +197,7 @@ def test_a_killed_builds_newest_files_are_not_trusted(
     assert old.exists()
     assert not half.exists()
     assert not list(cache.root().glob("workbench/*/building"))
-    assert build(fragments=("base",)).image.exists()
+    assert build(fragments=("base",)).vmlinux.exists()
 
 
 def test_a_finished_build_keeps_its_objects_for_the_next(
@@ -229,7 +229,9 @@ def test_objects_of_earlier_builds_that_do_not_fit_are_not_blamed_on_a_patch(
     bad = object_folder() / "block/bfq.o"
     bad.unlink()
     (bad / "in the way").mkdir(parents=True)
-    assert build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))).image.exists()
+    assert build(
+        make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))
+    ).vmlinux.exists()
 
 
 def test_a_git_that_was_killed_does_not_block_the_workbench(
@@ -238,7 +240,9 @@ def test_a_git_that_was_killed_does_not_block_the_workbench(
     build()
     (workbench,) = cache.root().glob("workbench/*")
     (workbench / "index.lock").touch()
-    assert build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))).image.exists()
+    assert build(
+        make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))
+    ).vmlinux.exists()
 
 
 def test_a_broken_index_of_the_workbench_is_made_again(build: Build, make_patch: MakePatch) -> None:
@@ -246,7 +250,7 @@ def test_a_broken_index_of_the_workbench_is_made_again(build: Build, make_patch:
     (workbench,) = cache.root().glob("workbench/*")
     (workbench / "index").write_bytes(b"")
     patched = build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
-    assert "int seven;" in patched.image.read_text()
+    assert "int seven;" in patched.vmlinux.read_text()
 
 
 def test_a_kernel_without_its_record_is_built_again(build: Build) -> None:
@@ -254,7 +258,7 @@ def test_a_kernel_without_its_record_is_built_again(build: Build) -> None:
     (first.folder / "kernel.json").unlink()
     assert kernel.find(first.id) is None
     assert build() == first
-    assert first.image.exists()
+    assert first.vmlinux.exists()
 
 
 def compiler(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
@@ -277,7 +281,7 @@ def test_what_goes_wrong_once_is_built_again(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     compiler(tmp_path / "bin", monkeypatch, f"if [ $n = 1 ]; then {said}; fi")
-    assert build().image.exists()
+    assert build().vmlinux.exists()
 
 
 @pytest.mark.parametrize("said", [KILLED, "kill -9 $$"])
@@ -300,7 +304,7 @@ def test_a_mistake_that_was_seen_only_once_is_not_the_sources_fault(
     assert not isinstance(caught.value, BuildError)
 
 
-@pytest.mark.parametrize("name", ["bzImage", "vmlinux", "System.map", "kernel.json", "config"])
+@pytest.mark.parametrize("name", ["vmlinux", "System.map", "kernel.json", "config"])
 def test_a_damaged_kernel_is_built_again(
     build: Build, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -323,3 +327,25 @@ def test_a_kernel_of_before_there_were_sums_is_not_built_again(
     assert build() == first
     assert logs() == before
     assert (first.folder / "sums").exists()
+
+
+def configurations() -> int:
+    """How often make was asked for a configuration, as its logs tell."""
+    return sum(text.count("  CONF ") for _, text in logs().values())
+
+
+def test_objects_are_configured_again_where_something_decides_otherwise(
+    build: Build, make_patch: MakePatch
+) -> None:
+    plain = build()
+    assert configurations() == 1
+    build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
+    assert configurations() == 1
+    build(make_patch("2.patch", "block/Kconfig", ("bool\n\nconfig", "bool \n\nconfig")))
+    assert configurations() == 2
+    build(make_patch("3.patch", "block/bfq.c", ("int bfq_7;", "int third;")))
+    assert configurations() == 2
+    object_folder().joinpath(".config").write_text("CONFIG_BLOCK=n\n")
+    fourth = build(make_patch("4.patch", "block/bfq.c", ("int bfq_7;", "int fourth;")))
+    assert configurations() == 3
+    assert (fourth.folder / "config").read_text() == (plain.folder / "config").read_text()

@@ -36,7 +36,7 @@ def test_a_tool_that_names_a_mistake_blames_the_source(said: str) -> None:
         "gcc: fatal error: cannot execute 'cc1': posix_spawnp: No such file or directory",
         "/bin/sh: 1: gcc: not found",
         "make[2]: *** [scripts/Makefile.build:229: block/bfq.o] Killed",
-        "make: *** [Makefile:1: bzImage] Error 137",
+        "make: *** [Makefile:1: vmlinux] Error 137",
         "",
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from lab.base import system
 from lab.base.errors import UsageError
 from lab.build import trust
 from lab.cli import main
@@ -58,7 +59,7 @@ def test_a_twin_is_told_where_a_claim_wants_one() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dry_run, "_KVM", "/dev/null/kvm")
+    monkeypatch.setattr(system, "KVM", Path("/dev/null/kvm"))
 
 
 def test_boots_follow_the_profile_and_what_a_claim_wants_more() -> None:

@@ -172,7 +172,7 @@ def compiler_killed(place: Place, command: str, chance: random.Random) -> list[i
     how = chance.choice(("kill -9 $$", 'echo "x.c:1: internal compiler error: x" >&2; exit 2'))
     always = chance.random() < 0.5
     runs = f'n=$(wc -c <"{folder}/n" 2>/dev/null || echo 0); printf x >>"{folder}/n"'
-    bad = f'case "$*:$n" in *bzImage:{"*" if always else chance.choice("123")}) {how};; esac'
+    bad = f'case "$*:$n" in *vmlinux:{"*" if always else chance.choice("123")}) {how};; esac'
     (folder / "make").write_text(f'#!/bin/sh\n{runs}\n{bad}\nexec {shutil.which("make")} "$@"\n')
     (folder / "make").chmod(0o755)
     place.added["PATH"] = f"{folder}:{os.environ['PATH']}"

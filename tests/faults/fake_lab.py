@@ -48,7 +48,7 @@ def measure(
 ) -> Sample:
     """What stands for lab.measure.sampling.measure."""
     cache.make_folder(folder)
-    code = job.task.kernel.image.read_text()
+    code = job.task.kernel.vmlinux.read_text()
     disk = folder / "disk.raw"
     try:
         with cache.disk_space_matters(folder):

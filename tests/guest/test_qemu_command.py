@@ -102,7 +102,7 @@ def test_wall_clock_guests_go_through_virtme_ng(engine: Engine) -> None:
     argv = qemu_command.command(machine(engine=engine))
     assert Path(argv[0]).name == "vng"
     assert after(argv, "--root") == [str(GuestRoot("g").root)]
-    assert after(argv, "--run") == [str(KERNEL.image)]
+    assert after(argv, "--run") == [str(KERNEL.vmlinux)]
     assert after(argv, "--exec") == ["/bin/agent"]
     assert "--force-9p" in argv
     assert ("--disable-kvm" in argv) == (engine is Engine.TCG)

@@ -5,23 +5,25 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import guests as fakes
 import pytest
 from guests import FakeSession, Guests
 
-from lab.base.errors import BuildError, GuestError, UsageError
+from lab.base.errors import BuildError, GuestError, LabError, UsageError
 from lab.build.kernel import Kernel
 from lab.guest.host_noise import LIMITS, PREFIX
 from lab.inputs import profile, series
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine, Verdict
-from lab.judge import judge
+from lab.judge import case, judge
 from lab.judge.verdict import Finding, Judged
-from lab.measure import cost
+from lab.measure import cost, determinism
 from lab.measure.boot_store import BootStore
 from lab.measure.job import Job
 from lab.report.run_builder import RunBuilder
@@ -145,7 +147,7 @@ def test_options_that_patches_change_are_told(
     def changed(before: Kernel, after: Kernel) -> tuple[str, ...]:
         return ("CONFIG_KASAN: n -> y",) if own(after.id) and not own(before.id) else ()
 
-    monkeypatch.setattr(judge, "changed_options", changed)
+    monkeypatch.setattr(case, "changed_options", changed)
     (one,) = judge.judge([write(claim(COST))], session)
     assert one.configuration == {"series": ("CONFIG_KASAN: n -> y",)}
     record = RunBuilder(session, "x").judged([one])
@@ -188,8 +190,8 @@ def test_kernels_are_those_of_the_arms_and_instrumented_to_count(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     raw = f'{IOPS}compare = ["raw", "after"]\n'
-    case = judge.prepare(write(claim(IOPS, raw, SEQUENTIAL, MERGES)), session)
-    kernels = {(task.arm, task.cell.counters): task.kernel.id for task in case.tasks.values()}
+    own_case = case.prepare(write(claim(IOPS, raw, SEQUENTIAL, MERGES)), session)
+    kernels = {(task.arm, task.cell.counters): task.kernel.id for task in own_case.tasks.values()}
     assert kernels == {
         ("before", ()): BASE,
         ("raw", ()): BASE,
@@ -198,7 +200,7 @@ def test_kernels_are_those_of_the_arms_and_instrumented_to_count(
     }
     # The engines are proved with a kernel without patches; each kernel is built once.
     assert sorted(session.asked) == sorted(["6.12", BASE, PATCHED, PATCHED + fakes.INSTRUMENTED])
-    assert {side.arm: side.patched for side in case.tasks} == {
+    assert {side.arm: side.patched for side in own_case.tasks} == {
         "before": False,
         "raw": False,
         "after": True,
@@ -247,8 +249,8 @@ def test_what_is_exact_is_measured_and_counted_with_several_seeds(
     assert [len(values) for values in exact.evidence.values] == [3, 3]
     assert [len(values) for values in merges.evidence.values] == [3]
     assert sorted(job.cell.seed for job in guests.booted) == [1, 1, 1, 2, 2, 2, 3, 3, 3]
-    case = judge.prepare(write(claim(COST, MERGES)), session)
-    before, after = case.seeds(case.experiments[0], 3)
+    own_case = case.prepare(write(claim(COST, MERGES)), session)
+    before, after = own_case.seeds(own_case.experiments[0], 3)
     assert [task.cell.seed for task in before] == [1, 2, 3]
     assert [task.arm for task in after] == ["after"] * 3
 
@@ -288,8 +290,8 @@ def test_one_seed_may_be_off_by_what_the_seeds_on_record_differ_by(
     """The workload says 0.5 %; of this very cell there are six seeds of another kernel."""
     seeds = itertools.count()
     guests.cost_of = lambda kernel: fakes.insns(f=1000.0 * (1 + spread * (next(seeds) % 3 - 1)))
-    case = judge.prepare(write(claim(COST)), session)
-    (task, _) = case.tasks.values()
+    own_case = case.prepare(write(claim(COST)), session)
+    (task, _) = own_case.tasks.values()
     session.outcomes([replace(task, kernel=fakes.kernel("other")).seeded(n) for n in range(1, 7)])
     guests.cost_of = lambda kernel: fakes.insns(f=1000.0 * (1 - gain) if own(kernel) else 1000.0)
     (finding,) = found(judge.judge([write(claim(COST))], session))
@@ -323,7 +325,7 @@ def test_a_series_that_is_not_well_formed_boots_and_builds_nothing(
 ) -> None:
     wrong = write(claim(IOPS.replace("iops", "iopss")))
     with pytest.raises(UsageError, match="'iopss'"):
-        judge.prepare(wrong, session)
+        case.prepare(wrong, session)
     (one,) = judge.judge([wrong], session)
     assert "did you mean 'iops'" in one.error
     assert (session.asked, guests.booted) == ([], [])
@@ -532,3 +534,93 @@ def test_what_every_kernel_complains_of_is_not_held_against_the_patches(
     (finding,) = found(judge.judge([write(claim(IOPS))], session))
     assert finding.verdict is Verdict.HOLDS
     assert "WARNING in some_driver() in 8 of 8 boots with the patches, in 8 of 8" in finding.reason
+
+
+def test_each_series_is_told_as_soon_as_its_verdict_is_there(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    """The one with fewer boots is first, and judged while the other one's kernels are built."""
+    large, small = write(claim(COST, more="seeds = 3"), name="large"), write(claim(COST))
+    told: list[tuple[str, Verdict]] = []
+    first = threading.Event()
+    built: list[bool] = []
+
+    def finished(judged: Judged) -> None:
+        told.append((judged.series.name, judged.verdict()))
+        first.set()
+
+    real = session.kernel
+
+    def kernel(*what: Any, **how: Any) -> Kernel:
+        if any("large" in str(patch) for patch in what[1]):
+            built.append(first.wait(20))
+        return real(*what, **how)
+
+    session.kernel = kernel  # type: ignore[method-assign]
+    judged = judge.judge([large, small], session, finished=finished)
+    assert [one.series.name for one in judged] == ["large", "own"]
+    assert told == [("own", Verdict.HOLDS), ("large", Verdict.REFUTED)]
+    assert built
+    assert all(built)
+
+
+def test_what_the_hosts_clock_times_waits_for_all_kernels_and_guests(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    both = [write(claim(COST, IOPS)), write(claim(COST, IOPS, more="seeds = 3"), name="two")]
+    last_kernel: list[int] = []
+    real = session.kernel
+
+    def kernel(*what: Any, **how: Any) -> Kernel:
+        last_kernel[:] = [sum(job.cell.engine is Engine.KVM for job in guests.booted)]
+        return real(*what, **how)
+
+    session.kernel = kernel  # type: ignore[method-assign]
+    told: list[str] = []
+    judge.judge(both, session, finished=lambda judged: told.append(judged.series.name))
+    engines = [job.cell.engine for job in guests.booted]
+    assert engines == sorted(engines)
+    assert last_kernel == [0]
+    assert told == ["own", "two"]
+
+
+def test_an_interrupted_build_ends_the_guests_that_run_and_leaves_nothing_behind(
+    session: FakeSession, guests: Guests, write: Write
+) -> None:
+    running, ended = threading.Event(), threading.Event()
+    before = threading.enumerate()
+
+    def on_boot() -> None:
+        running.set()
+        ended.wait(20)
+
+    guests.on_boot = on_boot
+    real = session.kernel
+
+    def kernel(*what: Any, **how: Any) -> Kernel:
+        if any("two" in str(patch) for patch in what[1]):
+            assert running.wait(20)
+            threading.Timer(0.1, ended.set).start()
+            raise KeyboardInterrupt
+        return real(*what, **how)
+
+    session.kernel = kernel  # type: ignore[method-assign]
+    two = write(claim(COST, more="seeds = 3"), name="two")
+    with pytest.raises(KeyboardInterrupt):
+        judge.judge([write(claim(COST)), two], session)
+    assert [one.name for one in threading.enumerate() if one not in before] == []
+    booted = len(guests.booted)
+    guests.on_boot = lambda: None
+    session.kernel = real  # type: ignore[method-assign]
+    again = judge.judge([series.get("own"), two], session)
+    assert [one.verdict() for one in again] == [Verdict.HOLDS, Verdict.REFUTED]
+    assert len(guests.booted) > booted
+
+
+def test_an_engine_that_is_not_exact_ends_the_judging(
+    session: FakeSession, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(determinism, "first_difference", lambda *_: "insns, line 2")
+    two = [write(claim(COST), name=name) for name in ("own", "two")]
+    with pytest.raises(LabError, match="does not repeat itself on this host: insns, line 2"):
+        judge.judge(two, session)

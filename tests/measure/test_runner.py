@@ -6,7 +6,9 @@ from __future__ import annotations
 import io
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +27,7 @@ from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell, Task
 from lab.measure.job import resolve
 from lab.measure.runner import Rounds, Runner
+from lab.measure.tally import Tally
 
 NOISE = {f"{PREFIX}steal": LIMITS["steal"] + 1}
 
@@ -427,27 +430,78 @@ def test_a_qemu_that_always_dies_ends_the_rounds(runner: Runner, guests: Guests)
     assert found.error.outcome == "died"
 
 
-def test_what_is_run_is_told(guests: Guests, store: BootStore) -> None:
+@pytest.mark.parametrize("verbose", ["0", "1"])
+def test_boots_are_printed_where_all_is_to_be(
+    guests: Guests, store: BootStore, monkeypatch: pytest.MonkeyPatch, verbose: str
+) -> None:
+    monkeypatch.setenv("LAB_VERBOSE", verbose)
     out = io.StringIO()
-    guests.answers[1] = NOISE
+    guests.answers = {1: NOISE, 2: died()}
     fresh(store, Progress(out=out)).rounds(pair(), 1)
-    lines = out.getvalue().splitlines()
-    assert lines[0].startswith(
-        "nullb bfq randread_burst: at most 1 rounds of A, B: 0 boots are there, 2 to run"
-    )
-    assert "A: nullb bfq randread_burst" in lines[1]
-    assert "100.0 IOPS" in lines[1]
+    assert ("100.0 IOPS" in out.getvalue()) is (verbose == "1")
+    assert "FAILED: died" in out.getvalue()
     assert "steal 1.5 % (limit 0.5 %); once more" in out.getvalue()
 
 
 def test_the_count_of_boots_never_exceeds_what_was_to_be_run(
-    guests: Guests, store: BootStore
+    guests: Guests, store: BootStore, quiet: Progress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = io.StringIO()
+    told: list[str] = []
+
+    class Recorded(Tally):
+        def ended(self, title: str, shown: str, seconds: float, *, done: bool) -> None:
+            super().ended(title, shown, seconds, done=done)
+            told.append(self.line())
+
+    monkeypatch.setattr("lab.measure.runner.Tally", Recorded)
     guests.answers[1] = NOISE
-    fresh(store, Progress(out=out)).rounds(pair(), 2)
-    counts = [line for line in out.getvalue().splitlines() if line.startswith("[")]
-    assert [line.partition("]")[0] for line in counts][-1] == "[4/4"
+    fresh(store, quiet).rounds(pair(), 2)
+    title = "nullb bfq randread_burst, at most 2 rounds of A, B: "
+    counts = [line.removeprefix(title).partition(",")[0] for line in told]
+    assert counts == [f"{n} of 4 boots" for n in (1, 2, 1, 2, 3, 4)]
+
+
+def test_what_several_threads_ask_for_is_booted_once_and_the_urgent_first(
+    guests: Guests, store: BootStore, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    runner, go_on = fresh(store, quiet), threading.Event()
+    guests.on_boot = lambda: go_on.wait(20)
+    exact = {
+        name: task(of=fakes.cell(scheduler=name, engine=Engine.ICOUNT))
+        for name in ("none", "bfq", "kyber", "mq-deadline")
+    }
+    asked = [(0, ["none"]), (2, ["kyber", "bfq"]), (1, ["bfq"]), (0, ["none", "mq-deadline"])]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        running = []
+        for urgency, names in asked:
+            tasks = [exact[name] for name in names]
+            before = runner.submitted
+            running.append(pool.submit(runner.all, tasks, urgency=urgency))
+            new = set(names) - {n for _, own in asked[: len(running) - 1] for n in own}
+            while runner.submitted < before + len(new):
+                time.sleep(0.01)
+        go_on.set()
+        found = [[outcome.task for outcome in one.result()] for one in running]
+    assert found == [[exact[name] for name in names] for _, names in asked]
+    assert guests.schedulers == ["none", "mq-deadline", "kyber", "bfq"]
+
+
+def test_a_guest_that_raises_ends_what_other_threads_wait_for(
+    runner: Runner, guests: Guests
+) -> None:
+    inside = threading.Barrier(2)
+    guests.on_boot = lambda: inside.wait(20)
+    guests.answers[0] = guests.answers[1] = KeyboardInterrupt()
+    one, other = two_schedulers(Engine.ICOUNT)
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(runner.all, [task]) for task in (one, other)]
+        ended = {type(one.exception(20)) for one in running}
+    # The later one may be ended by the earlier one's before it raises its own.
+    assert KeyboardInterrupt in ended
+    assert ended <= {KeyboardInterrupt, CancelledError}
+    with pytest.raises(CancelledError):
+        runner.all([task(of=fakes.cell(scheduler="kyber", engine=Engine.ICOUNT))])
 
 
 @pytest.mark.parametrize("engine", [Engine.ICOUNT, Engine.TCG])

@@ -86,9 +86,9 @@ def test_the_exact_engine_is_proved_once_and_under_a_lock(
 ) -> None:
     locked = []
 
-    def measure(job: Job, folder: Path) -> Sample:
+    def measure(job: Job, folder: Path, observe: Callable[[str], None]) -> Sample:
         locked.append(held(cache.root() / "probe/lock"))
-        return guests.measure(job, folder)
+        return guests.measure(job, folder, observe)
 
     monkeypatch.setattr(sampling, "measure", measure)
     for _ in range(2):

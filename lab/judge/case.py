@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A case: a series with all that is needed to measure it, its kernels built."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lab.base.errors import LabError
+from lab.build.config_diff import changed_options
+from lab.build.kernel import Kernel
+from lab.inputs import series
+from lab.inputs.series import Series
+from lab.judge import experiment, well_formed
+from lab.judge.experiment import Experiment, Side
+from lab.measure import host
+from lab.measure.boot_store import BootStore, Ends
+from lab.measure.cell import Task
+from lab.measure.session import Session
+
+# What a kernel of a configuration that no other one has takes, in seconds: measured on two quiet
+# cores. It only orders the series.
+_KERNEL_S = 300.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A series with all that is needed to measure it: its experiments, and a task for each side.
+
+    configuration is what Judged has.
+    """
+
+    series: Series
+    experiments: tuple[Experiment, ...]
+    tasks: Mapping[Side, Task]
+    configuration: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def same(self, asked: Experiment) -> bool:
+        """Whether an experiment compares an arm with itself, under another name."""
+        ran = {(self.tasks[side].cell, self.tasks[side].kernel) for side in asked.sides}
+        return bool(asked.expectation.change) and len(ran) == 1
+
+    def seeds(self, asked: Experiment, count: int) -> list[list[Task]]:
+        """The tasks of an experiment, by side: with a sealed engine one for each of count seeds."""
+        own = [self.tasks[side] for side in asked.booted]
+        if not asked.engine.sealed:
+            return [[task] for task in own]
+        return [[task.seeded(seed) for seed in range(1, count + 1)] for task in own]
+
+    def ends(self, asked: Experiment, store: BootStore) -> tuple[Ends, Ends]:
+        """How all boots on record of an experiment's patched kernels ended, and of the others that
+        the series has of that configuration.
+        """
+        configured = experiment.fragments(self.series, asked.sides[0].cell)
+        patched = {self.tasks[s].kernel.id for s in asked.sides if s.patched and s in self.tasks}
+        base = {
+            task.kernel.id
+            for side, task in self.tasks.items()
+            if not side.patched and experiment.fragments(self.series, side.cell) == configured
+        }
+        return store.ends(patched), store.ends(base - patched)
+
+    def running(self, *, timed: bool) -> list[Experiment]:
+        """The experiments that need boots: with rounds, or without."""
+        return [
+            asked
+            for asked in self.experiments
+            if asked.runs and not self.same(asked) and asked.timed == timed
+        ]
+
+    @property
+    def deterministic(self) -> list[Experiment]:
+        """The experiments that need boots and are the same beside anything else on this host."""
+        return [asked for asked in self.running(timed=False) if asked.engine.sealed]
+
+    @property
+    def by_host_clock(self) -> list[Experiment]:
+        """The experiments without rounds whose boots need the host for themselves."""
+        return [asked for asked in self.running(timed=False) if not asked.engine.sealed]
+
+
+def cheapest_first(
+    wanted: Sequence[Series], session: Session, claims: Collection[tuple[str, str]] = ()
+) -> list[Series]:
+    """Series in the order in which they are judged: what takes least comes first, so that the first
+    verdict comes early. claims are as prepare() has them.
+    """
+    took, here = session.durations, host.unproved()
+
+    def seconds(own: Series) -> float:
+        try:
+            every = experiment.experiments(own, session.profile, here, host_time=session.host_time)
+        except LabError:
+            return 0.0  # preparing it tells what is wrong
+        running = [one for one in every if one.runs and _is_wanted(own, one, claims)]
+        seeds: dict[Side, int] = {}
+        for one in running:
+            for side in one.booted:
+                seeds[side] = max(seeds.get(side, 0), one.rounds if one.timed else one.looks[0])
+        configurations = {experiment.fragments(own, side.cell) for side in seeds} - {own.kernel}
+        boots = sum(count * took.of(side.cell) for side, count in seeds.items())
+        return boots + _KERNEL_S * len(configurations)
+
+    return sorted(wanted, key=seconds)
+
+
+def _is_wanted(own: Series, asked: Experiment, claims: Collection[tuple[str, str]]) -> bool:
+    return not claims or (own.name, asked.claim) in claims
+
+
+def prepare(own: Series, session: Session, claims: Collection[tuple[str, str]] = ()) -> Case:
+    """The experiments of a series, and all kernels that they need, built.
+
+    claims are the pairs of series and claim that are wanted; none means all. Raises UsageError for
+    a series that is not well formed, BuildError for patches that do not apply or build.
+    """
+    well_formed.check(own)
+    testbed = session.prove(own.tree, own.kernel)
+    every = experiment.experiments(own, session.profile, testbed.host, host_time=session.host_time)
+    asked = [one for one in every if _is_wanted(own, one, claims)]
+    kernels: dict[tuple[str, tuple[str, ...]], Kernel] = {}
+    tasks: dict[Side, Task] = {}
+    for one in asked:
+        for side in one.booted if one.runs else ():
+            level, wanted = own.all_arms[side.arm].patches, experiment.fragments(own, side.cell)
+            if (level, wanted) not in kernels:
+                kernels[level, wanted] = session.kernel(own.tree, own.patches(level), wanted)
+            kernel = kernels[level, wanted]
+            tasks[side] = Task(cell=side.cell, kernel=kernel, arm=side.arm, swept=one.swept)
+    return Case(own, tuple(asked), tasks, _configuration(kernels))
+
+
+def _configuration(
+    kernels: Mapping[tuple[str, tuple[str, ...]], Kernel],
+) -> dict[str, tuple[str, ...]]:
+    """In which options kernels with patches differ from those of the same fragments without."""
+    found: dict[str, tuple[str, ...]] = {}
+    for (level, fragments), kernel in kernels.items():
+        if base := kernels.get((series.BASE, fragments)):
+            changed = (*found.get(level, ()), *changed_options(base, kernel))
+            found[level] = tuple(dict.fromkeys(changed))
+    return {level: changed for level, changed in found.items() if changed}
