@@ -148,7 +148,7 @@ def read(path: Path, parse: Callable[[Any], T]) -> T | None:
 def make_folder(path: Path) -> Path:
     """Create a folder and its parents; a UsageError says why it cannot be."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        places.make(path)
     except OSError as exc:
         raise UsageError(
             f"cannot create {path}: {exc.strerror}",

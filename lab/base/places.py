@@ -18,6 +18,9 @@ from lab.base.errors import UsageError
 # The kernel's make and virtme-ng take these paths unquoted.
 _TAKEN = re.compile(r"[\w./+@,~-]+")
 _PACKAGE = Path(__file__).resolve().parents[1]
+_PRIVATE = 0o700
+# The folders that were found to be the user's own.
+_own: set[Path] = set()
 
 
 def home() -> Path:
@@ -32,17 +35,23 @@ def home() -> Path:
 
 @cache
 def trusted(path: Path, variable: str) -> Path:
-    """The path, of a folder that variable names, if what lies there may be believed.
+    """The path without links, of a folder that variable names, if what lies there may be believed.
 
-    The owner is to be the user, root, or who owns the lab's own code; nobody else may write there.
-    A folder that is not there yet will be. Raises UsageError.
+    The owner is to be the user, root, or who owns the lab's own code; nobody else may write there,
+    and nobody else may read there afterwards, for a build can leave programs that run as the user.
+    A folder that is not there yet is made so by make(). Raises UsageError.
     """
+    try:
+        path = path.resolve()
+    except RuntimeError as exc:
+        raise UsageError(f"{path} is a link to itself", hint=f"set {variable}") from exc
     if not _TAKEN.fullmatch(str(path)):
         raise UsageError(
             f"the name of a folder has characters that the kernel's make does not take: "
             f"{str(path)!a}",
             hint=f"set {variable} to a path of letters, digits and . _ - + , @ ~",
         )
+    _own.add(path)
     try:
         found = path.stat()
     except OSError:
@@ -59,4 +68,20 @@ def trusted(path: Path, variable: str) -> Path:
             f"others may write to {path}, and so change what is run",
             hint=f"set {variable} to a folder for this alone, or take their right: chmod go-w",
         )
+    if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != _PRIVATE and path.is_dir():
+        path.chmod(_PRIVATE)
     return path
+
+
+def is_own(path: Path) -> bool:
+    """Whether a path lies in one of the lab's folders for what is built and measured."""
+    return any(path.is_relative_to(folder) for folder in _own)
+
+
+def make(path: Path) -> None:
+    """Create a folder and its parents; one of the lab's own for the user alone. Raises OSError."""
+    for folder in _own:
+        if path.is_relative_to(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=_PRIVATE, exist_ok=True)
+    path.mkdir(parents=True, exist_ok=True)

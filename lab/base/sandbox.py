@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from lab.base import cache, landlock
+from lab.base import cache, durable, landlock, places, seccomp
 from lab.base.errors import LabError, UsageError, nearest
 from lab.base.process import run
 
@@ -40,11 +40,21 @@ _PROOF_S = 30.0
 _USR = Path("/usr")
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _FILES = ("/etc/alternatives", "/etc/ld.so.cache")
+# What lies beside bin; cross-compilers have folders such as x86_64-pc-linux-gnu, too.
+_OF_A_PREFIX = ("include", "lib", "lib64", "libexec", "share/qemu")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
+# Chosen: a build uses none of /dev/shm, QEMU little.
+_SHARED_BYTES = 64 * 2**20
 _BWRAP = (
     *("--unshare-all", "--unshare-user", "--die-with-parent", "--cap-drop", "ALL"),
-    *("--dev", "/dev", "--proc", "/proc", "--size", str(_GIB), "--tmpfs", "/tmp"),
+    *("--dev", "/dev", "--size", str(_SHARED_BYTES), "--tmpfs", "/dev/shm"),
+    *("--proc", "/proc", "--size", str(_GIB), "--tmpfs", "/tmp"),
 )
+# Bubblewrap reads a filter of system calls from a file that is open under a number.
+_WITH_FILTER = 'exec "$@" 9<"$0"'
+# What the kernel ends first where memory ends all the same is not another program of the user's.
+_ENDED_FIRST = 500  # of 1000; chosen
+_END_FIRST = f"echo {_ENDED_FIRST} >/proc/self/oom_score_adj; "
 # Bubblewrap before 0.8 does not know it.
 _NO_MORE_NAMESPACES = "--disable-userns"
 # Landlock leaves a root its capabilities.
@@ -61,7 +71,8 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one process may use: bytes of a file, seconds of a CPU (None: no limit).
+    """What one process may use: bytes of a file, seconds of a CPU, bytes of memory of its own
+    (None: no limit).
 
     A user other than root may also have so many processes.
     """
@@ -69,6 +80,7 @@ class Limits:
     file_bytes: int = 4 * _GIB
     cpu_s: int | None = None
     processes: int = 8192
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -89,15 +101,31 @@ class View:
 def confined(argv: Sequence[str], view: View, how: Mode | None = None) -> list[str]:
     """The command that runs argv with that view, in the mode that works here or another one.
 
-    Raises UsageError when the mode that the environment asks for does not work.
+    Raises UsageError when the mode that the environment asks for does not work, LabError when a
+    path to be written, or one of the lab's own folders, leads through a link.
     """
     how = mode() if how is None else how
+    _refuse_links(view)
     settings = [f"{name}={value}" for name, value in view.env.items()]
     if "PATH" not in view.env:
         settings.append(f"PATH={os.environ.get('PATH', os.defpath)}")
     wrap = {Mode.BWRAP: _bwrap, Mode.LANDLOCK: _landlock}
     wrapped = wrap[how](view) if how in wrap else []
     return ["env", "-i", *settings, *_limited(view.limits), *wrapped, *argv]
+
+
+def _refuse_links(view: View) -> None:
+    """Raise LabError where somebody else's link would choose what is in view.
+
+    Links on the way to the host's own programs are the host's.
+    """
+    for path in (*view.write, *filter(places.is_own, view.read)):
+        if path.resolve() != path:
+            raise LabError(
+                f"{path} is not confined to its place: it is a link, or lies behind one",
+                where=f"it leads to {path.resolve()}",
+                hint="delete the link; a source or a build that was not confined left it",
+            )
 
 
 def mode() -> Mode:
@@ -148,17 +176,25 @@ def require_for(what: str) -> None:
 
 
 def installation(program: str) -> tuple[Path, ...]:
-    """Where a program lies that is not in /usr: all of its prefix; nothing for one in /usr."""
+    """What a program that is not in /usr needs of where it is installed; nothing for one in /usr.
+
+    Of a prefix, which may be a home's ~/.local, these are programs, libraries and QEMU's data.
+    """
     found = shutil.which(program)
     if not found:
         return ()
     folders = {Path(found).absolute().parent, Path(found).resolve().parent}
     outside = [folder for folder in folders if not folder.resolve().is_relative_to(_USR)]
-    return tuple(folder.parent if _is_prefix(folder.parent) else folder for folder in outside)
+    return tuple(path for folder in outside for path in _parts(folder))
 
 
-def _is_prefix(folder: Path) -> bool:
-    return folder not in (Path("/"), Path.home()) and (folder / "bin").is_dir()
+def _parts(folder: Path) -> list[Path]:
+    """A folder of programs, and what lies beside it in a prefix."""
+    prefix = folder.parent
+    if folder.name != "bin" or prefix in (Path("/"), Path.home()):
+        return [folder]
+    beside = [prefix / part for part in _OF_A_PREFIX]
+    return [folder, *filter(Path.is_dir, beside), *prefix.glob("*-linux-*")]
 
 
 def _limited(limits: Limits) -> list[str]:
@@ -168,6 +204,7 @@ def _limited(limits: Limits) -> list[str]:
         "fsize": (resource.RLIMIT_FSIZE, limits.file_bytes),
         "nproc": (resource.RLIMIT_NPROC, limits.processes),
         "cpu": (resource.RLIMIT_CPU, limits.cpu_s),
+        "data": (resource.RLIMIT_DATA, limits.memory_bytes),
     }
     options = []
     for name, (kind, most) in wanted.items():
@@ -178,7 +215,7 @@ def _limited(limits: Limits) -> list[str]:
 
 
 def _bwrap(view: View) -> list[str]:
-    argv = ["bwrap", *_BWRAP, *_namespaces(), "--ro-bind", str(_USR), str(_USR)]
+    argv = [*_prepared(view.limits), *_BWRAP, *_namespaces(), "--ro-bind", str(_USR), str(_USR)]
     for name in _SYSTEM:
         if (link := Path(name)).is_symlink():
             argv += ["--symlink", str(link.readlink()), name]
@@ -192,7 +229,20 @@ def _bwrap(view: View) -> list[str]:
     binds = {**dict.fromkeys(view.read, "--ro-bind-try"), **dict.fromkeys(view.write, "--bind")}
     for path in sorted(binds):
         argv += [binds[path], str(path), str(path)]
-    return [*argv, "--remount-ro", "/", "--"]
+    return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--"]
+
+
+def _prepared(limits: Limits) -> list[str]:
+    """The beginning of bubblewrap's command: the filter of system calls, where one is made for this
+    machine, and what is done before.
+    """
+    first = _END_FIRST if limits.memory_bytes else ""
+    if os.uname().machine != "x86_64":
+        return ["sh", "-c", f'{first}exec "$0" "$@"', "bwrap"]
+    content, path = seccomp.against_set_id(), cache.root() / "set-id.bpf"
+    if not path.is_file() or path.read_bytes() != content:
+        durable.replace(cache.make_folder(path.parent) / path.name, content)
+    return ["sh", "-c", first + _WITH_FILTER, str(path), "bwrap", "--seccomp", "9"]
 
 
 @functools.cache
@@ -203,12 +253,14 @@ def _namespaces() -> tuple[str, ...]:
 
 
 def _landlock(view: View) -> list[str]:
-    paths = {
+    confinement = {
         "read": [*map(str, (_USR, *view.read)), *_SYSTEM, *_FILES],
         "write": [*map(str, view.write)],
         "devices": [*(f"/dev/{name}" for name in _DEVICES), *map(str, view.devices)],
+        "oom_score": _ENDED_FIRST if view.limits.memory_bytes else None,
+        "calls": seccomp.with_landlock(truncate=landlock.abi() >= landlock.TRUNCATE_ABI).hex(),
     }
-    own = [sys.executable, "-I", "-S", landlock.__file__, json.dumps(paths)]
+    own = [sys.executable, "-I", "-S", landlock.__file__, json.dumps(confinement)]
     return [*(_NO_CAPABILITIES if os.geteuid() == 0 else ()), *own]
 
 

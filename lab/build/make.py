@@ -7,6 +7,7 @@ the lab's environment; it ends with all that it started, and at the latest at a 
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -27,12 +28,13 @@ _REPRODUCIBLE = {
     "KBUILD_BUILD_VERSION": "1",
     "LC_ALL": "C",
 }
-# All chosen. A kernel takes 10 minutes on two CPUs, its log 1 MiB, and a compiler's process a
-# minute; what passes these by far is no build.
+# All chosen. A kernel takes 10 minutes on two CPUs, its log 1 MiB, a compiler's process a minute,
+# and the linker of one with debug information 2 GiB of memory; what passes these by far is no
+# build.
 DEADLINE_S = 3 * 3600.0
 MOST_LOG_BYTES = 64 * 2**20
 LEAST_FREE_GIB = 1.0
-_LIMITS = Limits(cpu_s=3600)
+_LIMITS = Limits(cpu_s=3600, memory_bytes=8 * 2**30)
 _POLL_S = 0.5
 # With CCACHE_DEPEND ccache knows the headers that a source includes, but not the files that an
 # assembler source takes in by .incbin, such as arch/x86/realmode/rmpiggy.S. So it is to leave all
@@ -120,16 +122,21 @@ def steps_done(log: Path) -> str:
 
 
 def delete(folder: Path) -> None:
-    """Delete a folder that a make wrote, whatever it forbade; no link is followed.
+    """Delete a folder that a make wrote, whatever it forbade; no link is followed, not even one in
+    the place of the folder.
 
     Raises UsageError when something stays.
     """
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink()
+        return
     cache.remove(folder)
-    if folder.exists():
-        for path in (folder, *folder.rglob("*")):
-            if path.is_dir() and not path.is_symlink():
-                path.chmod(0o700)
-        cache.remove(folder)
+    left = [folder] if folder.exists() else []
+    while left:
+        place = left.pop()
+        place.chmod(0o700)  # first, for only then can be seen what is in it
+        left += [Path(one.path) for one in os.scandir(place) if one.is_dir(follow_symlinks=False)]
+    cache.remove(folder)
     if folder.exists():
         raise UsageError(f"cannot delete {folder}", hint="delete it by hand")
 

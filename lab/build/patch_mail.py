@@ -13,8 +13,8 @@ from typing import IO
 
 from lab.base import cache
 from lab.base.errors import UsageError
-from lab.base.process import CommandError, run
-from lab.build import lore, mail_text, mail_thread
+from lab.base.process import CommandError
+from lab.build import lore, mail_text, mail_thread, repository
 from lab.build.mail_thread import Thread
 
 # Chosen: the largest series on record have some hundred patches of some hundred KiB.
@@ -252,19 +252,18 @@ def _from_git(source: str) -> tuple[Path, ...]:
     path, at, commits = source.removeprefix("git:").rpartition("@")
     if not at or ".." not in commits:
         raise UsageError(f"not a range: {source!r}", hint="write git:PATH@A..B")
-    repository = Path(path).expanduser()
     try:
-        listed = run(["git", "-C", str(repository), "rev-list", "--merges", commits]).output
-        if listed.strip():
-            raise UsageError(f"{commits} has merges", hint="give a range of plain commits")
-        ids = run(["git", "-C", str(repository), "rev-list", commits]).output
-        if not ids.strip():
-            raise UsageError(f"no commit is in {commits}", where=str(repository))
-        folder = cache.root() / "series" / cache.key("git", 2, ids)
-        if not cache.whole(folder):
-            with cache.building(folder) as aside:
-                options = ["-q", "--no-signature", *_AS_GIT_APPLIES, "-o", str(aside)]
-                run(["git", "-C", str(repository), "format-patch", *options, commits])
+        with repository.opened(Path(path)) as other:
+            if other.git("rev-list", "--merges", commits):
+                raise UsageError(f"{commits} has merges", hint="give a range of plain commits")
+            ids = other.git("rev-list", commits)
+            if not ids:
+                raise UsageError(f"no commit is in {commits}", where=path)
+            folder = cache.root() / "series" / cache.key("git", 3, ids)
+            if not cache.whole(folder):
+                with cache.building(folder) as aside:
+                    options = ["-q", "--no-signature", *_AS_GIT_APPLIES, "-o", str(aside)]
+                    other.git("format-patch", *options, commits)
     except CommandError as exc:
         raise UsageError(f"git cannot read {commits}: {exc.output.strip()}", where=path) from exc
     return tuple(sorted(folder.glob("*.patch")))

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import cache
-from lab.base.errors import BuildError
+from lab.base.errors import BuildError, UsageError
 from lab.base.process import CommandError
-from lab.base.system import data
-from lab.build import patch_rules
+from lab.base.system import CHECKOUT, data
+from lab.build import patch_rules, repository
 from lab.build.source import Source, git
 
 _FAILED_AT = re.compile(r"patch failed: (?P<file>\S+):(?P<line>\d+)")
@@ -26,7 +29,7 @@ _HUNK = re.compile(r"^@@ -(?P<start>\d+)", re.MULTILINE)
 class Tree:
     """A source with patches: its git tree hash is its identity.
 
-    It is foreign when one of the patches came from elsewhere than the lab's own folders.
+    It is foreign when one of the patches is none that the lab ships.
     """
 
     source: Source
@@ -68,8 +71,30 @@ def are_foreign(patches: Sequence[Path]) -> bool:
 
 
 def is_foreign(patch: Path) -> bool:
-    """Whether a patch lies elsewhere than in the folders that the lab ships."""
-    return not any(patch.resolve().is_relative_to(data(name).resolve()) for name in _OWN)
+    """Whether a patch is none that the lab ships: none of a wheel, or of its checkout's last commit
+    with the content that it has there.
+    """
+    path = patch.resolve()
+    if CHECKOUT is None:
+        return not any(path.is_relative_to(data(name).resolve()) for name in _OWN)
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return True
+    # As git names a file's content.
+    name = hashlib.sha1(b"blob %d\0%b" % (len(content), content), usedforsecurity=False)
+    return _committed(CHECKOUT).get(path) != name.hexdigest()
+
+
+@functools.cache
+def _committed(checkout: Path) -> dict[Path, str]:
+    """The names of the contents of what the lab's last commit has in its folders of patches."""
+    with suppress(CommandError, UsageError), repository.opened(checkout) as own:
+        top = checkout.resolve()
+        entries = own.git("ls-tree", "-r", "-z", "HEAD", "--", *_OWN).split("\0")
+        facts = (entry.partition("\t") for entry in entries if entry)
+        return {top / path: told.split(" ")[2] for told, _, path in facts}
+    return {}
 
 
 def _reason(patch: Path, output: str) -> str:

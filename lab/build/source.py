@@ -8,9 +8,8 @@ are applied in the object store without ever checking a tree out.
 from __future__ import annotations
 
 import json
-import os
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +20,11 @@ from lab.base.errors import LabError, UsageError
 from lab.base.process import CommandError, piped, run
 from lab.base.progress import Progress
 from lab.base.system import TREE
-from lab.build import release
+from lab.build import object_store, release, repository
+from lab.build.object_store import arguments as arguments
+from lab.build.object_store import git as git
+from lab.build.object_store import store as store
+from lab.build.repository import ISOLATED, Repository
 
 # Where Debian keeps a kernel series when the running release does not have it. All others pass
 # through the backports of the newest release, which hold one or two series at a time.
@@ -32,17 +35,6 @@ _HOME_SUITES = {
 }
 _PASSING_THROUGH = ("trixie-backports",)
 _IMPORT_GIB = 3.0
-# No option of the user's may change what a tree is, as apply.ignoreWhitespace does, or start a
-# program of his.
-ISOLATED = {
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_COUNT": "0",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "LC_ALL": "C",
-}
-# A tree's own .gitattributes could name a filter to run, or have its files written differently.
-_ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding -export-ignore -export-subst\n"
 
 
 @dataclass(frozen=True)
@@ -68,40 +60,16 @@ def at_commit(spec: str, commit: str) -> str:
     if not spec.startswith("git:"):
         return ""
     path = Path(spec.removeprefix("git:").rpartition("@")[0] or ".").expanduser()
-    asked = ["git", "-C", str(path), "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"]
-    found = run(asked, check=False, env=ISOLATED)
-    return "" if found.status else f"git:{path}@{found.output.strip()}"
+    try:
+        with repository.opened(path) as other:
+            return f"git:{path}@{other.commit(commit)}"
+    except (CommandError, UsageError):
+        return ""
 
 
 def is_packaged(spec: str) -> bool:
     """Whether a source is named that a distribution packages and signs."""
     return spec.startswith("debian:")
-
-
-def store() -> Path:
-    """The lab's bare git repository, created at first use."""
-    path = cache.root() / "objects.git"
-    if not (path / "HEAD").exists():
-        with cache.building(path, summed=False) as aside:
-            run(["git", "init", "--quiet", "--bare", "--template=", str(aside)], env=ISOLATED)
-            # The record of a source is on the disk before git's loose objects are, else.
-            options = {"gc.auto": "0", "core.autocrlf": "false", "core.fsync": "committed"}
-            for name, value in options.items():
-                run(["git", "-C", str(aside), "config", name, value], env=ISOLATED)
-    attributes = path / "info/attributes"
-    if not attributes.exists() or attributes.read_text() != _ATTRIBUTES:
-        cache.write_atomically(attributes, _ATTRIBUTES)
-    return path
-
-
-def arguments() -> list[str]:
-    """The beginning of a git command on the store, to be run with ISOLATED added."""
-    return ["git", f"--git-dir={store()}", "-c", f"core.hooksPath={os.devnull}"]
-
-
-def git(*args: str, env: Mapping[str, str] | None = None) -> str:
-    """Run git in the lab's object store and return its output without the last newline."""
-    return run([*arguments(), *args], env={**ISOLATED, **(env or {})}).output.rstrip("\n")
 
 
 def resolve(spec: str, progress: Progress) -> Source:
@@ -216,7 +184,8 @@ def _tar(spec: str, path: str, progress: Progress) -> Source:
         cache.require_space(cache.root(), _IMPORT_GIB, f"the source {tarball.name}")
         with progress.step(f"importing {tarball.name}"):
             tree = import_tar(tarball)
-        return _record(record, Source(spec, tarball.name, tree, origin=f"tar-{tarball.name}"))
+        origin = f"tar-{tarball.name}-{tree}"
+        return _record(record, Source(spec, tarball.name, tree, origin))
 
 
 def _git(spec: str, rest: str, progress: Progress) -> Source:
@@ -226,28 +195,27 @@ def _git(spec: str, rest: str, progress: Progress) -> Source:
         path = f"{path}@{more}"
     if not path or not revision:
         raise UsageError(f"no revision in {spec!r}", hint="write git:PATH@REV")
-    repository = Path(path).expanduser().absolute()
+    place = Path(path).expanduser().absolute()
     try:
-        wanted = ("--git-common-dir", f"{revision}^{{commit}}", f"{revision}^{{tree}}")
-        facts = run(
-            ["git", "-C", str(repository), "rev-parse", "--path-format=absolute", *wanted]
-        ).output.split("\n")
+        with repository.opened(place) as other:
+            commit = other.commit(revision)
+            _copy(other, commit, progress)
     except CommandError as exc:
         raise UsageError(
             f"{spec}: no such repository or revision", where=exc.output.strip()
         ) from exc
-    common, commit, tree = facts[:3]
-    _borrow_objects(Path(common) / "objects", progress)
-    return Source(spec, commit[:12], tree, origin=f"git-{repository}")
+    tree = git("rev-parse", f"{commit}^{{tree}}")
+    return Source(spec, commit[:12], tree, origin=f"git-{place}")
 
 
-def _borrow_objects(objects: Path, progress: Progress) -> None:
-    """Let the store read another repository's objects instead of copying them."""
-    alternates = store() / "objects/info/alternates"
-    with cache.lock(alternates.with_name("lab-lock"), progress, "borrowing a repository"):
-        known = alternates.read_text().splitlines() if alternates.exists() else []
-        if str(objects) not in known:
-            cache.write_atomically(alternates, "\n".join([*known, str(objects)]) + "\n")
+def _copy(other: Repository, commit: str, progress: Progress) -> None:
+    """Copy a commit into the store where it is not there yet."""
+    if not object_store.missing([commit]):
+        return
+    with _importing(progress):
+        cache.require_space(cache.root(), _IMPORT_GIB, f"a copy of commit {commit[:12]}")
+        with progress.step(f"copying commit {commit[:12]}"):
+            object_store.copy(other, commit)
 
 
 def _importing(progress: Progress) -> AbstractContextManager[None]:

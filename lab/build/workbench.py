@@ -2,12 +2,15 @@
 """The workbench: one checked-out source with one object folder a configuration, which are kept.
 
 Changing to another tree rewrites the files that differ, and make compiles just what depends on
-them. A tree with somebody else's patches gets a copy of the objects, in their place, which is
-thrown away: nothing that its makefiles left is there when the next tree is built.
+them. Objects and what ccache keeps are as good as the makefiles and other programs of the trees
+that made them. So they serve sources with the same programs only, and a tree with somebody else's
+patches gets a copy of the objects, in their place, which is thrown away: nothing that its programs
+left is there when another tree is built.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,18 +18,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import cache
-from lab.base.errors import LabError
+from lab.base.errors import BuildError, LabError
 from lab.base.process import CommandError, run, run_logged
 from lab.base.progress import Progress
 from lab.build import make
 from lab.build.make import Make
 from lab.build.patching import Tree
-from lab.build.source import ISOLATED, arguments
+from lab.build.repository import ISOLATED
+from lab.build.source import arguments, git
 
 _WORKBENCH_GIB = 3.0
 # A killed compiler leaves half an object file that make would take for whole.
 _IN_FLIGHT_S = 10.0
-_OBJECTS = "obj-*"
+_OBJECTS = "obj-"
+# C code of the kernel alone: no program that a build runs is compiled from it. In 6.12 that holds
+# for these folders without what is excepted (hostprogs in their makefiles), and for these headers,
+# which no program of the host includes.
+_KERNEL_CODE = re.compile(
+    r"100(644|755) blob [0-9a-f]+\t(?!fs/unicode/|drivers/scsi/aic7xxx/)"
+    r"((block|drivers/(block|md|nvme|scsi)|fs|io_uring|mm)/[\w/-]+\.[ch]"
+    r"|include/linux/(bio|blk[\w-]*|bvec|sbitmap)\.h|lib/sbitmap\.c)",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,11 @@ class Workbench:
         return self.folder / "clean"
 
     @property
+    def _ccache(self) -> Path:
+        """What compilers gave, for sources that no distribution packages."""
+        return self.folder / "ccache"
+
+    @property
     def _building(self) -> Path:
         """Names the objects that are being written."""
         return self.folder / "building"
@@ -54,13 +72,12 @@ class Workbench:
     @contextmanager
     def objects(self, fragments: Sequence[str], progress: Progress) -> Iterator[Make]:
         """How to make the tree with a configuration, in its objects; of foreign trees in a copy."""
-        path = self.source / f"obj-{cache.key(sorted(fragments))}"
+        path = self.source / f"{_OBJECTS}{cache.key(sorted(fragments))}"
         if _newest(path) > time.time():
             progress.say("    the clock was set back: make could take old objects for new ones")
             make.delete(path)
         # What others' sources gave is not for the compilers of a distribution's.
-        own = self.folder / "ccache"
-        ccache = cache.root() / "ccache" if self.tree.source.packaged else own
+        ccache = cache.root() / "ccache" if self.tree.source.packaged else self._ccache
         foreign = self.tree.foreign
         how = Make(self.source, path, self.folder / "scratch", ccache, keeps=not foreign)
         if not foreign:
@@ -100,6 +117,20 @@ class Workbench:
             kept.rename(self.source / kept.name)
             self._building.unlink(missing_ok=True)
 
+    def drop_others_objects(self) -> None:
+        """Delete what a source with other programs made, before this one could use it.
+
+        The sources of a distribution's package all come from there.
+        """
+        if self.tree.source.packaged:
+            return
+        mark, own = self.folder / "programs", _programs(self.tree.source.tree)
+        if mark.exists() and mark.read_text() == own:
+            return
+        for made in (*self.source.glob(f"{_OBJECTS}*"), self._ccache):
+            make.delete(made)
+        cache.write_atomically(mark, own)
+
     def drop_half_written(self) -> None:
         """After a build that was killed, delete the files that it may have left half-written."""
         if not self._building.exists():
@@ -112,9 +143,14 @@ class Workbench:
         self._building.unlink()
 
     def check_out(self) -> None:
-        """Make the source files those of the tree; git's index tells which of them already are."""
+        """Make the source files those of the tree; git's index tells which of them already are.
+
+        Raises BuildError for a tree with an entry in the place of objects, before it is there.
+        """
+        if self.tree.foreign or not self.tree.source.packaged:
+            self._refuse_objects()
         index, log = self.folder / "index", self.folder / "checkout.log"
-        git = [*arguments(), f"--work-tree={self.source}"]
+        argv = [*arguments(), f"--work-tree={self.source}"]
         environment = {**ISOLATED, "GIT_INDEX_FILE": str(index)}
 
         def read_tree() -> None:
@@ -124,7 +160,7 @@ class Workbench:
             log.unlink(missing_ok=True)
             # Supervised: a git that outlived its lab would take the next one's lock for its own.
             run_logged(
-                [*git, "read-tree", "-u", "--reset", self.tree.hash], log=log, env=environment
+                [*argv, "read-tree", "-u", "--reset", self.tree.hash], log=log, env=environment
             )
 
         try:
@@ -133,7 +169,16 @@ class Workbench:
             index.unlink(missing_ok=True)  # when that is what is broken, all files are written anew
             read_tree()
         # Builds that were not confined could leave files of their own, such as a GNUmakefile.
-        run_logged([*git, "clean", "-ffdxq", "-e", _OBJECTS], log=log, env=environment)
+        run_logged([*argv, "clean", "-ffdxq", "-e", f"/{_OBJECTS}*"], log=log, env=environment)
+
+    def _refuse_objects(self) -> None:
+        entries = git("ls-tree", "-z", "--name-only", self.tree.hash).split("\0")
+        if planted := [name for name in entries if name.lower().startswith(_OBJECTS)]:
+            raise BuildError(
+                f"{self.tree.source.spec} has {planted[0]!r}, where the lab keeps objects",
+                where=f"tree {self.tree.hash}",
+                hint=f"no kernel has a top entry that is called {_OBJECTS}*: take it out",
+            )
 
 
 @contextmanager
@@ -146,9 +191,16 @@ def opened(tree: Tree, progress: Progress) -> Iterator[Workbench]:
             cache.require_space(folder, _WORKBENCH_GIB, "a kernel source with its objects")
         cache.make_folder(bench.source)
         bench.put_back()
+        bench.drop_others_objects()
         with progress.step("checking out the source"), cache.disk_space_matters(folder):
             bench.check_out()
         yield bench
+
+
+def _programs(tree: str) -> str:
+    """A hash of all of a tree that a build may run: of everything but code of the kernel alone."""
+    entries = git("ls-tree", "-r", "-z", tree).split("\0")
+    return cache.key([entry for entry in entries if not _KERNEL_CODE.fullmatch(entry)])
 
 
 def _newest(folder: Path) -> float:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,6 +15,7 @@ import click
 from lab.base import cache
 from lab.base.errors import ExitCode, UsageError
 from lab.base.stats import LOOKS
+from lab.base.system import TREE
 from lab.build import patch_mail, trust
 from lab.build import source as source_tree
 from lab.cli import ending, options
@@ -130,7 +133,8 @@ def try_(
     chooses = selection != Selection() or engine != Engine.ICOUNT
     if claims:
         _refuse(selection=chooses, each=each, kernel=bool(fragments))
-        return _judged(_series(patches, claims), spec, names, session, mail, dry_run=dry_run)
+        own = _on_tree(_series(patches, claims), claims, spec)
+        return _judged(own, names, session, mail, dry_run=dry_run)
     _refuse(claim=bool(names))
     subject = Subject(spec, patches, fragments)
     wanted = _cells(session, selection, Engine(engine))
@@ -153,15 +157,14 @@ def _tree(spec: str) -> list[str]:
 
 def _judged(
     own: Series,
-    spec: str,
     names: tuple[str, ...],
     session: Session,
     mail: Mail | None,
     *,
     dry_run: bool,
 ) -> int:
-    """Judge the claims of a series on a tree, or say what that would build and boot."""
-    own = own.model_copy(update={"tree": spec}) if spec else own
+    """Judge the claims of a series, or say what that would build and boot."""
+    session.progress.say(f"     the tree: {own.tree}")
     pairs = chosen([own], names)
     if dry_run:
         say_plan([own], session, pairs)
@@ -249,6 +252,22 @@ def _refuse(**given: bool) -> None:
     """Raise UsageError for options that would do nothing, with --claims or without."""
     if bad := [name for name, is_given in given.items() if is_given]:
         raise UsageError(_USELESS[bad[0]])
+
+
+def _on_tree(own: Series, claims: Path, spec: str) -> Series:
+    """A series on the source that the user names, where he names one.
+
+    Raises UsageError for a source of this machine that only somebody else's claims name.
+    """
+    if spec:
+        return own.model_copy(update={"tree": spec})
+    if own.tree.startswith(("git:", "tar:")) and own.tree != os.environ.get(TREE):
+        raise UsageError(
+            f"the claims name a source of this machine: {own.tree!r}",
+            where=f"{claims}, tree",
+            hint=f"if you want it read, say so: --tree {shlex.quote(own.tree)}",
+        )
+    return own
 
 
 def _told(collected: patch_mail.Collected, session: Session) -> tuple[Path, ...]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base.errors import LabError, UsageError
-from lab.base.process import CommandError, run
+from lab.base.process import CommandError
+from lab.build import repository
 
 # The value of a commit; None when it does not build or boot, or cannot be decided.
 Measure = Callable[[str], float | None]
@@ -36,23 +37,23 @@ class Found:
     steps: tuple[Step, ...]
 
 
-def commits(repository: Path, good: str, bad: str) -> list[str]:
-    """The commits from good (first) to bad (last) along first parents, as full ids.
+def commits(path: Path, good: str, bad: str) -> list[str]:
+    """The commits of a repository from good (first) to bad (last) along first parents, as full ids.
 
     Raises UsageError when one does not exist or good is no ancestor of bad.
     """
     try:
-        ends = [
-            _git(repository, "rev-parse", "--verify", f"{end}^{{commit}}") for end in (good, bad)
-        ]
-        after = _git(repository, "rev-list", "--reverse", "--first-parent", f"{ends[0]}..{ends[1]}")
+        with repository.opened(path) as other:
+            ends = [other.commit(end) for end in (good, bad)]
+            between = f"{ends[0]}..{ends[1]}"
+            listed = other.git("rev-list", "--reverse", "--first-parent", between).split()
+            descends = other.git("merge-base", *ends) == ends[0]
     except CommandError as exc:
-        raise UsageError(f"git does not know {good}..{bad}", where=str(repository)) from exc
-    listed = after.split()
-    if not listed or _git(repository, "merge-base", ends[0], ends[1]) != ends[0]:
+        raise UsageError(f"git does not know {good}..{bad}", where=str(path)) from exc
+    if not listed or not descends:
         raise UsageError(
             f"{good} is no ancestor of {bad}",
-            where=str(repository),
+            where=str(path),
             hint="give the good commit first, then the bad one",
         )
     return [ends[0], *listed]
@@ -104,10 +105,7 @@ def _next(low: int, high: int, skipped: set[int]) -> int | None:
     return min(open_places, key=lambda place: (abs(2 * place - low - high), place))
 
 
-def _git(repository: Path, *words: str) -> str:
-    return run(["git", "-C", str(repository), *words]).output.strip()
-
-
-def subject(repository: Path, commit: str) -> str:
-    """A commit as the kernel quotes it: short id and subject."""
-    return _git(repository, "log", "-1", '--format=%h ("%s")', commit)
+def subject(path: Path, commit: str) -> str:
+    """A commit of a repository as the kernel quotes it: short id and subject."""
+    with repository.opened(path) as other:
+        return other.git("log", "-1", '--format=%h ("%s")', commit)

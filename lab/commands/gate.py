@@ -15,9 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from lab.base.errors import BuildError, LabError, UsageError, nearest
-from lab.base.process import CommandError, run
 from lab.base.progress import Progress
-from lab.build import source
+from lab.build import repository, source
 from lab.build.config_diff import changed_options
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
@@ -239,11 +238,7 @@ def _baseline(name: str, branch: Branch, state: str, gating: Gating) -> str:
     if branch.baseline.startswith(MERGE_BASE):
         path, _, revision = branch.source.removeprefix("git:").rpartition("@")
         other = branch.baseline.removeprefix(MERGE_BASE)
-        command = ["git", "-C", str(Path(path).expanduser()), "merge-base", revision, other]
-        try:
-            return f"git:{path}@{run(command).output.strip()}"
-        except CommandError as exc:
-            raise UsageError(f"{name}: no merge base with {other}", where=path) from exc
+        return f"git:{path}@{repository.merge_base(Path(path), revision, other)}"
     if branch.baseline != LAST_GOOD:
         return branch.baseline
     good = gating.history.last_good(name)

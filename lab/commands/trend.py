@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from lab.base.errors import UsageError, nearest
-from lab.base.process import run
+from lab.base.process import CommandError
+from lab.build import repository
 from lab.commands.gate_history import GateHistory
 from lab.report import trend
 from lab.report.trend import BranchTrend, CellTrend, Jump, Night
@@ -55,12 +56,15 @@ def _with_commits(branch: BranchTrend) -> BranchTrend:
 
 def _named(branch: BranchTrend, jump: Jump) -> Jump:
     """A step with the commits between its two states, where their repository is still there."""
-    repository, _, last = branch.nights[jump.night].source.removeprefix("git:").rpartition("@")
+    path, _, last = branch.nights[jump.night].source.removeprefix("git:").rpartition("@")
     first = branch.nights[jump.last].commit
-    folder = Path(repository).expanduser()
-    if not repository or not folder.is_dir():
+    if not path:
         return jump
-    argv = ["git", "-C", str(folder), "log", "--format=%h %s", f"--max-count={_NAMED + 1}"]
-    lines = run([*argv, f"{first}..{last}"], check=False).output.splitlines()
+    options = ("--format=%h %s", f"--max-count={_NAMED + 1}")
+    try:
+        with repository.opened(Path(path)) as other:
+            lines = other.git("log", *options, f"{first}..{last}").splitlines()
+    except (CommandError, UsageError):
+        return jump
     more = ("...",) if len(lines) > _NAMED else ()
     return replace(jump, commits=(*lines[:_NAMED], *more))

@@ -41,6 +41,27 @@ def test_nobody_else_may_write_there(tmp_path: Path, mode: int, fine: bool) -> N
         places.trusted(tmp_path / "own", "X")
 
 
+def test_nobody_else_reads_there(tmp_path: Path) -> None:
+    """A build can leave a program that runs as the user for whoever reaches it."""
+    own = tmp_path / "own"
+    own.mkdir()
+    own.chmod(0o755)
+    places.trusted(own, "X")
+    places.trusted(tmp_path / "new/own", "X")
+    places.make(tmp_path / "new/own/below")
+    for folder in (own, tmp_path / "new/own"):
+        assert folder.stat().st_mode & 0o7777 == 0o700
+
+
+def test_a_folder_behind_a_link_is_named_without_it(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "own")
+    assert places.trusted(tmp_path / "link", "X") == tmp_path / "own"
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(UsageError, match="loop is a link to itself"):
+        places.trusted(tmp_path / "loop", "X")
+
+
 def test_a_group_may_write_there_if_it_is_the_users_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

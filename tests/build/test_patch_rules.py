@@ -123,3 +123,37 @@ def test_the_projects_own_patches_pass() -> None:
     own = [*PROJECT.glob("kernel-patches/*/*/*.patch"), *PROJECT.glob("controls/*/*/*.patch")]
     assert len(own) > 20
     patch_rules.check(own)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout of a lab with one series that is committed."""
+    top = tmp_path / "lab"
+    for name in ("kernel-patches/own/series/1.patch", "elsewhere/1.patch"):
+        (top / name).parent.mkdir(parents=True)
+        (top / name).write_text(created("x"))
+    run(["git", "init", "-q", str(top)])
+    run(["git", "-C", str(top), "add", "--all"])
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    run(["git", "-C", str(top), *who, "commit", "-q", "-m", "x"])
+    monkeypatch.setattr(patching, "CHECKOUT", top)
+    return top
+
+
+def test_a_patch_is_the_labs_own_as_its_last_commit_has_it(checkout: Path) -> None:
+    own = checkout / "kernel-patches/own/series/1.patch"
+    assert not patching.is_foreign(own)
+    copied = checkout / "kernel-patches/strange/series/1.patch"
+    copied.parent.mkdir(parents=True)
+    copied.write_text(own.read_text())
+    (checkout / "kernel-patches/own/series/link.patch").symlink_to(copied)
+    assert patching.is_foreign(copied)
+    assert patching.is_foreign(checkout / "kernel-patches/own/series/link.patch")
+    assert patching.is_foreign(checkout / "elsewhere/1.patch")
+    own.write_text(created("y"))
+    assert patching.is_foreign(own)
+
+
+def test_without_a_commit_no_patch_is_the_labs_own(checkout: Path) -> None:
+    (checkout / ".git").rename(checkout / "gone")
+    assert patching.is_foreign(checkout / "kernel-patches/own/series/1.patch")

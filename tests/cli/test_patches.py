@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from guests import FakeSession
 
 from lab.base.errors import UsageError
 from lab.base.process import run
+from lab.base.system import data
 from lab.build.patch_mail import Collected
 from lab.cli import patches
 from lab.cli.main import lab
@@ -75,3 +77,22 @@ def test_a_base_commit_that_the_tree_has_is_taken_and_any_is_told(tmp_path: Path
         f"     base-commit 000000000000 is not in {spec}: applied to that instead",
         f"     base-commit {commit[:12]} is not in {session.profile.tree}: applied to that instead",
     ]
+
+
+@pytest.mark.parametrize("tree", ["git:/nowhere/linux@main", "tar:/nowhere/linux.tar"])
+def test_claims_of_a_stranger_name_no_source_of_this_machine(
+    tmp_path: Path, tree: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    series = data("kernel-patches") / "plug_time_cache/series.toml"
+    (tmp_path / "x.patch").write_text("--- a/x\n+++ b/x\n")
+    claims = tmp_path / "claims.toml"
+    text = series.read_text()
+    (line,) = re.findall(r"^tree = .*$", text, re.MULTILINE)
+    claims.write_text(text.replace(line, f'tree = "{tree}"'))
+    argv = ["try", str(tmp_path / "x.patch"), "--claims", str(claims), "--dry-run"]
+    with pytest.raises(UsageError, match="name a source of this machine") as caught:
+        lab.main(argv, standalone_mode=False)
+    assert f"--tree {tree}" in caught.value.hint
+    assert str(claims) in caught.value.where
+    lab.main([*argv, "--tree", tree], standalone_mode=False)
+    assert f"the tree: {tree}" in capsys.readouterr().err

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Source trees that attack: what no patch may contain, and what a branch leaves for others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab.base import cache, sandbox
+from lab.base.errors import BuildError, LabError
+from lab.base.process import run
+from lab.base.progress import Progress
+from lab.base.sandbox import Mode
+from lab.build import kernel, make, patching, workbench
+from lab.build.kernel import Kernel
+from lab.build.source import resolve
+
+FRAGMENTS = ("base", "block")
+OBJECTS = f"obj-{cache.key(sorted(FRAGMENTS))}"
+LAST = '\t@echo "0.1.0$(LOCALVERSION)" > $(O)/include/config/kernel.release\n'
+WHO = ("-c", "user.name=a", "-c", "user.email=a@b")
+
+Branch = Callable[..., str]
+Build = Callable[[str], Kernel]
+
+pytestmark = pytest.mark.usefixtures("fragments")
+
+
+@pytest.fixture(params=[Mode.BWRAP, Mode.LANDLOCK])
+def confined(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mode:
+    """Each mode that confines, where it works."""
+    mode = Mode(request.param)
+    if why := sandbox.obstacle_to(mode):
+        pytest.skip(f"{mode}: {why}")
+    monkeypatch.setenv(sandbox.CHOICE, mode)
+    return mode
+
+
+@pytest.fixture
+def branch(fake_tree: Path) -> Branch:
+    """A function that commits changed files of the fake tree to a branch of its own, beginning at
+    main, and returns the source; what is to be a link is a pair with its target.
+    """
+
+    def git(*words: str) -> None:
+        run(["git", "-C", str(fake_tree), *WHO, *words])
+
+    git("init", "-q", "-b", "main")
+    git("add", "--all")
+    git("commit", "-q", "-m", "main")
+
+    def commit(name: str, files: dict[str, str | Path]) -> str:
+        git("checkout", "-q", "-B", name, "main")
+        for file, content in files.items():
+            path = fake_tree / file
+            if isinstance(content, Path):
+                shutil.rmtree(path, ignore_errors=True)
+                path.symlink_to(content)
+            else:
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(content)
+        git("add", "--all")
+        git("commit", "-q", "--allow-empty", "-m", name)
+        git("checkout", "-q", "main")
+        return f"git:{fake_tree}@{name}"
+
+    return commit
+
+
+@pytest.fixture
+def build(quiet: Progress) -> Build:
+    """A function that builds a source as it is."""
+    return lambda spec: kernel.build(patching.patched(resolve(spec, quiet), []), FRAGMENTS, quiet)
+
+
+@pytest.fixture
+def keeping(fake_tree: Path) -> str:
+    """A makefile that compiles only what is newer than its object, as the kernel's does."""
+    makefile = (fake_tree / "Makefile").read_text()
+    compiled = "\t@cp block/bfq.c $(O)/block/bfq.o\n"
+    linked = "@cat block/bfq.c init"
+    assert compiled in makefile
+    assert linked in makefile
+    kept = "\t@[ $(O)/block/bfq.o -nt block/bfq.c ] || cp block/bfq.c $(O)/block/bfq.o\n"
+    return makefile.replace(compiled, kept).replace(linked, "@cat $(O)/block/bfq.o init")
+
+
+@pytest.fixture
+def evil(fake_tree: Path) -> Callable[[str], dict[str, str | Path]]:
+    """A function: the files of a tree whose makefile runs a command at the end of a build."""
+    makefile = (fake_tree / "Makefile").read_text()
+    return lambda attack: {"Makefile": makefile.replace(LAST, f"{LAST}\t@{attack}\n")}
+
+
+def built_anew(build: Build, spec: str, monkeypatch: pytest.MonkeyPatch, place: Path) -> Kernel:
+    """The kernel of a source in an empty cache."""
+    with monkeypatch.context() as patch:
+        patch.setenv("LAB_CACHE", str(place))
+        found = build(spec)
+        (place / "sum").write_text(cache.file_hash(found.vmlinux))
+    return found
+
+
+@pytest.mark.parametrize("up", ["../../..", "../../../../..", "absolute"])
+def test_a_link_in_the_place_of_objects_is_refused(
+    confined: Mode, branch: Branch, build: Build, tmp_path: Path, up: str
+) -> None:
+    victim = tmp_path / "home"
+    victim.mkdir()
+    victim.chmod(0o755)
+    spec = branch("evil", {OBJECTS: victim if up == "absolute" else Path(up)})
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(BuildError, match=f"has '{OBJECTS}', where the lab keeps objects"):
+        build(spec)
+    assert sorted(tmp_path.iterdir()) == sorted({*before, tmp_path / "cache"})
+    assert (victim.stat().st_mode & 0o777, list(victim.iterdir())) == (0o755, [])
+
+
+def test_the_link_leads_a_build_out_where_nobody_refuses_it(
+    confined: Mode, branch: Branch, build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No name in lower case begins like this.
+    monkeypatch.setattr(workbench, "_OBJECTS", "Obj-")
+    monkeypatch.setattr(sandbox, "_refuse_links", lambda view: None)
+    build(branch("evil", {OBJECTS.replace("obj", "Obj"): Path("../../../..")}))
+    assert (tmp_path / "vmlinux").exists()
+
+
+@pytest.mark.parametrize("name", [OBJECTS, "obj-0", "OBJ-0"])
+def test_a_folder_in_the_place_of_objects_is_refused(
+    branch: Branch, build: Build, name: str
+) -> None:
+    with pytest.raises(BuildError, match="where the lab keeps objects"):
+        build(branch("evil", {f"{name}/vmlinux": "bad"}))
+    assert build(branch("honest", {})).image.exists()
+
+
+def test_a_patch_puts_nothing_in_the_place_of_objects(
+    fake_tarball: Path, tmp_path: Path, quiet: Progress
+) -> None:
+    plain = resolve(f"tar:{fake_tarball}", quiet)
+    patch = tmp_path / "evil.patch"
+    patch.write_text(f"--- /dev/null\n+++ b/{OBJECTS}/vmlinux\n@@ -0,0 +1 @@\n+bad\n")
+    with pytest.raises(BuildError, match="where the lab keeps objects"):
+        kernel.build(patching.patched(plain, [patch]), FRAGMENTS, quiet)
+
+
+BACKDOOR = "echo backdoor >> $(O)/block/bfq.o; echo bad > $$CCACHE_DIR/planted; true"
+
+
+def test_an_honest_branch_is_not_changed_by_a_hostile_one(
+    confined: Mode,
+    branch: Branch,
+    build: Build,
+    keeping: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hostile = keeping.replace(LAST, f"{LAST}\t@{BACKDOOR}\n")
+    build(branch("base", {"Makefile": keeping}))
+    build(branch("evil", {"Makefile": hostile}))
+    spec = branch("honest", {"Makefile": keeping, "init/main.c": "int x;\n"})
+    found = build(spec)
+    clean = built_anew(build, spec, monkeypatch, tmp_path / "other-cache")
+    assert found.id == clean.id
+    assert cache.file_hash(found.vmlinux) == (tmp_path / "other-cache/sum").read_text()
+    assert "backdoor" not in found.vmlinux.read_text()
+    assert not [*cache.root().rglob("planted")]
+
+
+def test_a_commit_that_reverts_a_hostile_one_is_honest(
+    branch: Branch, build: Build, keeping: str
+) -> None:
+    build(branch("evil", {"Makefile": keeping.replace(LAST, f"{LAST}\t@{BACKDOOR}\n")}))
+    reverted = build(branch("evil", {"Makefile": keeping}))
+    assert "backdoor" not in reverted.vmlinux.read_text()
+
+
+def test_the_backdoor_stays_where_objects_are_shared(
+    branch: Branch, build: Build, keeping: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workbench, "_programs", lambda tree: "always the same")
+    build(branch("evil", {"Makefile": keeping.replace(LAST, f"{LAST}\t@{BACKDOOR}\n")}))
+    found = build(branch("honest", {"Makefile": keeping, "init/main.c": "int x;\n"}))
+    assert "backdoor" in found.vmlinux.read_text()
+    assert [*cache.root().rglob("planted")]
+
+
+def kept(name: str = "kept") -> Path:
+    (objects,) = cache.root().glob("workbench/*/src/obj-*")
+    return objects / name
+
+
+@pytest.mark.parametrize(
+    ("file", "shared"),
+    [
+        ("block/bfq.c", True),
+        ("block/new.c", True),
+        ("lib/sbitmap.c", True),
+        ("lib/gen_crc32table.c", False),
+        ("init/main.c", False),  # anything that may be a program of the host
+        ("scripts/run.sh", False),
+        ("mm/Kconfig", False),
+        ("block/Makefile", False),
+        ("block/script.sh", False),
+        ("block/$(x).c", False),
+        ("Kbuild", False),
+    ],
+)
+def test_objects_serve_commits_that_differ_in_the_kernels_own_code(
+    branch: Branch, build: Build, file: str, shared: bool
+) -> None:
+    build(branch("first", {}))
+    kept().touch()
+    build(branch("second", {file: "\n"}))
+    assert kept().exists() is shared
+
+
+def test_a_file_of_the_kernel_that_became_a_link_is_another_program(
+    branch: Branch, build: Build
+) -> None:
+    build(branch("first", {}))
+    kept().touch()
+    build(branch("second", {"block/new.c": Path("../scripts/run.sh")}))
+    assert not kept().exists()
+
+
+def test_objects_of_an_earlier_lab_serve_nobody(branch: Branch, build: Build) -> None:
+    build(branch("first", {}))
+    kept().touch()
+    (mark,) = cache.root().glob("workbench/*/programs")
+    mark.unlink()
+    build(branch("second", {"block/bfq.c": "\n"}))
+    assert not kept().exists()
+
+
+def test_a_folder_that_was_a_link_leads_no_file_out(
+    confined: Mode, branch: Branch, build: Build, tmp_path: Path
+) -> None:
+    victim = tmp_path / "home"
+    (victim / "deep").mkdir(parents=True)
+    (victim / "Kconfig").write_text("config SMP\n\tbool\nconfig SECRET\n\tbool\n")
+    with pytest.raises(LabError):
+        build(branch("evil", {"block": victim}))
+    build(branch("honest", {}))
+    assert sorted(path.name for path in victim.iterdir()) == ["Kconfig", "deep"]
+
+
+def test_a_source_reads_nothing_through_its_links(
+    confined: Mode,
+    branch: Branch,
+    build: Build,
+    evil: Callable[[str], dict[str, str | Path]],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "secret").write_text("s3cret")
+    files = evil("cat init/secret >> $(O)/vmlinux; true")
+    found = build(branch("evil", {**files, "init/secret": tmp_path / "secret"}))
+    assert "s3cret" not in found.vmlinux.read_text()
+
+
+def test_what_a_build_left_is_deleted_and_no_link_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    (victim / "folder").mkdir(parents=True)
+    victim.chmod(0o755)
+    left = tmp_path / "left"
+    (left / "a/b/c").mkdir(parents=True)
+    (left / "a/link").symlink_to(victim)
+    for folder in (left / "a/b/c", left / "a/b", left / "a"):
+        folder.chmod(0)
+    make.delete(left)
+    assert not left.exists()
+    left.symlink_to(victim)
+    make.delete(left)
+    assert not os.path.lexists(left)
+    assert (victim / "folder").exists()
+    assert victim.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_tar_with_gits_own_files_is_refused(
+    fake_tree: Path, tmp_path: Path, build: Build
+) -> None:
+    tarball = tmp_path / "evil.tar"
+    (fake_tree / "hook").write_text("bad")
+    with tarfile.open(tarball, "w") as tar:
+        tar.add(fake_tree, "linux")
+        tar.add(fake_tree / "hook", "linux/block/.git/config")
+    with pytest.raises(LabError):
+        build(f"tar:{tarball}")
+
+
+def test_two_tars_of_one_name_share_nothing(
+    fake_tree: Path,
+    tmp_path: Path,
+    build: Build,
+    evil: Callable[[str], dict[str, str | Path]],
+) -> None:
+    def packed(folder: str) -> str:
+        (tmp_path / folder).mkdir()
+        with tarfile.open(tmp_path / folder / "linux.tar", "w") as tar:
+            tar.add(fake_tree, "linux")
+        return f"tar:{tmp_path / folder / 'linux.tar'}"
+
+    build(packed("honest"))
+    (fake_tree / "Makefile").write_text(str(evil("true")["Makefile"]))
+    build(packed("evil"))
+    assert len(list(cache.root().glob("workbench/*/src/obj-*"))) == 2
