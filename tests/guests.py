@@ -15,7 +15,7 @@ from lab.base import cache
 from lab.base.errors import GuestError, LabError
 from lab.base.progress import Progress
 from lab.base.stats import LOOKS
-from lab.build import source
+from lab.build import block_layer, source
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.build.source import Source
@@ -149,6 +149,8 @@ def kernel(identity: str, code: str = "") -> Kernel:
     made = Kernel(identity, "6.12.117", "tree", ("base",), "gcc; ld")
     cache.make_folder(made.folder)
     made.vmlinux.write_text(code or identity)
+    made.system_map.write_text("ffffffff81000000 T submit_bio\n")
+    (made.folder / block_layer.FILE).write_text("submit_bio\n")
     return made
 
 

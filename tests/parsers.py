@@ -12,7 +12,7 @@ import guests as fakes
 from lab.base import toml
 from lab.base.text import visible
 from lab.build import code_diff, mail_thread, patch_mail
-from lab.guest import boot, console
+from lab.guest import console, facts
 from lab.guest.channel import Reader
 from lab.inputs.counters import Counter, probes, values
 from lab.inputs.profile import Profile
@@ -129,7 +129,7 @@ PARSERS: Mapping[str, Callable[[bytes], object]] = {
     "mailbox": mailbox,
     "channel": channel,
     "console": console_,
-    "facts": lambda content: boot.facts({"facts.tsv": text(content)}),
+    "facts": lambda content: facts.facts({"facts.tsv": text(content)}),
     "fio": lambda content: fio.run(text(content)),
     "dbench": dbench_,
     "counters": counters_,

@@ -44,9 +44,10 @@ class PrivateApt:
         return best
 
     def download(self, package: str, version: str, folder: Path) -> Path:
-        """Download one package, verified by apt, and return the file."""
+        """Download one package, verified by apt, and return the file. Raises LabError."""
         run(["apt-get", *self.options, "-qq", "download", f"{package}={version}"], cwd=folder)
-        (found,) = folder.glob("*.deb")
+        if not (found := next(folder.glob("*.deb"), None)):
+            raise LabError(f"apt downloaded no {package}, and said nothing", where=str(folder))
         return found
 
 

@@ -14,18 +14,26 @@ from typing import IO
 
 from lab.base.errors import LabError
 
+# Of all files together, sparse ones as large as they pretend to be. Chosen: a kernel with debugging
+# information has 1 GiB.
+MOST_BYTES = 4 * 2**30
+
 
 def unpack(packed: IO[bytes], folder: Path) -> None:
     """Write a tar archive's files, folders and links into an empty folder, as this process's own.
 
     Raises LabError at a name or a link that leads out of the folder, at a name that comes twice,
-    at anything else, such as a device, and when it is no archive.
+    at more than MOST_BYTES, at anything else, such as a device, and when it is no archive.
     """
+    total = 0
     try:
         with tarfile.open(fileobj=packed) as archive:
             for member in archive:
+                total += member.size
+                if total > MOST_BYTES:
+                    raise LabError(f"an archive of more than {MOST_BYTES:,} bytes: not unpacked")
                 _unpack_one(archive, member, folder)
-    except (tarfile.TarError, EOFError, FileExistsError, KeyError) as error:
+    except (tarfile.TarError, EOFError, FileExistsError, KeyError, UnicodeError) as error:
         raise LabError(f"not an archive to be unpacked: {error}") from error
 
 

@@ -27,6 +27,8 @@ _ELSEWHERE = (
     "free some space, or name a folder on another disk: LAB_CACHE for what is built, LAB_RESULTS "
     "for what is measured"
 )
+# Chosen: more than any file system keeps in a file's own entry.
+_PROBE_BYTES = 1 << 16
 # The entries that this process uses, each with what keeps it from `lab gc`.
 _held: dict[Path, int] = {}
 
@@ -199,6 +201,19 @@ def full_disk(path: Path) -> LabError:
         where=f"{path} ({free / 2**20:.0f} MiB free)",
         hint=f"{_ELSEWHERE}; nothing is lost, the next run continues where this one stopped",
     )
+
+
+def require_free(path: Path, least: int) -> None:
+    """Raise the error of a full disk where fewer bytes than that are free at path."""
+    if shutil.disk_usage(path).free < least:
+        raise full_disk(path)
+
+
+def require_writable(folder: Path) -> None:
+    """Raise the error of a full disk where a folder takes no more, such as by a quota."""
+    with disk_space_matters(folder), durable.folder_aside(folder / "probe") as aside:
+        (aside / "probe").write_bytes(bytes(_PROBE_BYTES))
+        durable.sync(aside)
 
 
 def require_space(path: Path, gib: float, purpose: str) -> None:

@@ -97,12 +97,35 @@ def sweep(folder: Path) -> None:
 
 
 def delete(path: Path) -> None:
-    """Delete a file or a folder; what cannot be deleted stays."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
+    """Delete a file or a folder, however deep, whatever rights it has; what cannot be stays."""
+    if not _is_folder(path):
         with suppress(OSError):
             path.unlink()
+        return
+    with suppress(RecursionError):
+        shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        if path.exists():
+            _delete_from_above(path)
+
+
+def _delete_from_above(folder: Path) -> None:
+    """Delete a folder without going down in it: what it holds comes up first."""
+    folder.chmod(0o700)
+    while inside := list(folder.iterdir()):
+        for path in inside:
+            if not _is_folder(path):
+                path.unlink()
+                continue
+            path.chmod(0o700)
+            for below in path.iterdir():
+                below.rename(folder / uuid.uuid4().hex)
+            path.rmdir()
+    folder.rmdir()
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def discard(folder: Path) -> None:

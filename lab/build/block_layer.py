@@ -3,10 +3,14 @@
 
 What an I/O costs in them is judged; the rest of the kernel, where programs map their memory and are
 scheduled, differs by chance. What belongs to which is fixed here, before anything is measured.
+
+The makefiles of a patched kernel decide what lies in its archives, so its own list proves nothing.
+All arms of a comparison have one list: that of the reference, a kernel without these patches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from lab.base import cache, sandbox
@@ -42,3 +46,37 @@ def of_kernel(identity: str) -> frozenset[str]:
     """The functions of the block layer of a kernel in the cache; OSError when it is gone."""
     path = cache.root() / "kernels" / identity / FILE
     return frozenset(path.read_text(errors="replace").splitlines())
+
+
+def symbols(system_map: Path) -> frozenset[str]:
+    """The names of all functions in a kernel's System.map; OSError when it is gone."""
+    lines = system_map.read_text(errors="replace").splitlines()
+    words = (line.split(maxsplit=2) for line in lines)
+    return frozenset(own[2] for own in words if len(own) == 3 and own[1] in "tTwW")
+
+
+def beside(
+    reference: Collection[str],
+    reference_symbols: Collection[str],
+    own: Collection[str],
+    own_symbols: Collection[str],
+) -> frozenset[str]:
+    """Those of a kernel's functions that count as the block layer, beside a reference.
+
+    reference and own are the lists of the two kernels, the symbols all functions of each. What the
+    reference has belongs where it belongs there, also when the compiler named a part or a copy of
+    it anew (``.isra.0``, ``.cold``). Only of a function that is new the kernel's own list decides.
+    """
+    stems, known_stems = set(map(_stem, reference)), set(map(_stem, reference_symbols))
+
+    def counts(name: str) -> bool:
+        if name in reference_symbols:
+            return name in reference
+        return _stem(name) in stems if _stem(name) in known_stems else name in own
+
+    return frozenset(name for name in own_symbols if counts(name))
+
+
+def _stem(name: str) -> str:
+    """A function's name in the source: the compiler adds what it made of it behind a dot."""
+    return name.partition(".")[0]

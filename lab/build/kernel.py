@@ -59,9 +59,19 @@ class Kernel:
         return self.folder / "vmlinux"
 
     @cached_property
-    def block_layer(self) -> frozenset[str]:
-        """The names of its block layer's functions."""
-        return block_layer.of_kernel(self.id)
+    def functions(self) -> frozenset[str]:
+        """The names of all its functions."""
+        return block_layer.symbols(self.system_map)
+
+    @cached_property
+    def symbols_hash(self) -> str:
+        """A hash of System.map, which the kernel's own build wrote beside the image."""
+        return cache.file_hash(self.system_map)
+
+    def block_layer(self, reference: Kernel) -> frozenset[str]:
+        """The names of its functions that count as the block layer, beside a reference kernel."""
+        known, own = (block_layer.of_kernel(kernel.id) for kernel in (reference, self))
+        return block_layer.beside(known, reference.functions, own, self.functions)
 
     @cached_property
     def code(self) -> str:

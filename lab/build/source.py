@@ -8,19 +8,17 @@ are applied in the object store without ever checking a tree out.
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
 
 from lab.base import apt, cache
 from lab.base.errors import LabError, UsageError
 from lab.base.process import CommandError, piped, run
 from lab.base.progress import Progress
 from lab.base.system import TREE
-from lab.build import object_store, release, repository
+from lab.build import object_store, release, repository, tarball_import
 from lab.build.object_store import arguments as arguments
 from lab.build.object_store import git as git
 from lab.build.object_store import store as store
@@ -231,67 +229,14 @@ def import_tar(tarball: Path) -> str:
     """
     reference = f"refs/sources/{cache.key(str(tarball), tarball.stat().st_mtime_ns)}"
     argv = [*arguments(), "-c", "core.compression=1", "fast-import", "--quiet"]
-    try:
-        with (
-            piped([*argv, "--force", "--depth=0"], env=ISOLATED) as stream,
-            tarfile.open(tarball, "r|*", tarinfo=_Member) as tar,
-        ):
-            stream.write(f"commit {reference}\ncommitter lab <lab@lab> 0 +0000\n".encode())
-            stream.write(b"data 0\ndeleteall\n")
-            for member in tar:
-                _feed(stream, tar, member)
-    except (tarfile.TarError, EOFError) as exc:
-        raise LabError(f"{tarball} is not a readable tar archive: {exc}") from exc
+    with piped([*argv, "--force", "--depth=0"], env=ISOLATED) as stream:
+        stream.write(f"commit {reference}\ncommitter lab <lab@lab> 0 +0000\n".encode())
+        stream.write(b"data 0\ndeleteall\n")
+        tarball_import.feed(tarball, stream)
     tree = git("rev-parse", f"{reference}^{{tree}}")
     if "Kbuild" not in git("ls-tree", "--name-only", tree).splitlines():
         raise LabError(f"{tarball} does not hold a kernel source (it has no Kbuild)")
     return tree
-
-
-class _Member(tarfile.TarInfo):
-    """A header that is damaged is an error, where tarfile would take it for the end."""
-
-    @classmethod
-    def fromtarfile(cls, tarfile_: tarfile.TarFile) -> _Member:
-        # Not frombuf(), which Python's later releases no longer call for an archive's members.
-        try:
-            return super().fromtarfile(tarfile_)
-        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]  # typeshed forgot it
-            raise  # the block of zeros that ends every archive
-        except tarfile.HeaderError as exc:
-            raise tarfile.ReadError(f"damaged or cut off: {exc}") from exc
-
-
-def _feed(stream: IO[bytes], tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-    """Write one archive member in git fast-import's language."""
-    path = _below_top(member.name)
-    if not path or member.isdir():
-        return
-    if member.islnk():
-        stream.write(f"C {_quoted(_below_top(member.linkname))} {_quoted(path)}\n".encode())
-        return
-    if member.issym():
-        mode, content = "120000", member.linkname.encode()
-    elif member.isfile():
-        extracted = tar.extractfile(member)
-        assert extracted is not None
-        mode = "100755" if member.mode & 0o100 else "100644"
-        content = extracted.read()
-    else:
-        return
-    stream.write(f"M {mode} inline {_quoted(path)}\ndata {len(content)}\n".encode())
-    stream.write(content)
-    stream.write(b"\n")
-
-
-def _below_top(name: str) -> str:
-    """A member's path without the archive's top folder."""
-    return name.removeprefix("./").partition("/")[2]
-
-
-def _quoted(path: str) -> str:
-    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
 
 
 def _recorded(record: Path) -> Source | None:

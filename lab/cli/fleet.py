@@ -11,7 +11,9 @@ from lab.base.progress import Progress
 from lab.cli import options
 
 _keys = click.option(
-    "--keys", type=click.Path(path_type=Path), help="The folder that `lab fleet keys` made."
+    "--keys",
+    type=click.Path(path_type=Path),
+    help="The folder that `lab fleet keys` made; default, on one host: the lab's own keys.",
 )
 
 

@@ -280,7 +280,8 @@ def diff_command(
     session.prove(spec).host.require(Engine(engine))
     fragments = (*session.profile.kernel, *((source_lines.FRAGMENT,) if by_line else ()))
     kernels = [session.kernel(spec, patches if n == "after" else (), fragments) for n in names]
-    tasks = [one.on(k, name) for one, k, name in zip(planned, kernels, names, strict=True)]
+    by_arm = zip(planned, kernels, names, strict=True)
+    tasks = [one.on(kernel, name, kernels[0]) for one, kernel, name in by_arm]
     outcomes, costs = zip(*session.costs(tasks), strict=True)
     what = "CPU ns" if Engine(engine).simulated else "instructions"
     shown = [matrix_text.cost_table(names, costs, rows, f"Kernel {what} per I/O")]

@@ -24,7 +24,7 @@ from lab.measure.session import Session
 
 Command = Callable[..., Any]
 # Where a fleet's scheduler is when nobody says where (lab.fleet.network).
-FLEET = "tcp://127.0.0.1:8786"
+FLEET = "tls://127.0.0.1:8786"
 
 
 def _believe(_context: click.Context, _option: click.Parameter, *, trusted: bool) -> None:
@@ -124,7 +124,7 @@ fleet_keys = click.option(
     "--fleet-keys",
     envvar="LAB_FLEET_KEYS",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The fleet's keys; also LAB_FLEET_KEYS.",
+    help="The fleet's keys, if it is not on this host alone; also LAB_FLEET_KEYS.",
 )
 
 

@@ -58,6 +58,8 @@ class CommitMeasure(ABC):
     """Measures commits of a tree in a cell; threshold is the least difference of the ends."""
 
     unit = ""
+    # The good end decides what the block layer is: no commit may.
+    _reference: Kernel | None = None
 
     def __init__(self, tree: Tree, planned: PlannedCell, threshold: float) -> None:
         self._tree = tree
@@ -96,7 +98,8 @@ class CommitMeasure(ABC):
     def _booted(self, kernel: Kernel, seed: int = 1) -> Outcome:
         """One boot of the cell with the exact engine; why, when it fails, is said."""
         session = self._tree.session
-        (outcome,) = session.outcomes([self._planned.on(kernel).seeded(seed)])
+        task = self._planned.on(kernel, reference=self._reference)
+        (outcome,) = session.outcomes([task.seeded(seed)])
         if outcome.error:
             session.progress.say(f"    skipped: {outcome.error.brief}")
         return outcome
@@ -131,6 +134,7 @@ class ByFunction(CommitMeasure):
     def compare(self, good: str, bad: str) -> None:
         """Find the functions in which the bad end costs more."""
         pair = (self._tree.kernel(good), self._tree.kernel(bad))
+        self._reference = pair[0]
         (ends,) = self._measured(pair)
         cost_diff.require_sound_base([ends])
         self._require_measured(*ends.values)
@@ -172,7 +176,7 @@ class ByFunction(CommitMeasure):
     def _measured(self, pair: tuple[Kernel, Kernel]) -> list[cost_diff.CellChange]:
         session = self._tree.session
         threshold = Threshold(self._threshold, cost_diff.CHANGED.seeds)
-        return cost_diff.measure(session, pair, [self._planned], threshold)
+        return cost_diff.measure(session, pair, [self._planned], threshold, self._reference)
 
 
 class ByCounter(CommitMeasure):

@@ -128,21 +128,23 @@ def measure(
     kernels: tuple[Kernel, Kernel],
     wanted: Sequence[PlannedCell],
     threshold: Threshold,
+    reference: Kernel | None = None,
 ) -> list[CellChange]:
-    """Measure cells on two kernels; failures first, then the largest relative change.
+    """Measure cells on two kernels; failures first, then the largest relative change. The reference
+    decides what the block layer is, the first kernel where none is given.
 
     A cell that is not equal to the last digit is measured with more seeds, until the threshold
     decides it. What has changed is asked again, with seeds that had no part in that: chance hardly
     makes the same of them. What the store has of either kernel is not measured again.
     """
-    tasks = tasks_of(wanted, kernels)
-    with session.measuring(tasks) as runner:
-        first = seeded(runner, kernels, wanted, (1,))
+    compared = Compared(kernels, reference)
+    with session.measuring(compared.tasks(wanted)) as runner:
+        first = seeded(runner, compared, wanted, (1,))
         found = {p: judged(session, p, sides, threshold) for p, sides in first.items()}
         differ = [p for p, one in found.items() if not one.failed and not one.equal]
-        found |= _decided(session, runner, kernels, differ, threshold)
+        found |= _decided(session, runner, compared, differ, threshold)
         changed = [p for p in differ if found[p].finding.verdict is Verdict.REFUTED]
-        again = _decided(session, runner, kernels, changed, threshold, threshold.seeds)
+        again = _decided(session, runner, compared, changed, threshold, threshold.seeds)
     found |= {p: _confirmed(session, found[p], other) for p, other in again.items()}
     return sorted(found.values(), key=by_size)
 
@@ -163,19 +165,37 @@ def experiment(
     )
 
 
+@dataclass(frozen=True)
+class Compared:
+    """Two kernels that are compared, and the one that decides what the block layer of both is: the
+    first, where none is given.
+    """
+
+    kernels: tuple[Kernel, Kernel]
+    reference: Kernel | None = None
+
+    def tasks(self, wanted: Sequence[PlannedCell]) -> list[Task]:
+        """For each cell both tasks, the kernels as arms."""
+        reference, by_arm = (
+            self.reference or self.kernels[0],
+            [*zip(self.kernels, ARMS, strict=True)],
+        )
+        return [one.on(kernel, arm, reference) for one in wanted for kernel, arm in by_arm]
+
+
 def tasks_of(
     wanted: Sequence[PlannedCell],
     kernels: tuple[Kernel, Kernel],
     arms: tuple[str, str] = ARMS,
 ) -> list[Task]:
-    """Cells on two kernels: for each cell both tasks, the kernels as arms."""
+    """Cells of a wall clock on two kernels: for each cell both tasks, the kernels as arms."""
     return [one.on(k, arm) for one in wanted for k, arm in zip(kernels, arms, strict=True)]
 
 
 def _decided(
     session: Session,
     runner: Runner,
-    kernels: tuple[Kernel, Kernel],
+    compared: Compared,
     wanted: Sequence[PlannedCell],
     threshold: Threshold,
     after_seed: int = 0,
@@ -187,7 +207,7 @@ def _decided(
         if not waiting:
             break
         seeds = range(after_seed + 1, after_seed + count + 1)
-        looked_at = seeded(runner, kernels, waiting, seeds)
+        looked_at = seeded(runner, compared, waiting, seeds)
         found |= {p: judged(session, p, sides, threshold) for p, sides in looked_at.items()}
         waiting = [p for p in waiting if found[p].finding.verdict is Verdict.INCONCLUSIVE]
     return found
@@ -212,12 +232,16 @@ def judged(
 ) -> CellChange:
     """What the seeds of two kernels say about the instructions of a cell's block layer."""
     asked = of_block_layer(planned, threshold.bound(session, planned))
-    evidence = replace(drawn_evidence(asked, [[own] for own in sides]), same=_equal(sides))
+    # Here functions tell what moved out of the block layer, and the rest's sum is not needed.
+    evidence = drawn_evidence(asked, [[own] for own in sides])
+    evidence = replace(evidence, same=_equal(sides), rest=())
     (found,) = verdict.judge([(asked, evidence)], session.profile.alpha)
     if evidence.same:
         return CellChange(planned, *sides, replace(found, reason="equal to the last digit"))
     functions = _functions(session, sides)
-    return CellChange(planned, *sides, _with_functions(found, functions, threshold), functions)
+    layer = _block_layer(session, sides)
+    found = _without_moved_code(_with_functions(found, functions, threshold), functions, layer)
+    return CellChange(planned, *sides, found, functions)
 
 
 def _functions(session: Session, sides: Sides) -> tuple[Change, ...]:
@@ -244,6 +268,29 @@ def _with_functions(found: Finding, functions: Sequence[Change], threshold: Thre
     return replace(found, verdict=Verdict.REFUTED, reason=reason)
 
 
+def _block_layer(session: Session, sides: Sides) -> frozenset[str]:
+    """The functions that count as the block layer in either kernel."""
+    lists = (session.store.block_layer(boot.id) for own in sides for boot in own.boots[:1])
+    return frozenset[str]().union(*(own for own in lists if own))
+
+
+def _without_moved_code(
+    found: Finding, functions: Sequence[Change], layer: frozenset[str]
+) -> Finding:
+    """A saving that the functions outside of the block layer surely cost more is left open: code
+    moved out of it.
+    """
+    if found.verdict is not Verdict.REFUTED or not found.change or found.change > 0:
+        return found
+    outside = (one.difference for one in functions if one.sure and one.function not in layer)
+    more = math.fsum(difference for difference in outside if difference > 0)
+    less = -found.change * found.measured[0]
+    if not more or less - more > found.measured[0] * found.experiment.expectation.bound.high:
+        return found
+    reason = verdict.moved_code(less, more)
+    return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)
+
+
 def of_block_layer(planned: PlannedCell, bound: str) -> Experiment:
     """What is asked of a cell on two kernels: that its block layer changes within a bound."""
     expectation = Expectation(
@@ -264,12 +311,12 @@ def _equal(sides: Sides) -> bool:
 
 def seeded(
     runner: Runner,
-    kernels: tuple[Kernel, Kernel],
+    compared: Compared,
     wanted: Sequence[PlannedCell],
     seeds: Sequence[int],
 ) -> dict[PlannedCell, Sides]:
     """Cells on two kernels with the given seeds."""
-    tasks = [task.seeded(seed) for task in tasks_of(wanted, kernels) for seed in seeds]
+    tasks = [task.seeded(seed) for task in compared.tasks(wanted) for seed in seeds]
     outcomes = iter(runner.all(tasks))
 
     def side() -> Outcome:

@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO
 
 from lab.base import cache
 from lab.base.errors import GuestError, LabError
 from lab.base.text import visible
 from lab.build import kernel
+from lab.guest import qemu_files
+from lab.guest.qemu_command import QEMU_FOLDER
 from lab.measure import sampling
 from lab.measure.cell import Task
 from lab.measure.job import Job, resolve
@@ -20,6 +23,7 @@ from lab.measure.session import Session
 
 # With a debugger nobody waits for a guest that stands still.
 _AT_LEISURE = 1000.0
+_CONSOLE = "console.log"
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,8 @@ def run(recorded: Recorded, session: Session, *, console: bool, gdb: bool) -> Re
             f"the kernel of {recorded.id} is no longer in the cache ({recorded.kernel})",
             hint="the command of its run, which the run's page names, builds it again",
         )
-    task = Task(cell=recorded.cell, kernel=found, arm=recorded.arm)
+    functions = session.store.block_layer(recorded.id)
+    task = Task(cell=recorded.cell, kernel=found, arm=recorded.arm, block_layer=functions)
     session.progress.say(f"{recorded.arm}: {task}, kernel {found.release} {found.id}")
     with session.measuring([task]), cache.scratch() as folder:
         job = resolve(task, session.testbed)
@@ -66,9 +71,9 @@ def run(recorded: Recorded, session: Session, *, console: bool, gdb: bool) -> Re
             job = _debugged(job)
             session.progress.say(
                 f"QEMU waits. In another terminal:\n  gdb {found.vmlinux} "
-                f"-ex 'target remote {folder / 'gdb'}' -ex continue"
+                f"-ex 'target remote {folder / QEMU_FOLDER / 'gdb'}' -ex continue"
             )
-        watch = _Console(folder / "console.log") if console else None
+        watch = _Console(folder) if console else None
         try:
             sample = sampling.measure(job, folder, watch.show if watch else lambda phase: None)
             return Repeated(recorded, dict(sample.values), None, changed, debugged=gdb)
@@ -138,14 +143,21 @@ def _debugged(job: Job) -> Job:
 class _Console:
     """Prints what is new of a guest's console; what it holds does nothing to the terminal."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._read = 0
+
+    def _opened(self) -> IO[bytes]:
+        """The console's file, which a sealed guest's QEMU writes in its own folder."""
+        try:
+            return qemu_files.opened(self._folder / QEMU_FOLDER / _CONSOLE)
+        except FileNotFoundError:
+            return qemu_files.opened(self._folder / _CONSOLE)
 
     def show(self, phase: str = "") -> None:
         """Print what has come since the last time, in whole lines while it goes on."""
         try:
-            with self._path.open("rb") as stream:
+            with self._opened() as stream:
                 stream.seek(self._read)
                 piece = stream.read()
         except FileNotFoundError:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from lab.base.errors import KERNEL_FAILURES, GuestError
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
-from lab.commands.cost_diff import CellChange, Threshold
+from lab.commands.cost_diff import CellChange, Compared, Threshold
 from lab.inputs import workload
 from lab.measure import cost, job, sampling, sim_counts
 from lab.measure.cell import PlannedCell
@@ -42,7 +42,7 @@ def exact(
     seeds: Sequence[int],
 ) -> dict[PlannedCell, CellChange]:
     """Cells on two kernels with the given seeds, judged."""
-    sides = cost_diff.seeded(runner, pair, cells, seeds)
+    sides = cost_diff.seeded(runner, Compared(pair), cells, seeds)
     return {one: cost_diff.judged(session, one, own, THRESHOLD) for one, own in sides.items()}
 
 
@@ -127,11 +127,13 @@ def simulated(
 ) -> list[SimulatedChange]:
     """Simulated cells on two kernels; with more seeds where one leaves open whether it is worse."""
     found = []
-    for one, sides in cost_diff.seeded(runner, pair, cells, (1,)).items():
+    for one, sides in cost_diff.seeded(runner, Compared(pair), cells, (1,)).items():
         change = _simulated(session, one, sides)
         if not change.failed and abs(change.change) > WORSE_IOPS and not change.is_clear:
             seeds = range(1, SEEDS + 1)
-            change = _simulated(session, one, cost_diff.seeded(runner, pair, [one], seeds)[one])
+            change = _simulated(
+                session, one, cost_diff.seeded(runner, Compared(pair), [one], seeds)[one]
+            )
         found.append(change)
     return found
 

@@ -58,7 +58,7 @@ def run_worker(address: str, keys: Path | None, progress: Progress) -> None:
     async def serve(folder: Path) -> None:
         own = {"nthreads": slots, "memory_limit": 0, "name": name}
         own |= {"dashboard": False, "dashboard_address": network.NO_DASHBOARD}
-        own |= {} if security else {"host": network.LOOPBACK}
+        own |= {"host": network.LOOPBACK} if network.is_loopback(address) else {}
         local = {"local_directory": str(folder), "security": security}
         async with Worker(address, **own, **local) as worker:
             progress.say(f"{name}: {slots} CPUs for the fleet at {address}")

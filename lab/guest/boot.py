@@ -16,9 +16,9 @@ from lab.base.errors import GuestError
 from lab.base.process import Process, paste, supervised, tail_of_file
 from lab.base.sandbox import Limits, View
 from lab.base.system import KVM, QEMU
-from lab.base.text import visible
-from lab.guest import console, host_noise, lost_interrupt, madt, qemu_command
+from lab.guest import console, host_noise, lost_interrupt, madt, qemu_command, qemu_files
 from lab.guest.channel import Reader, Record, too_much
+from lab.guest.facts import facts
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
@@ -47,11 +47,10 @@ _MOST_FILE_BYTES = 4 * 2**30
 _MAX_CONSOLE = 64 << 20
 _MAX_COUNTS = 256 << 20
 _PIECE = 1 << 20
+# A guest ends where less is free on the disk. Chosen: no honest one writes so much in a moment.
+_LEAST_FREE = 16 << 20
 # Of the words of a step that failed, and of its log.
 _SHOWN = 600
-# Of the facts that a guest reports, and of one of them; a disk has some 150.
-_MAX_FACTS = 2000
-_MAX_FACT = 4096
 
 T = TypeVar("T")
 
@@ -149,7 +148,7 @@ def run(
     it lost an interrupt of the guest, ``corrupt`` when the result channel holds what the agent does
     not write for these orders, ``flooded`` when the guest makes the host write too much,
     ``endless`` when it begins a phase again. Console and command line stay in machine.folder in any
-    case.
+    case. Raises LabError when the disk is full: of that no kernel is guilty.
     """
     folder = cache.make_folder(machine.folder)
     argv, log = qemu_command.command(machine), folder / _log_name(machine)
@@ -157,7 +156,7 @@ def run(
         write_inputs(machine, orders, argv)
     try:
         command = sandbox.confined(argv, view(machine))
-        with supervised(command, log=log, cwd=folder) as guest:
+        with supervised(command, log=log, cwd=machine.qemu_folder) as guest:
             watch = _Watch(orders, lambda: _noise(guest, slot))
             _follow(guest, machine, orders, watch, observe, slot)
             if watch.done and not watch.offence:
@@ -165,7 +164,9 @@ def run(
                 watch.offence = _flood(machine)
             alive = guest.poll() is None
     finally:
-        (folder / "disk.raw").unlink(missing_ok=True)
+        names = [path.name for path in machine.written]
+        foreign = qemu_files.keep(machine.qemu_folder, folder, names)
+    watch.offence = watch.offence or foreign
     _judge(machine, watch, alive)
     noise = host_noise.signals(*watch.readings) if len(watch.readings) > 1 else {}
     complaints = console.complaints(_console(machine))
@@ -219,8 +220,9 @@ def view(machine: Machine) -> View:
     Vng starts its helper from PATH, leaves a file in TMPDIR when it is killed, and asks HOME for
     options of the user's.
     """
-    folder = str(machine.folder)
-    read = [machine.kernel.folder, machine.guest.folder, *sandbox.installation(QEMU)]
+    folder = str(machine.qemu_folder)
+    read = [machine.folder, machine.kernel.folder, machine.guest.folder]
+    read += sandbox.installation(QEMU)
     read += [machine.plugin.parent] if machine.plugin else []
     path = os.environ.get("PATH", os.defpath)
     if not machine.engine.sealed:
@@ -228,7 +230,7 @@ def view(machine: Machine) -> View:
         path = f"{Path(sys.executable).parent}{os.pathsep}{path}"
     return View(
         read=tuple(read),
-        write=(machine.folder,),
+        write=(machine.qemu_folder,),
         env={"PATH": path, "TMPDIR": folder, "HOME": folder, "USER": "lab"},
         devices=(KVM,) if machine.engine is Engine.KVM else (),
         limits=Limits(file_bytes=_MOST_FILE_BYTES + (machine.size_mib << 20)),
@@ -243,14 +245,15 @@ def _log_name(machine: Machine) -> str:
 def write_inputs(machine: Machine, orders: Orders, argv: Sequence[str]) -> None:
     """Write what a machine boots with into its folder, and the command that boots it."""
     folder, topology = machine.folder, machine.topology
+    cache.make_folder(machine.qemu_folder)
     (folder / "cell.tar").write_bytes(orders.archive())
     if topology.possible_cpus > topology.cpus:
         (folder / "madt.aml").write_bytes(madt.table(topology.possible_cpus))
     if machine.backed and topology.drive:
-        with (folder / "disk.raw").open("wb") as disk:
+        with machine.disk.open("wb") as disk:
             disk.truncate(machine.size_mib << 20)
     (folder / "command").write_text(paste(argv) + "\n")
-    machine.results.write_bytes(b"")
+    machine.live(machine.results).write_bytes(b"")
     (folder / _log_name(machine)).write_bytes(b"")
 
 
@@ -262,13 +265,19 @@ def _follow(
     observe: Callable[[str], None],
     slot: Slot | None,
 ) -> None:
-    """Read records until the guest is done, has ended, is late or has lost an interrupt."""
+    """Read records until the guest is done, has ended, is late or has lost an interrupt.
+
+    Raises LabError when the disk is full, where QEMU waits for ever for its write to succeed.
+    """
     reader, examined = Reader(), machine.engine.sealed
-    with machine.results.open("rb") as stream:
+    with qemu_files.opened(machine.live(machine.results)) as stream:
         while not watch.done:
             alive = guest.poll() is None
             watch.offence = _read(stream, reader, watch) or _flood(machine)
             late = _late(guest, machine, watch, orders, slot)
+            cache.require_free(machine.folder, _LEAST_FREE)
+            if late:  # a quota shows nowhere else
+                cache.require_writable(machine.folder)
             # Once, and before the slot connects: QEMU's monitor serves one client at a time.
             if not examined and alive and not watch.done and (late or watch.phase == MEASURED):
                 examined, watch.lost = True, lost_interrupt.lost_interrupt(machine.monitor)
@@ -295,10 +304,11 @@ def _read(stream: IO[bytes], reader: Reader, watch: _Watch) -> GuestError | None
 
 def _flood(machine: Machine) -> GuestError | None:
     """The error of a guest that made the host write too much beside its records."""
-    log = machine.folder / _log_name(machine)
-    limits = {machine.console: _MAX_CONSOLE, log: _MAX_CONSOLE, machine.counts: _MAX_COUNTS}
+    limits = {machine.folder / _log_name(machine): _MAX_CONSOLE}
+    limits |= {machine.live(machine.console): _MAX_CONSOLE}
+    limits |= {machine.live(path): _MAX_COUNTS for path in (machine.counts, machine.calls)}
     for path, limit in limits.items():
-        if path.exists() and path.stat().st_size > limit:
+        if qemu_files.size(path) > limit:
             return too_much(path.name, limit)
     return None
 
@@ -375,14 +385,5 @@ def _failed_step(watch: _Watch, text: str) -> str:
 def _console(machine: Machine) -> str:
     if not machine.console.exists():
         return ""
-    with machine.console.open("rb") as stream:
+    with qemu_files.opened(machine.console) as stream:
         return stream.read(_MAX_CONSOLE).decode(errors="replace")
-
-
-def facts(outputs: Mapping[str, str]) -> dict[str, str]:
-    """The lines ``path<TAB>value`` of facts.tsv. Raises GuestError for what are no facts."""
-    lines = outputs.get("facts.tsv", "").split("\n")
-    if len(lines) > _MAX_FACTS or any(len(line) > _MAX_FACT for line in lines):
-        raise GuestError("corrupt", "the guest reports facts that no disk has: they are too long")
-    rows = (visible(line).partition("\t") for line in lines if "\t" in line)
-    return {path: value for path, _, value in rows}

@@ -95,7 +95,7 @@ def disturbance(
 def _run_delays(processes: Iterable[int]) -> dict[int, float]:
     found = {}
     for process in processes:
-        for task in Path(f"/proc/{process}/task").glob("*"):
+        for task in _tasks(process):
             try:
                 name = (task / "comm").read_text()
                 fields = (task / "schedstat").read_text().split()
@@ -104,6 +104,15 @@ def _run_delays(processes: Iterable[int]) -> dict[int, float]:
             if name.startswith(_VCPU) and len(fields) > 1:
                 found[int(task.name)] = int(fields[1]) / 1e9
     return found
+
+
+def _tasks(process: int) -> list[Path]:
+    """The folders of a process's threads in /proc; none when it is gone."""
+    folder = Path(f"/proc/{process}/task")
+    try:
+        return [folder / name for name in os.listdir(folder)]
+    except OSError:
+        return []
 
 
 def _cpu_times() -> list[float]:

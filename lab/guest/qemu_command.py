@@ -44,6 +44,8 @@ _SEALED = ("-accel", "tcg,thread=multi", "-rtc", "base=2024-01-01,clock=vm")
 _CPU = "qemu64,+x2apic"
 # The file in which the plugin tells what a sealed guest executed.
 COUNTS = "insns"
+# The one folder that QEMU may write to, in that of its machine, while it runs.
+QEMU_FOLDER = "qemu"
 # A sealed guest needs entropy from somewhere, and collecting it from timing costs 0.2 G
 # instructions (docs/measuring.md). RDRAND follows QEMU's -seed, so it is the same in every run:
 # QEMU commits 8d8404f1564 ("util: Add qemu_guest_getrandom and associated routines") and
@@ -61,14 +63,15 @@ _SECCOMP = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=d
 class Machine:
     """One guest to be: everything its command line depends on.
 
-    folder is where cell.tar and madt.aml lie and where results and console.log will; plugin is a
+    folder is where cell.tar and madt.aml lie and where results and console.log will, once QEMU has
+    ended: before that they lie in qemu_folder, which is all that QEMU may write to. plugin is a
     sealed guest's clock, which counts its instructions, or simulates its work, as plugin_options
     say, and starts a new phase when the guest reaches the address marker. A guest whose kernel is
     up reaches up, where that matters, and a simulated one io with each I/O. called are addresses of
     functions whose calls the plugin writes down.
     seed determines the random numbers of a sealed guest. host_cpu is the one that QEMU has to
     itself; None leaves that to the host. With gdb QEMU waits for a debugger at the socket of that
-    name in folder.
+    name in qemu_folder.
     """
 
     kernel: Kernel
@@ -89,9 +92,29 @@ class Machine:
     gdb: bool = False
 
     @property
+    def qemu_folder(self) -> Path:
+        """What QEMU may write to while it runs."""
+        return self.folder / QEMU_FOLDER
+
+    @property
     def monitor(self) -> Path:
         """The socket of QEMU's monitor; sealed guests have none."""
-        return self.folder / "qmp"
+        return self.qemu_folder / "qmp"
+
+    @property
+    def disk(self) -> Path:
+        """The file behind a disk that keeps its data."""
+        return self.qemu_folder / "disk.raw"
+
+    @property
+    def written(self) -> tuple[Path, ...]:
+        """The files that QEMU writes, where they are kept."""
+        console = (self.console,) if self.engine.sealed else ()
+        return (*console, self.results, self.counts, self.calls)
+
+    def live(self, kept: Path) -> Path:
+        """Where QEMU writes a file while it runs, by where it is kept."""
+        return self.qemu_folder / kept.name
 
     @property
     def counts(self) -> Path:
@@ -155,7 +178,12 @@ def devices(machine: Machine) -> list[str]:
     # With ioeventfd, virtio-pci's default, QEMU's main loop handles a notification when it gets to
     # it; without, the vCPU that makes it handles it at once.
     serial += ",ioeventfd=off" if machine.engine.sealed else ""
-    arguments += ["-device", serial, "-chardev", f"file,id=lab,path={_escaped(machine.results)}"]
+    arguments += [
+        "-device",
+        serial,
+        "-chardev",
+        f"file,id=lab,path={_escaped(machine.live(machine.results))}",
+    ]
     arguments += ["-device", "virtserialport,bus=lab-serial.0,chardev=lab,name=lab.results"]
     arguments += ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x01"]
     if topology.possible_cpus > topology.cpus:
@@ -175,7 +203,7 @@ def _escaped(path: Path) -> str:
 def _drive(machine: Machine) -> str:
     """The backend of QEMU's disk: a file when data must stay, else nothing that takes time."""
     if machine.backed:
-        path = _escaped(machine.folder / "disk.raw")
+        path = _escaped(machine.disk)
         return f"driver=file,node-name=disk,filename={path},cache.no-flush=on,discard=unmap"
     return f"driver=null-co,node-name=disk,size={machine.size_mib << 20},read-zeroes=on"
 
@@ -191,7 +219,7 @@ def _sealed(machine: Machine) -> list[str]:
         *("-smp", str(topology.cpus), "-m", f"{machine.memory_mib}M"),
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-sandbox", _SECCOMP),
-        *("-serial", f"file:{machine.console}"),
+        *("-serial", f"file:{machine.live(machine.console)}"),
         *devices(machine),
         *_debugger(machine),
         *_plugin(machine),
@@ -220,12 +248,12 @@ def _preload(machine: Machine) -> list[str]:
 def _plugin(machine: Machine) -> list[str]:
     if machine.plugin is None:
         return []
-    own = [f"out={_escaped(machine.counts)}", f"marker={machine.marker:x}"]
+    own = [f"out={_escaped(machine.live(machine.counts))}", f"marker={machine.marker:x}"]
     own += [f"up={machine.up:x}"] if machine.up else []
     own += [f"io={machine.io:x}"] if machine.io else []
     if machine.called:
         addresses = "/".join(f"{address:x}" for address in machine.called)
-        own += [f"calls={addresses}", f"called={_escaped(machine.calls)}"]
+        own += [f"calls={addresses}", f"called={_escaped(machine.live(machine.calls))}"]
     return ["-plugin", ",".join([_escaped(machine.plugin), *own, *machine.plugin_options])]
 
 

@@ -16,6 +16,7 @@ from lab.judge.experiment import Experiment, Side
 from lab.measure import host
 from lab.measure.boot_store import BootStore, Ends
 from lab.measure.cell import Task
+from lab.measure.job import has_block_layer
 from lab.measure.session import Session
 
 # What a kernel of a configuration that no other one has takes, in seconds: measured on two quiet
@@ -126,7 +127,11 @@ def prepare(own: Series, session: Session, claims: Collection[tuple[str, str]] =
             if (level, wanted) not in kernels:
                 kernels[level, wanted] = session.kernel(own.tree, own.patches(level), wanted)
             kernel = kernels[level, wanted]
-            tasks[side] = Task(cell=side.cell, kernel=kernel, arm=side.arm, swept=one.swept)
+            task = Task(cell=side.cell, kernel=kernel, arm=side.arm, swept=one.swept)
+            # No patch decides what the block layer is, not even one of base/.
+            if has_block_layer(side.cell):
+                task = task.beside(session.kernel(own.tree, (), wanted))
+            tasks[side] = task
     return Case(own, tuple(asked), tasks, _configuration(kernels))
 
 

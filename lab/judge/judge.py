@@ -246,8 +246,10 @@ def drawn_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Ev
         found = [boot for outcome in outcomes for boot in outcome.boots]
         boots.append([boot for boot in found if metric in boot.values])
 
-    def values(name: str) -> tuple[tuple[float, ...], ...]:
-        known = [tuple(boot.values[name] for boot in arm) for arm in boots]
+    def values(name: str, less: str = "") -> tuple[tuple[float, ...], ...]:
+        known = [
+            tuple(b.values[name] - (b.values[less] if less else 0.0) for b in arm) for arm in boots
+        ]
         if not asked.over:
             return tuple(known)
         *compared, least = known
@@ -267,4 +269,5 @@ def drawn_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Ev
             for factor in asked.sides[0].cell.variants
         },
         doubt=doubt,
+        rest=values(cost.KERNEL, cost.BLOCK_LAYER) if metric == cost.BLOCK_LAYER else (),
     )

@@ -43,7 +43,8 @@ class Evidence:
     variants are the values with moves of cache lines so many times as dear, if simulated. ends are
     how all boots on record of the patched kernels ended, and of the others. noise is how far the
     ratio of two seeds may be off, a fraction, where boots on record of these cells tell. doubt is
-    why the arms cannot be compared, where that is so.
+    why the arms cannot be compared, where that is so. rest is what the kernel costs beside the
+    block layer, where values are the block layer's.
     """
 
     values: tuple[tuple[float, ...], ...] = ()
@@ -55,6 +56,7 @@ class Evidence:
     ends: tuple[Ends, Ends] = (Ends(), Ends())
     noise: float | None = None
     doubt: str = ""
+    rest: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +232,44 @@ def _found(experiment: Experiment, evidence: Evidence, alpha: float) -> Finding:
     known = _sensitive(_measured(found, alpha), alpha)
     if evidence.doubt and known.verdict.decided:
         return replace(known, verdict=Verdict.INCONCLUSIVE, reason=evidence.doubt)
-    return known
+    return _without_moved_code(known, alpha)
+
+
+def _without_moved_code(found: Finding, alpha: float) -> Finding:
+    """A verdict on the block layer's cost must not hang on code that moved out of it.
+
+    So it has to be the same with all that the rest of the kernel surely costs more added to the
+    block layer of the second arm.
+    """
+    rest, values = found.evidence.rest, found.evidence.values
+    if len(rest) != 2 or not found.verdict.decided or found.change is None:
+        return found
+    more = _surely_more(*rest, one_seed(found), alpha)
+    moved = (values[0], tuple(value + more for value in values[1]))
+    other = _measured(replace(found, evidence=replace(found.evidence, values=moved)), alpha)
+    if not more or other.verdict is found.verdict:
+        return found
+    less = statistics.fmean(values[0]) - statistics.fmean(values[1])
+    return replace(found, verdict=Verdict.INCONCLUSIVE, reason=moved_code(less, more))
+
+
+def moved_code(less: float, more: float) -> str:
+    """Why a change of the block layer's cost, in instructions, proves no saving of the kernel's."""
+    layer = f"{abs(less):,.1f} instructions an I/O {'less' if less >= 0 else 'more'}"
+    return (
+        f"the block layer costs {layer}, but the rest of the kernel {more:,.1f} more: code may "
+        "have moved out of the block layer"
+    )
+
+
+def _surely_more(
+    before: Sequence[float], after: Sequence[float], margin: float, alpha: float
+) -> float:
+    """How much more the second arm costs at least, as seeds tell that may be off by margin."""
+    if min(before) <= 0 or min(after) <= 0:
+        return max(0.0, min(after) - max(before))
+    change = change_of(before, after, Interval(-math.inf, 0.0), margin, alpha)
+    return max(0.0, change.low) * statistics.fmean(before)
 
 
 def _sensitive(found: Finding, alpha: float) -> Finding:

@@ -67,6 +67,12 @@ def _check_expectation(series: Series, claim: Claim, expectation: Expectation, w
             where=where,
             hint="leave out the key engine",
         )
+    if expectation.metric == cost.BLOCK_LAYER and not expectation.change:
+        raise UsageError(
+            f"{cost.BLOCK_LAYER} is only compared: alone nothing tells what moved out of it",
+            where=where,
+            hint=f"write change = ..., or name {cost.KERNEL}",
+        )
     # A difference is off by more than its parts: seeds have to tell by how much.
     sealed = level_of(claim, expectation) is not Level.WALL
     if expectation.over and not (sealed and max(claim.seeds, expectation.seeds) >= LOOKS[0]):

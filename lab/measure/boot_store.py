@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sqlite3
 import time
 import uuid
@@ -20,6 +19,7 @@ from lab.base import cache, durable, places
 from lab.base.errors import LABS_FAILURES, LabError, UsageError
 from lab.base.progress import Progress
 from lab.base.system import results
+from lab.build import block_layer
 from lab.measure import metrics, sim_counts
 from lab.measure.cell import Cell, Task
 from lab.measure.cost import Cost, from_text
@@ -127,6 +127,11 @@ class BootStore:
         path = self.boot_folder(identity) / "cost.tsv"
         return from_text(path.read_text()) if path.exists() else None
 
+    def block_layer(self, identity: str) -> frozenset[str] | None:
+        """The functions that counted as a boot's block layer; None where that was not measured."""
+        path = self.boot_folder(identity) / block_layer.FILE
+        return frozenset(path.read_text().splitlines()) if path.exists() else None
+
     def lines(self, identity: str) -> list[sim_counts.Line]:
         """The cache lines that moved most in a simulated boot; none in others."""
         path = self.boot_folder(identity) / "lines.tsv"
@@ -137,13 +142,14 @@ class BootStore:
         return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:6]}"
 
     def finished(self, key: str) -> list[StoredBoot]:
-        """The successful boots of a measurement, oldest first.
+        """The successful boots of a measurement, in the order in which they ended, whatever the
+        host's clock said.
 
         A boot whose files are gone or damaged is told, and is none of them from now on.
         """
         with self.connection() as connection:
             rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM boots WHERE key = ? AND outcome = 'ok' ORDER BY started",
+                f"SELECT {_COLUMNS} FROM boots WHERE key = ? AND outcome = 'ok' ORDER BY rowid",
                 (key,),
             ).fetchall()
             return [_stored(connection, row) for row in rows if self._believed(connection, row[0])]
@@ -164,7 +170,7 @@ class BootStore:
         return True
 
     def in_rounds(self, key: str) -> dict[str, StoredBoot]:
-        """The successful boots of an arm by the round they belong to, oldest first."""
+        """The successful boots of an arm by the round they belong to, in their order."""
         return {boot.round: boot for boot in self.finished(key)}
 
     def boots(self, identities: Sequence[str]) -> dict[str, StoredBoot]:
@@ -180,7 +186,7 @@ class BootStore:
         return found
 
     def history(self, boot: str, metric: str) -> list[tuple[float, str, float]]:
-        """A metric of all boots of the same cell and arm as a boot, whatever kernel, oldest first.
+        """A metric of all boots of the same cell and arm as a boot, of any kernel, in their order.
 
         Each is the time (seconds since 1970), the kernel's id and the value.
         """
@@ -188,7 +194,8 @@ class BootStore:
             rows = connection.execute(
                 "SELECT started, kernel, value FROM boots JOIN samples ON boot = id"
                 " WHERE metric = ? AND outcome = 'ok'"
-                " AND (cell, arm) = (SELECT cell, arm FROM boots WHERE id = ?) ORDER BY started",
+                " AND (cell, arm) = (SELECT cell, arm FROM boots WHERE id = ?)"
+                " ORDER BY boots.rowid",
                 (metric, boot),
             )
             return [(float(when), str(kernel), float(value)) for when, kernel, value in rows]
@@ -200,7 +207,7 @@ class BootStore:
             rows = connection.execute(
                 "SELECT kernel, value FROM boots JOIN samples ON boot = id"
                 " WHERE metric = ? AND outcome = 'ok'"
-                " AND json_remove(cell, '$.seed') = json_remove(?, '$.seed') ORDER BY started",
+                " AND json_remove(cell, '$.seed') = json_remove(?, '$.seed') ORDER BY boots.rowid",
                 (metric, json.dumps(asdict(cell))),
             )
             for kernel, value in rows:
@@ -238,7 +245,7 @@ class BootStore:
         with self.connection() as connection:
             rows = connection.execute(
                 f"SELECT id, outcome, complaints FROM boots WHERE kernel IN ({marks})"
-                " AND outcome NOT IN ('lost', ?, ?, ?) ORDER BY started",
+                " AND outcome NOT IN ('lost', ?, ?, ?) ORDER BY boots.rowid",
                 [*kernels, *LABS_FAILURES, _DAMAGED],
             ).fetchall()
         failures, examples = Counter[str](), dict[str, str]()
@@ -253,7 +260,7 @@ class BootStore:
         with self.connection() as connection:
             rows = connection.execute(
                 "SELECT complaints FROM boots WHERE kernel = ? AND outcome IN (?, ?, ?)"
-                " ORDER BY started",
+                " ORDER BY boots.rowid",
                 [kernel, *_WHOLE],
             ).fetchall()
         return list(dict.fromkeys(line for (text,) in rows for line in text.splitlines()))
@@ -327,7 +334,7 @@ class BootStore:
         with self.connection() as connection:
             known = {row[0] for row in connection.execute("SELECT id FROM boots")}
         for name in folders.keys() - known:
-            shutil.rmtree(folders[name], ignore_errors=True)
+            durable.delete(folders[name])
         for folder in (self.folder / "runs").glob("*/"):
             durable.sweep(folder)
         self.sweep()

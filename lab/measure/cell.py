@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lab.base.errors import UsageError
 from lab.build.kernel import Kernel
@@ -73,16 +73,23 @@ class Cell:
 class Task:
     """A cell on a kernel. arm and swept only label it: what is executed does not depend on them.
 
-    swept names the parameters that tell the cell from its neighbours in a table.
+    swept names the parameters that tell the cell from its neighbours in a table. block_layer are
+    the functions that count as the kernel's block layer; None stands for those of its own list,
+    which only a kernel that is compared with nothing has.
     """
 
     cell: Cell
     kernel: Kernel
     arm: str = STOCK
     swept: tuple[str, ...] = ()
+    block_layer: frozenset[str] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return f"{self.cell} {self.cell.sweep(self.swept)}".strip()
+
+    def beside(self, reference: Kernel) -> Task:
+        """The same with the block layer that the reference kernel decides."""
+        return replace(self, block_layer=self.kernel.block_layer(reference))
 
     def seeded(self, seed: int) -> Task:
         """The same with other random numbers."""
@@ -99,9 +106,10 @@ class PlannedCell:
     def __str__(self) -> str:
         return f"{self.cell} {self.cell.sweep(self.swept)}".strip()
 
-    def on(self, kernel: Kernel, arm: str = STOCK) -> Task:
-        """The cell on a kernel."""
-        return Task(cell=self.cell, kernel=kernel, arm=arm, swept=self.swept)
+    def on(self, kernel: Kernel, arm: str = STOCK, reference: Kernel | None = None) -> Task:
+        """The cell on a kernel; one that is compared has a reference, which all arms share."""
+        task = Task(cell=self.cell, kernel=kernel, arm=arm, swept=self.swept)
+        return task.beside(reference) if reference else task
 
 
 def resolved(

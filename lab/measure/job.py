@@ -24,7 +24,7 @@ from lab.inputs.counters import Counter, Probes
 from lab.inputs.terms import Engine
 from lab.inputs.topology import Topology
 from lab.inputs.workload import Value, Workload
-from lab.measure import call_counts, dbench, host
+from lab.measure import call_counts, computation, dbench, host
 from lab.measure.cell import Cell, Task
 from lab.measure.host import Report
 from lab.measure.insn_counts import Symbols, symbols
@@ -78,11 +78,13 @@ class Testbed:
 class Job:
     """A task, resolved: its machine, workload, orders for the agent, counters, and its key.
 
-    probes are the counters of an instrumented kernel, calls those that QEMU counts.
+    probes are the counters of an instrumented kernel, calls those that QEMU counts. block_layer
+    are the functions whose cost is summed as that of the block layer, where this is measured.
 
     The key is what makes two boots repetitions of one measurement: a hash of everything that is
     executed (kernel, guest root, QEMU with its firmware and command line, the plugin, the agent's
-    orders) and, for engines that measure wall-clock time, of the host.
+    orders), of what makes numbers of it (the modules, System.map, block_layer) and, for engines
+    that measure wall-clock time, of the host.
     """
 
     task: Task
@@ -91,6 +93,7 @@ class Job:
     orders: Orders
     probes: Probes | None
     calls: Mapping[str, Counter]
+    block_layer: frozenset[str]
     key: str
 
     @property
@@ -146,6 +149,8 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         seed=cell.seed,
     )
     orders = _orders(cell, machine, work, probes)
+    functions = _block_layer(task, work)
+    executed = _key(machine, orders, calls, testbed)
     return Job(
         task=task,
         machine=machine,
@@ -153,8 +158,27 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         orders=orders,
         probes=probes,
         calls=calls,
-        key=_key(machine, orders, calls, testbed),
+        block_layer=functions,
+        key=cache.key(executed, *_interpretation(machine, work, functions)),
     )
+
+
+def _block_layer(task: Task, work: Workload) -> frozenset[str]:
+    """The functions that count as the block layer; none where its cost is not measured."""
+    if work.tool != "fio" or not has_block_layer(task.cell):
+        return frozenset()
+    return task.kernel.block_layer(task.kernel) if task.block_layer is None else task.block_layer
+
+
+def _interpretation(
+    machine: Machine, work: Workload, functions: frozenset[str]
+) -> tuple[object, ...]:
+    """What makes numbers of a boot's raw files: the lab's own code, and names of addresses.
+
+    Kernels that are equal to the byte may come with another System.map or another block layer.
+    """
+    symbols_hash = machine.kernel.symbols_hash if machine.plugin else None
+    return computation.identity(work.tool, machine.engine), symbols_hash, sorted(functions)
 
 
 def hardware(cell: Cell) -> Topology:
@@ -188,6 +212,11 @@ def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
 def costed(cell: Cell) -> bool:
     """Whether the plugin tells what an I/O costs."""
     return cell.engine.sealed and not cell.counted
+
+
+def has_block_layer(cell: Cell) -> bool:
+    """Whether what an I/O costs in the block layer is measured, if the job is fio's."""
+    return costed(cell) and not cell.engine.simulated
 
 
 def fio_runs(cell: Cell) -> tuple[str, ...]:

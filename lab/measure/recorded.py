@@ -42,7 +42,7 @@ def find(store: BootStore, name: str) -> Recorded:
     with store.connection() as connection:
         rows = connection.execute(
             "SELECT id, cell, arm, kernel, key, outcome, reason, round FROM boots"
-            " WHERE substr(id, 1, ?) = ? ORDER BY started, id",
+            " WHERE substr(id, 1, ?) = ? ORDER BY rowid",
             (0 if name == _LATEST else len(name), "" if name == _LATEST else name),
         ).fetchall()
         exact = [row for row in rows if row[0] == name]

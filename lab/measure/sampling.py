@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.base.errors import GuestError
+from lab.build import block_layer
 from lab.guest import boot
 from lab.guest.boot import Boot
 from lab.guest.qemu_command import Machine
@@ -158,10 +159,12 @@ def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str,
     names = symbols(machine.kernel.system_map)
     found = cost.slope(first, second, ios, names)
     (machine.folder / "cost.tsv").write_text(cost.to_text(found))
+    listed = "".join(f"{name}\n" for name in sorted(job.block_layer))
+    (machine.folder / block_layer.FILE).write_text(listed)
     return {
         cost.TIME: longer_s * 1e9 / ios,
         cost.KERNEL: found.kernel_total,
-        cost.BLOCK_LAYER: found.within(machine.kernel.block_layer),
+        cost.BLOCK_LAYER: found.within(job.block_layer),
         cost.USER: found.user,
         **_counted(job, machine, phases, 2),
         "measured_share": 100 * (first.total + second.total) / sum(p.total for p in phases),
@@ -170,7 +173,7 @@ def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str,
 
 def _simulated(job: Job, machine: Machine, fio_runtime_s: float) -> dict[str, float]:
     """What the simulation says of an I/O: fio's own numbers are also of what is not measured."""
-    phases = sim_counts.phases(machine.counts.read_text())
+    phases = sim_counts.phases(machine.counts.read_text(errors="replace"))
     own, factors = machine.kernel.system_map, job.cell.variants
     names = symbols(own), variables(own)
     found, *others = sim_counts.simulated(phases, *names, fio_runtime_s, 1 + len(factors))

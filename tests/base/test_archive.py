@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -89,3 +90,15 @@ def test_what_leads_out_or_is_no_file_is_refused(
 def test_what_is_no_archive_is_refused(bytes_: bytes, tmp_path: Path) -> None:
     with pytest.raises(LabError, match="not an archive"):
         archive.unpack(io.BytesIO(bytes_), tmp_path)
+
+
+def test_an_archive_that_claims_to_hold_more_than_any_entry_is_refused(tmp_path: Path) -> None:
+    """A sparse file of 40 GiB takes no more than its header."""
+    (tmp_path / "in").mkdir()
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(40 * 2**30)
+    pack = ["tar", "--format=gnu", "-cSf", str(tmp_path / "tar"), "-C", str(tmp_path), "sparse"]
+    subprocess.run(pack, check=True)
+    with (tmp_path / "tar").open("rb") as sent, pytest.raises(LabError, match="more than 4,294,"):
+        archive.unpack(sent, tmp_path / "in")
+    assert list((tmp_path / "in").iterdir()) == []

@@ -25,9 +25,20 @@ def test_names_that_make_does_not_take_are_refused(tmp_path: Path, name: str) ->
     str(caught.value).encode("ascii")
 
 
-@pytest.mark.parametrize("name", ["a,b", "é", "x" * 200, "~me", "a@b+c"])
+@pytest.mark.parametrize("name", ["a,b", "é", "x" * 99, "~me", "a@b+c"])
 def test_other_names_are_taken(tmp_path: Path, name: str) -> None:
     assert places.trusted(tmp_path / name, "LAB_CACHE") == tmp_path / name
+
+
+@pytest.mark.parametrize(("name", "fine"), [("x" * 251, True), ("x" * 252, False)])
+def test_a_path_that_tools_cut_off_is_refused(name: str, fine: bool) -> None:
+    path = Path("/aa", name)
+    if fine:
+        assert places.trusted(path, "LAB_CACHE") == path
+        return
+    with pytest.raises(UsageError, match="256 bytes, more than 255: /aa/xxx") as caught:
+        places.trusted(path, "LAB_CACHE")
+    assert caught.value.hint == "set LAB_CACHE to a shorter path"
 
 
 @pytest.mark.parametrize(("mode", "fine"), [(0o755, True), (0o700, True), (0o757, False)])

@@ -49,3 +49,35 @@ def test_functions_of_its_folders_and_files_are_the_block_layers(objects: Path) 
 
 def test_a_kernel_without_any_of_them_has_no_block_layer(tmp_path: Path) -> None:
     assert block_layer.functions(tmp_path) == []
+
+
+REFERENCE, ITS_SYMBOLS = {"submit_bio", "blk_run"}, {"submit_bio", "blk_run", "kfree", "pick"}
+
+
+@pytest.mark.parametrize(
+    ("own", "symbols", "expected"),
+    [
+        (set(), {"submit_bio", "kfree"}, {"submit_bio"}),
+        ({"kfree"}, {"submit_bio", "kfree"}, {"submit_bio"}),
+        (set(), {"blk_run.isra.0", "blk_run.cold"}, {"blk_run.isra.0", "blk_run.cold"}),
+        ({"pick.part.0"}, {"pick.part.0"}, set()),
+        ({"blk_new"}, {"blk_new", "mm_new"}, {"blk_new"}),
+        ({"gone"}, {"kfree"}, set()),
+    ],
+)
+def test_the_reference_decides_of_what_it_has_and_the_kernel_of_what_is_new(
+    own: set[str], symbols: set[str], expected: set[str]
+) -> None:
+    assert block_layer.beside(REFERENCE, ITS_SYMBOLS, own, symbols) == expected
+
+
+def test_beside_itself_a_kernel_has_its_own_list() -> None:
+    """Also where a name of the list and one beside it are parts of functions of one name."""
+    symbols, own = {"init.isra.0", "init", "blk_run"}, {"init.isra.0", "blk_run"}
+    assert block_layer.beside(own, symbols, own, symbols) == own
+
+
+def test_the_functions_of_a_kernel_are_the_code_of_its_system_map(tmp_path: Path) -> None:
+    path = tmp_path / "System.map"
+    path.write_text("81000000 T a\n81000010 t b.cold\n81000020 d data\n81000030 W weak\nbroken\n")
+    assert block_layer.symbols(path) == {"a", "b.cold", "weak"}

@@ -137,7 +137,7 @@ def test_a_folder_in_the_place_of_objects_is_refused(
 ) -> None:
     with pytest.raises(BuildError, match="where the lab keeps objects"):
         build(branch("evil", {f"{name}/vmlinux": "bad"}))
-    assert build(branch("honest", {})).image.exists()
+    assert build(branch("honest", {})).vmlinux.exists()
 
 
 def test_a_patch_puts_nothing_in_the_place_of_objects(

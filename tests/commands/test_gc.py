@@ -106,8 +106,9 @@ def test_roots_and_sources_go_when_nobody_used_them(store: BootStore) -> None:
     assert found(store) == {f"old-{folder}" for folder in folders}
 
 
-# What cannot be had again for sure, or is small: sources, proofs of engines, locks, ccache's own.
-KEPT = {"set-id.bpf", "ccache", "host", "objects.git", "sources"}
+# What cannot be had again for sure, or is small: sources, proofs of engines, locks, keys, ccache's
+# own.
+KEPT = {"set-id.bpf", "ccache", "fleet", "host", "objects.git", "sources"}
 
 
 def test_every_folder_of_the_cache_is_collected_or_kept_on_purpose() -> None:

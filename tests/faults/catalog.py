@@ -23,7 +23,12 @@ from lab.base import durable
 Fault = Callable[[Place, str, random.Random], list[int]]
 FAULTS: dict[str, Fault] = {}
 # Those that need a kernel of their own to build, or a cache to damage.
-_FAKE_ONLY = {"cache_damaged", "state_damaged", "compiler_killed", "clock_moved", "gc_beside"}
+_FAKE_ONLY = {
+    *("cache_damaged", "state_damaged", "compiler_killed", "clock_moved", "gc_beside"),
+    *("disk_full_under_a_guest", "links_left_by_qemu"),
+}
+# How long a command may take to say that the disk is full, in s; its guest would go on for ever.
+_SAID_S = 60.0
 
 
 def of(real: bool) -> list[str]:
@@ -148,6 +153,49 @@ def disk_full(place: Place, command: str, chance: random.Random) -> list[int]:
         check(place, command, [code])
     finally:
         subprocess.run(["umount", str(folder)], check=True)
+    return [code]
+
+
+def _prepared(place: Place, command: str) -> None:
+    """Have all built and proved that a command needs, and nothing measured."""
+    finish(place, command)
+    shutil.rmtree(place.results, ignore_errors=True)
+    place.results.mkdir()
+
+
+@fault
+def disk_full_under_a_guest(place: Place, command: str, chance: random.Random) -> list[int]:
+    """A guest fills the disk of the results, and QEMU would wait for ever."""
+    _prepared(place, command)
+    size = chance.randint(20, 80)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}m,mode=755", "tmpfs", str(place.results)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        return []
+    place.added["FAKE_GUEST"] = "fills"
+    try:
+        code = place.start(command).wait(_SAID_S)
+    finally:
+        place.added.clear()
+        subprocess.run(["umount", "-l", str(place.results)], check=True)
+    if code != (0 if command == "build" else 3):
+        raise Broken(f"a full disk under a guest ended with {code}")
+    if command != "build" and "no space left on the disk" not in place.said():
+        raise Broken("nobody said that the disk is full")
+    return [code]
+
+
+@fault
+def links_left_by_qemu(place: Place, command: str, chance: random.Random) -> list[int]:
+    """In the place of its files, and of those that the lab makes of them."""
+    _prepared(place, command)
+    place.added["FAKE_GUEST"] = "links"
+    code = place.start(command).wait(LIMIT_S)
+    place.added.clear()
+    if code != (0 if command == "build" else 3):
+        raise Broken(f"links that QEMU left ended with {code}")
+    check(place, command, [code])
+    # The failures of these guests stay on record, and count against their kernels.
+    shutil.rmtree(place.results, ignore_errors=True)
     return [code]
 
 

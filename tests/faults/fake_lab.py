@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import guests
@@ -19,10 +19,12 @@ import pytest
 
 from lab.base import cache
 from lab.base.errors import GuestError
-from lab.base.process import supervised
 from lab.build import guest_root, tcg_plugin
 from lab.build.guest_root import GuestRoot
 from lab.cli import main
+from lab.guest import boot, qemu_command
+from lab.guest.orders import Orders
+from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
 from lab.inputs import kconfig, profile
 from lab.inputs.terms import Engine
@@ -35,8 +37,29 @@ from lab.measure.sampling import Sample
 # What makes an I/O dearer in the fake kernel's source, and what takes its guests down.
 SLOW, BROKEN = "SLOW", "BROKEN"
 _GUEST_S = "0.2"
-# A guest's process is told by its folder and this.
-_GUEST = f'sleep {_GUEST_S}; test -e done || echo x >>"$PWD/disk.raw"'
+# What a guest's process does, in the folder of its QEMU; as QEMU does it writes again for ever what
+# the disk has no space for.
+_WRITE = 'write() { until printf "$1" >>results; do sleep 0.05; done; }\n'
+_BEGIN = "".join(f"write '@phase {name} 0\\n\\n'\n" for name in ("agent", "setup", "workload"))
+_END = "test -e done || echo x >>disk.raw\nwrite '@end ok 0\\n\\n'\n"
+_LEFT = ("insns", "console.log", "calls", "facts.tsv", "cost.tsv", "results")
+# What FAKE_GUEST names: the usual guest, one that fills the disk, one that leaves links.
+_GUESTS = {
+    "": f"echo up >console.log\nsleep {_GUEST_S}\n{_END}",
+    "fills": "while :; do cat /dev/zero >>insns; sleep 0.01; done\n",
+    "links": f"{_END}for name in {' '.join(_LEFT)}; do ln -sf $CANARY $name; done\n",
+}
+_ORDERS = Orders(
+    ("phase setup", "phase workload"),
+    dict.fromkeys(("boot", "agent", "setup", "workload"), 120.0),
+)
+
+
+def _command(machine: Machine) -> list[str]:
+    """What stands for QEMU, with its folder among its words."""
+    script = _WRITE + _BEGIN + _GUESTS[os.environ.get("FAKE_GUEST", "")]
+    canary = f"CANARY={os.environ['FAKE_CANARY']}"
+    return ["env", canary, "sh", "-c", script, str(machine.folder)]
 
 
 def measure(
@@ -46,22 +69,9 @@ def measure(
     slot: Slot | None = None,
     host_cpu: int | None = None,
 ) -> Sample:
-    """What stands for lab.measure.sampling.measure."""
-    cache.make_folder(folder)
+    """What stands for lab.measure.sampling.measure: a guest that is booted, with made-up counts."""
     code = job.task.kernel.vmlinux.read_text()
-    disk = folder / "disk.raw"
-    try:
-        with cache.disk_space_matters(folder):
-            disk.write_bytes(bytes(4096))
-            (folder / "console.log").write_bytes(b"up\n" * 2000)
-        with supervised(["sh", "-c", _GUEST], log=folder / "qemu.log", cwd=folder) as guest:
-            while (status := guest.poll()) is None:
-                observe("workload")
-                time.sleep(0.02)
-        if status:
-            raise GuestError("died", f"QEMU ended by itself ({status})", where=str(folder))
-    finally:
-        disk.unlink(missing_ok=True)
+    boot.run(replace(job.machine, folder=folder, plugin=None), _ORDERS, observe)
     if BROKEN in code:
         raise GuestError("panic", "the guest's kernel died: BUG", where=str(folder))
     found = Cost(10.0, {"blk_mq_submit_bio": 1000.0, "bfq_insert": 500.0 * (1 + code.count(SLOW))})
@@ -108,6 +118,7 @@ def run() -> None:
     patch.setattr(host, "identity", lambda: "here")
     patch.setattr(dbench, "load_file", lambda: guests.LOAD)
     patch.setattr(sampling, "measure", measure)
+    patch.setattr(qemu_command, "command", _command)
     patch.setattr(sys, "argv", ["lab", *sys.argv[1:]])
     Path(os.environ["FAKE_BEGAN"]).touch()
     main.main()

@@ -37,6 +37,8 @@ def check(place: Place, command: str, codes: list[int]) -> None:
         time.sleep(0.1)
     if left:
         raise Broken(f"processes are left: {left}")
+    if not place.real and place.canary.read_text() != "mine":
+        raise Broken("a file of the user's was written through a link")
     _check_files(place)
     _check_results(place)
 

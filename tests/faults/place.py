@@ -75,6 +75,11 @@ class Place:
     def began(self) -> Path:
         return self.top / "began"
 
+    @property
+    def canary(self) -> Path:
+        """A file of the user's, which nothing that runs here may change."""
+        return self.top / "canary"
+
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         return {
@@ -86,6 +91,7 @@ class Place:
             "FAKE_BEGAN": str(self.began),
             "FAKE_TREE": f"git:{self.top}/repo@v1",
             "FAKE_FRAGMENTS": str(self.top / "fragments"),
+            "FAKE_CANARY": str(self.canary),
             **self.added,
         }
 
@@ -182,6 +188,7 @@ def template(top: Path) -> None:
     (top / "fragments/block.config").write_text("CONFIG_BLOCK=y\n")
     (top / "fragments/filesystems.config").write_text("CONFIG_SMP=y\n")
     (top / "tmp").mkdir()
+    (top / "canary").write_text("mine")
 
 
 def _configure(top: Path) -> None:

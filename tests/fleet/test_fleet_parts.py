@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import guests as fakes
 import pytest
+from distributed import Client, Scheduler, Security
 from fleet_hosts import FakeHost
 
 from lab.base import cache
@@ -29,38 +32,87 @@ OWN = Identity("lab", "QEMU 10", "plugin")
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("tcp://10.0.0.1:8786", "leaves this host unprotected"),
-        ("tcp://head.example.org:8786", "leaves this host unprotected"),
-        ("tls://127.0.0.1:8786", "leaves this host unprotected"),
-        ("tcp://0.0.0.0:8786", "leaves this host unprotected"),
+        ("tcp://10.0.0.1:8786", "is not protected"),
+        ("tcp://127.0.0.1:8786", "is not protected"),
+        ("tcp://localhost:1", "is not protected"),
+        ("tcp://[::1]:1", "is not protected"),
+        ("tls://head.example.org:8786", "there are no keys"),
+        ("tls://0.0.0.0:8786", "there are no keys"),
+        ("tls://127.0.0.1.example.org:8786", "there are no keys"),
         ("head.example.org", "is no address of a fleet"),
-        ("tcp://127.0.0.1", "is no address of a fleet"),
+        ("tls://127.0.0.1", "is no address of a fleet"),
         ("http://127.0.0.1:80", "is no address of a fleet"),
     ],
 )
-def test_nothing_is_spoken_unprotected_but_on_one_host(address: str, said: str) -> None:
+def test_nothing_is_spoken_unprotected(address: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         network.security(address, None)
+    assert not (cache.root() / "fleet").exists()
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "tcp://localhost:1", "tcp://[::1]:1"])
-def test_a_fleet_on_one_host_needs_no_keys(address: str) -> None:
-    assert network.security(address, None) is None
+@pytest.mark.parametrize("address", ["tls://127.0.0.1:8786", "tls://localhost:1", "tls://[::1]:1"])
+def test_a_fleet_on_one_host_has_keys_that_are_made_at_first_use(address: str) -> None:
+    found = network.security(address, None)
+    assert found.require_encryption
+    folder = cache.root() / "fleet"
+    key = folder / "fleet.key"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert key.stat().st_mode & 0o777 == 0o600
+    content = key.read_bytes()
+    assert network.security(address, None).tls_client_key == str(key)
+    assert key.read_bytes() == content
 
 
 def test_keys_protect_and_are_made_once(tmp_path: Path) -> None:
     folder = tmp_path / "keys"
-    with pytest.raises(UsageError, match=r"fleet\.key is missing"):
+    with pytest.raises(UsageError, match=r"fleet\.pem is missing"):
         network.security("tls://head.example.org:8786", folder)
     network.make_keys(folder)
     assert (folder / "fleet.key").stat().st_mode & 0o777 == 0o600
-    found = network.security("tls://head.example.org:8786", folder)
-    assert found is not None
-    assert found.require_encryption
+    assert network.security("tls://head.example.org:8786", folder).require_encryption
     with pytest.raises(UsageError, match="has keys already"):
         network.make_keys(folder)
-    with pytest.raises(UsageError, match="keys are for tls://"):
+    with pytest.raises(UsageError, match="is not protected"):
         network.security("tcp://127.0.0.1:8786", folder)
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    network.make_keys(tmp_path / "keys")
+    (tmp_path / "keys/fleet.key").chmod(0o640)
+    with pytest.raises(UsageError, match="others can read"):
+        network.security("tls://head.example.org:8786", tmp_path / "keys")
+
+
+def test_who_has_not_the_keys_is_not_listened_to(tmp_path: Path) -> None:
+    """As another user of the host has none: by TLS with keys of his own, or without."""
+    network.configure()
+    own = network.security("tls://127.0.0.1:8786", None)
+    network.make_keys(tmp_path / "keys")
+    foreign = network.security("tls://127.0.0.1:8786", tmp_path / "keys")
+
+    async def knock(address: str, security: Security | None) -> str:
+        try:
+            async with Client(
+                address, security=security, asynchronous=True, timeout="5s"
+            ) as client:
+                return str(await client.run_on_scheduler(os.getpid))
+        except (OSError, TimeoutError, TypeError, RuntimeError, ValueError) as exc:
+            return type(exc).__name__
+
+    async def attempts() -> list[str]:
+        nothing = {"dashboard": False, "dashboard_address": network.NO_DASHBOARD}
+        async with Scheduler(
+            security=own, protocol="tls", host="127.0.0.1", port=0, **nothing
+        ) as scheduler:
+            address = scheduler.address
+            plain = address.replace("tls://", "tcp://")
+            return [
+                await knock(*who) for who in ((address, own), (plain, None), (address, foreign))
+            ]
+
+    known, *others = asyncio.run(attempts())
+    assert known == str(os.getpid())
+    assert not [answer for answer in others if answer.isdigit()]
 
 
 def laid(name: str = "abc") -> Entry:

@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
+import shutil
+import subprocess
 import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from lab.base import sandbox
-from lab.base.errors import KERNEL_FAILURES, GuestError
+from lab.base.errors import KERNEL_FAILURES, ExitCode, GuestError, LabError
 from lab.base.sandbox import Mode
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
@@ -41,9 +45,9 @@ def send(kind: str, name: str, payload: str = "") -> str:
 
 
 def console(name: str) -> str:
-    """A shell command that writes a recorded console."""
+    """A shell command that writes a recorded console, as a sealed guest's QEMU and as vng does."""
     recorded = (DATA / f"console-{name}.log").read_text()
-    return f"printf %s {shlex.quote(recorded)} >>console.log"
+    return f"printf %s {shlex.quote(recorded)} | tee -a console.log"
 
 
 END = send("end", "ok")
@@ -91,7 +95,10 @@ class Gates:
 
 @pytest.fixture
 def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
-    """A function that boots shell commands as a guest with a disk; its folder is tmp_path/boot."""
+    """A function that boots shell commands as a guest with a disk; its folder is tmp_path/boot.
+
+    It may write to the folder qemu in that.
+    """
 
     def run(
         *commands: str,
@@ -121,7 +128,7 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
 def _disk_goes(tmp_path: Path) -> object:
     """Whatever becomes of a guest, its disk does not stay."""
     yield
-    assert not (tmp_path / "boot/disk.raw").exists()
+    assert not (tmp_path / "boot/qemu").exists()
 
 
 @pytest.mark.parametrize("mode", [Mode.BWRAP, Mode.LANDLOCK, Mode.NONE])
@@ -135,16 +142,18 @@ def test_what_gets_out_of_a_guest_gets_no_further_than_its_folder(
     home.mkdir()
     (home / "secret").write_text("s3cret")
     guest(
-        f"cat {home}/secret >stolen",
+        f"cat {home}/secret >calls",
         f"echo bad >{home}/canary",
-        f"cat /proc/{os.getpid()}/cmdline >seen",
+        "echo bad >../canary",
+        f"cat /proc/{os.getpid()}/cmdline >insns",
         *(send("phase", name) for name in ("agent", "setup", "workload")),
         END,
     )
     unconfined = mode is Mode.NONE
-    assert (tmp_path / "boot/stolen").read_text() == ("s3cret" if unconfined else "")
+    assert (tmp_path / "boot/calls").read_text() == ("s3cret" if unconfined else "")
     assert (home / "canary").exists() == unconfined
-    assert ((tmp_path / "boot/seen").read_text() != "") == unconfined
+    assert (tmp_path / "boot/canary").exists() == unconfined
+    assert ((tmp_path / "boot/insns").read_text() != "") == unconfined
 
 
 def test_a_guest_that_ends_its_plan_gives_facts_and_outputs(guest: Guest) -> None:
@@ -162,7 +171,7 @@ def test_a_guest_that_ends_its_plan_gives_facts_and_outputs(guest: Guest) -> Non
 
 
 def test_the_time_of_a_phase_is_its_own(guest: Guest, clock: Clock, tmp_path: Path) -> None:
-    gates = Gates(tmp_path / "boot", clock, setup=3, workload=5)
+    gates = Gates(tmp_path / "boot/qemu", clock, setup=3, workload=5)
     done = guest(
         *(send("phase", "setup"), gates.wait("setup")),
         *(send("phase", "workload"), gates.wait("workload")),
@@ -177,7 +186,7 @@ def test_phases_are_observed_as_they_are_entered(
     guest: Guest, clock: Clock, tmp_path: Path
 ) -> None:
     seen: list[str] = []
-    gates = Gates(tmp_path / "boot", clock, setup=0, workload=0)
+    gates = Gates(tmp_path / "boot/qemu", clock, setup=0, workload=0)
 
     def observe(phase: str) -> None:
         seen.append(phase)
@@ -208,7 +217,7 @@ def test_a_plan_that_ended_stands_whatever_the_console_says_later(guest: Guest) 
 
 
 # What a guest would do after a wait that the lab is to cut short.
-LINGER = "sleep 30; touch outlived"
+LINGER = "sleep 30; touch calls"
 
 
 def test_a_guest_that_lingers_after_its_plan_is_ended(
@@ -216,7 +225,7 @@ def test_a_guest_that_lingers_after_its_plan_is_ended(
 ) -> None:
     monkeypatch.setattr(boot, "_EXIT_S", 0.1)
     guest(END, LINGER)
-    assert not (tmp_path / "boot/outlived").exists()
+    assert not (tmp_path / "boot/calls").exists()
 
 
 def failure(guest: Guest, *commands: str, **options: object) -> GuestError:
@@ -293,17 +302,18 @@ def test_silence_past_the_deadline_is_a_hang_in_its_phase(
     fate = "come up" if phase == "boot" else f"get through phase {phase}"
     assert f"did not {fate} within 201 s" in str(error)
     assert "[    3.5] last words" in str(error)
-    assert not (tmp_path / "boot/outlived").exists()
+    assert not (tmp_path / "boot/calls").exists()
 
 
 def when_it_spoke(
     tmp_path: Path, clock: Clock, seconds: float, wanted: str = "boot"
 ) -> Callable[[str], None]:
     """Let seconds pass in a phase when the guest's kernel has printed something."""
-    console, left = tmp_path / "boot/console.log", [seconds]
+    folders, left = (tmp_path / "boot/qemu", tmp_path / "boot"), [seconds]
 
     def observe(phase: str) -> None:
-        if phase == wanted and console.exists() and console.stat().st_size and left:
+        consoles = [path for path in (f / "console.log" for f in folders) if path.exists()]
+        if phase == wanted and any(path.stat().st_size for path in consoles) and left:
             clock.now += left.pop()
 
     return observe
@@ -313,7 +323,7 @@ def test_a_guest_has_all_of_the_seconds_of_its_phase(
     guest: Guest, clock: Clock, tmp_path: Path
 ) -> None:
     # 30 seconds in all and 7 of the workload, but never past the deadline of the phase.
-    gates = Gates(tmp_path / "boot", clock, boot=19, setup=4, workload=7)
+    gates = Gates(tmp_path / "boot/qemu", clock, boot=19, setup=4, workload=7)
     done = guest(
         gates.wait("boot"),
         *(send("phase", "setup"), gates.wait("setup")),
@@ -329,7 +339,7 @@ def test_a_hang_after_a_panic_is_a_panic(guest: Guest, clock: Clock, tmp_path: P
     late = when_it_spoke(tmp_path, clock, 21)
     error = failure(guest, console("oops"), LINGER, observe=late, engine=Engine.TCG)
     assert error.outcome == "panic"
-    assert not (tmp_path / "boot/outlived").exists()
+    assert not (tmp_path / "boot/calls").exists()
 
 
 @pytest.mark.parametrize("status", [0, 1])
@@ -385,7 +395,7 @@ def test_a_guest_in_good_health_is_examined_once(
 
     monkeypatch.setattr(lost_interrupt, "lost_interrupt", examine)
     for engine in (Engine.TCG, Engine.ICOUNT):
-        gates = Gates(tmp_path / "boot", clock, workload=5)
+        gates = Gates(tmp_path / "boot/qemu", clock, workload=5)
         begin = ("rm -f seen-workload", send("phase", "workload"), gates.wait("workload"))
         guest(*begin, END, engine=engine, observe=gates.see)
     assert len(seen) == 1  # a sealed guest has no monitor
@@ -420,16 +430,17 @@ def test_what_nobody_asked_for_ends_the_guest_and_changes_no_file(
     assert told in str(error)
     assert outcome in KERNEL_FAILURES
     assert (tmp_path / "boot/insns").read_text() == "honest\n"
-    assert not (tmp_path / "boot/outlived").exists()
+    assert not (tmp_path / "boot/calls").exists()
 
 
-@pytest.mark.parametrize("name", ["console.log", "qemu.log", "insns"])
+@pytest.mark.parametrize("name", ["console.log", "qemu.log", "insns", "calls"])
 def test_a_guest_that_writes_without_end_is_ended(
     guest: Guest, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(boot, "_MAX_CONSOLE", 1 << 20)
     monkeypatch.setattr(boot, "_MAX_COUNTS", 1 << 20)
-    error = failure(guest, send("phase", "setup"), f"head -c 2M /dev/zero >>{name}", LINGER)
+    where = "&2" if name == "qemu.log" else f">{name}"
+    error = failure(guest, send("phase", "setup"), f"head -c 2M /dev/zero >{where}", "sleep 30")
     assert error.outcome == "flooded"
     assert f"more than 1 MiB of {name} (phase setup)" in str(error)
 
@@ -484,7 +495,7 @@ def test_an_interrupt_ends_the_guest_and_removes_the_disk(guest: Guest, tmp_path
 
     with pytest.raises(KeyboardInterrupt):
         guest(send("phase", "setup"), LINGER, observe=interrupt)
-    assert not (tmp_path / "boot/outlived").exists()
+    assert not (tmp_path / "boot/calls").exists()
 
 
 @pytest.mark.parametrize(
@@ -501,3 +512,77 @@ def test_only_a_guest_that_qemu_broke_is_booted_again(outcome: str, calls: int) 
     with pytest.raises(GuestError, match="it failed"):
         boot.steadily(call)
     assert len(made) == calls
+
+
+@pytest.mark.parametrize("name", ["insns", "calls", "console.log", "results"])
+@pytest.mark.parametrize("left", ["ln -sf {home}/canary {name}", "rm -f {name}; mkfifo {name}"])
+def test_a_link_or_a_pipe_that_qemu_leaves_is_its_kernels_doing(
+    guest: Guest, tmp_path: Path, name: str, left: str
+) -> None:
+    canary = tmp_path / "canary"
+    canary.write_text("mine")
+    # Where the lab puts what it makes of the guest's records and counts.
+    own = ("facts.tsv", "cost.tsv", "lines.tsv", "few.json", "command", "qemu.log")
+    links = [f"ln -s {canary} {file}; ln -s {canary} ../{file}" for file in own]
+    record = send("file", "facts.tsv", "a\tb\n")
+    error = failure(guest, *links, record, END, left.format(home=tmp_path, name=name))
+    assert error.outcome == "corrupt"
+    assert f"QEMU's {name} is no regular file" in str(error)
+    assert canary.read_text() == "mine"
+    assert not [path for path in (tmp_path / "boot").rglob("*") if path.is_symlink()]
+
+
+def free_bytes(monkeypatch: pytest.MonkeyPatch, folder: Path, left: Callable[[], int]) -> None:
+    """Let the disk of a guest have so many bytes left."""
+    real = shutil.disk_usage
+
+    def usage(path: Path) -> Any:
+        own = Path(path).is_relative_to(folder)
+        return real(path)._replace(free=left()) if own else real(path)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+
+
+def test_a_disk_that_is_full_under_a_guest_ends_it_at_once(
+    guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    """QEMU writes again for ever what the disk has no space for."""
+    started = tmp_path / "boot/qemu/insns"
+    free_bytes(monkeypatch, tmp_path / "boot", lambda: 4096 if started.exists() else 1 << 40)
+    with pytest.raises(LabError, match="no space left on the disk") as caught:
+        guest("echo more >insns", LINGER)
+    assert not isinstance(caught.value, GuestError)
+    assert caught.value.exit_code == ExitCode.FAILED
+    assert "LAB_RESULTS" in caught.value.hint
+    assert not (tmp_path / "boot/calls").exists()
+
+
+def test_a_quota_that_is_used_up_is_no_hang_of_a_kernel(
+    guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    write = Path.write_bytes
+
+    def refused(path: Path, content: bytes) -> int:
+        if path.name == "probe":
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", refused)
+    late = when_it_spoke(tmp_path, clock, 201)
+    with pytest.raises(LabError, match="no space left on the disk") as caught:
+        guest("echo up >>console.log", LINGER, observe=late)
+    assert not isinstance(caught.value, GuestError)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+def test_a_file_system_that_a_guest_fills_ends_it(guest: Guest, tmp_path: Path) -> None:
+    (tmp_path / "boot").mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", str(tmp_path / "boot")]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("mount is refused here")
+    try:
+        with pytest.raises(LabError, match="no space left on the disk") as caught:
+            guest("while :; do cat /dev/zero >>insns; sleep 0.01; done")
+        assert not isinstance(caught.value, GuestError)
+    finally:
+        subprocess.run(["umount", str(tmp_path / "boot")], check=True)

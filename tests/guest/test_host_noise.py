@@ -212,3 +212,10 @@ def test_a_real_host_is_read(vcpu: int) -> None:
     assert before.at <= after.at
     assert all(value >= 0 for value in host_noise.signals(before, after).values())
     assert host_noise.signals(before, after).keys() <= host_noise.METRICS.keys()
+
+
+def test_a_process_that_ends_while_it_is_read_has_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was there when the group was asked for, and is not when its threads are."""
+    exists = Path.is_dir
+    monkeypatch.setattr(Path, "is_dir", lambda path: "/proc/" in str(path) or exists(path))
+    assert host_noise.reading([2**22 + 1]) is None

@@ -71,7 +71,8 @@ def test_a_sealed_guest_runs_on_one_cpu_of_the_host_behind_the_plugin(engine: En
     assert argv[: argv.index(QEMU)] == ["taskset", "--cpu-list", "3", *preload]
     escaped = "/with blank,, comma/0123/sim.so"
     out = "sim" if engine.simulated else "insns"
-    assert after(argv, "-plugin") == [f"{escaped},out=/folder/{out},marker=ab,{','.join(options)}"]
+    told = f"out=/folder/qemu/{out},marker=ab,{','.join(options)}"
+    assert after(argv, "-plugin") == [f"{escaped},{told}"]
     assert after(argv, "-accel") == ["tcg,thread=multi"]
     assert after(argv, "-icount") == []
     # The guest's TSC is the plugin's time, and it counts nanoseconds.
@@ -140,7 +141,8 @@ def test_a_disk_that_must_keep_data_is_a_file() -> None:
     (drive,) = after(
         qemu_options(qemu_command.command(machine(backed=True, size_mib=100))), "-blockdev"
     )
-    assert {"driver=file", "node-name=disk", "filename=/folder/disk.raw"} <= set(drive.split(","))
+    file = "filename=/folder/qemu/disk.raw"
+    assert {"driver=file", "node-name=disk", file} <= set(drive.split(","))
 
 
 def test_any_other_disk_takes_no_time() -> None:
@@ -187,5 +189,15 @@ def test_a_folder_with_a_comma_is_no_option_of_qemu(engine: Engine) -> None:
     own = machine("nvme_mq", engine, folder=Path("/a,b"), backed=True)
     options = " ".join(qemu_options(qemu_command.command(own)))
     # In QEMU's option lists a comma is written twice.
-    for name in ("cell.tar", "results", "madt.aml", "disk.raw"):
+    for name in ("cell.tar", "qemu/results", "madt.aml", "qemu/disk.raw"):
         assert f"/a,,b/{name}" in options
+
+
+@pytest.mark.parametrize("engine", Engine)
+def test_qemu_writes_to_a_folder_of_its_own_alone(engine: Engine) -> None:
+    own = machine("nvme_mq", engine, backed=True, plugin=Path("/p/sim.so"), called=(1,))
+    argv = " ".join(qemu_command.command(own))
+    written = {path.name for path in own.written} | {"disk.raw"}
+    for name in written:
+        assert f"/folder/{name}" not in argv
+    assert f"/folder/qemu/{own.results.name}" in argv

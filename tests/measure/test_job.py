@@ -17,11 +17,12 @@ from guests import cell
 from lab.base import toml
 from lab.base.errors import UsageError
 from lab.build.guest_root import GuestRoot
+from lab.build.kernel import Kernel
 from lab.guest.orders import Orders
 from lab.inputs import topology, workload
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
-from lab.measure import dbench, host
+from lab.measure import computation, dbench, host
 from lab.measure.cell import Cell, Task
 from lab.measure.job import Job, hardware, resolve
 from lab.measure.matrix import SCHEDULERS
@@ -258,3 +259,46 @@ def test_editing_a_file_of_the_project_is_another_measurement(
 def test_a_file_system_gets_a_disk_that_keeps_data(work: str, backed: bool, size: int) -> None:
     machine = job(raid(work, clients=64) if backed else raid(work)).machine
     assert (machine.backed, machine.size_mib) == (backed, size)
+
+
+def exact(kernel: str, block_layer: frozenset[str] | None = None, code: str = "code") -> Job:
+    """An exact job on a kernel with that block layer."""
+    built = fakes.kernel(kernel, code)
+    testbed = fakes.proved(built, plugin=fakes.PLUGIN)
+    return resolve(
+        Task(cell=raid(engine=Engine.ICOUNT), kernel=built, block_layer=block_layer), testbed
+    )
+
+
+def test_what_counts_as_the_block_layer_is_in_the_key_of_what_is_summed_by_it() -> None:
+    own = exact("one")
+    assert own.block_layer == {"submit_bio"}
+    assert exact("two").key == own.key
+    assert exact("two", frozenset(("submit_bio",))).key == own.key
+    assert exact("two", frozenset()).key != own.key
+    assert exact("two", frozenset(("submit_bio", "kfree"))).key != own.key
+
+
+def test_a_system_map_of_its_own_is_in_the_key_of_an_equal_kernel() -> None:
+    own = exact("one")
+    fakes.kernel("two", "code").system_map.write_text("ffffffff81000008 T submit_bio\n")
+    built = Kernel("two", "6.12.117", "tree", ("base",), "gcc; ld")
+    testbed = fakes.proved(built, plugin=fakes.PLUGIN)
+    assert resolve(Task(cell=raid(engine=Engine.ICOUNT), kernel=built), testbed).key != own.key
+
+
+def test_what_is_not_summed_by_it_does_not_depend_on_the_block_layer() -> None:
+    built = fakes.kernel("one", "code")
+    for of in (raid(), raid(engine=Engine.SIM), raid("dbench_xfs")):
+        jobs = [
+            resolve(Task(cell=of, kernel=built, block_layer=layer), fakes.proved(built))
+            for layer in (None, frozenset(("kfree",)))
+        ]
+        assert jobs[0].key == jobs[1].key
+        assert not jobs[0].block_layer
+
+
+def test_the_code_that_makes_the_numbers_is_in_their_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = job().key
+    monkeypatch.setattr(computation, "identity", lambda tool, engine: "another")
+    assert job().key != before

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from lab.base.progress import Progress
+from lab.fleet import network
 from lab.fleet.fleet import Fleet
 from lab.measure import determinism
 from lab.measure.boot_store import BootStore
@@ -59,12 +60,16 @@ def test_what_a_lost_host_had_is_measured_elsewhere_and_is_the_same(
     monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
     own = determinism.probe_cell(topology_name="nullb", scheduler="none")
     tasks = [Task(cell=replace(own, seed=seed), kernel=testbed.proof) for seed in range(1, 5)]
-    address, out = f"tcp://127.0.0.1:{free_port()}", io.StringIO()
+    address, out = f"tls://127.0.0.1:{free_port()}", io.StringIO()
     progress = Progress(out=out)
-    fleet = Fleet(address, None, progress)
+    # The hosts' caches are several, and each would have keys of its own.
+    keys = tmp_path / "keys"
+    network.make_keys(keys)
+    shared = ("--keys", str(keys))
+    fleet = Fleet(address, keys, progress)
     with (
-        program("scheduler", "--address", address, cache=tmp_path / "scheduler"),
-        program("worker", address, cache=tmp_path / "one") as one,
+        program("scheduler", "--address", address, *shared, cache=tmp_path / "scheduler"),
+        program("worker", address, *shared, cache=tmp_path / "one") as one,
         fleet.opened(testbed),
     ):
         wait_for("joins with", out)
@@ -78,7 +83,7 @@ def test_what_a_lost_host_had_is_measured_elsewhere_and_is_the_same(
                 if "insns/I/O" in line and one.poll() is None:
                     one.kill()
 
-        with program("worker", address, cache=tmp_path / "two"):
+        with program("worker", address, *shared, cache=tmp_path / "two"):
             found = Runner(testbed, store, Losing(out=out), fleet).all(tasks)
     assert "is lost" in out.getvalue()
     assert not any(outcome.error for outcome in found)
