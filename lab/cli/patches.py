@@ -127,9 +127,7 @@ def try_(
     patches = _told(collected, session)
     spec = _base(collected.base_commit, spec, session) if based else spec
     trust.require(spec, patches)
-    mail = None
-    if collected.thread:
-        mail = Mail(source=source, base_commit=collected.base_commit, **asdict(collected.thread))
+    mail = _mail(source, collected)
     chooses = selection != Selection() or engine != Engine.ICOUNT
     if claims:
         _refuse(selection=chooses, each=each, kernel=bool(fragments))
@@ -148,11 +146,15 @@ def try_(
         tried = try_patches.examine_cells(subject, wanted, session, each=each)
     else:
         tried = try_patches.examine(subject, wanted, session, each=each, debug=debug)
-    return _answered(tried, ["lab", "try", source, *_tree(spec)], session, builder)
+    tree = ["--tree", spec] if spec else []
+    return _answered(tried, ["lab", "try", source, *tree], session, builder)
 
 
-def _tree(spec: str) -> list[str]:
-    return ["--tree", spec] if spec else []
+def _mail(source: str, collected: patch_mail.Collected) -> Mail | None:
+    """What the record says of the mails that the patches came in, if they did."""
+    if not collected.thread:
+        return None
+    return Mail(source=source, base_commit=collected.base_commit, **asdict(collected.thread))
 
 
 def _judged(

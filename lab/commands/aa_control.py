@@ -13,7 +13,7 @@ from lab.guest.host_noise import PREFIX
 from lab.inputs import workload
 from lab.inputs.profile import Block, Profile
 from lab.inputs.terms import Engine
-from lab.judge.verdict import seed_noise
+from lab.judge.seed_noise import seed_noise
 from lab.measure import matrix
 from lab.measure.boot_store import StoredBoot
 from lab.measure.cell import STOCK, PlannedCell

@@ -25,6 +25,7 @@ from lab.inputs.terms import Miss, Verdict
 from lab.judge import experiment, verdict
 from lab.judge.case import Case, cheapest_first, prepare
 from lab.judge.experiment import Experiment, Side
+from lab.judge.seed_noise import SEEDS
 from lab.judge.verdict import Evidence, Failure, Judged
 from lab.measure import cost, sim_counts
 from lab.measure.cell import Task
@@ -184,7 +185,7 @@ def _noise(asked: Experiment, known: Evidence, session: Session) -> float | None
     """How far two seeds of an experiment's cells may be apart, by all that are on record; asked
     only where the seeds that are known are too few to tell that themselves.
     """
-    if not asked.drawn or min(map(len, known.values)) >= verdict.SEEDS:
+    if not asked.drawn or min(map(len, known.values)) >= SEEDS:
         return None
     metric, cells = asked.expectation.metric, dict.fromkeys(side.cell for side in asked.sides)
     groups = [own for cell in cells for own in session.store.draws(cell, metric)]

@@ -14,13 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lab.base.errors import KERNEL_FAILURES
-from lab.base.stats import LOOKS, Drawn, Interval, Paired, paired
-from lab.inputs import counters, workload
+from lab.base.stats import Drawn, Interval, Paired, paired
 from lab.inputs.series import Series
-from lab.inputs.terms import Engine, Level, Miss, Verdict
+from lab.inputs.terms import Level, Miss, Verdict
 from lab.judge.blame import blame
 from lab.judge.experiment import Experiment
-from lab.measure import cost
+from lab.judge.seed_noise import SEEDS, change_of, one_seed
 from lab.measure.boot_store import Ends
 
 
@@ -147,10 +146,6 @@ class Judged:
         return together(one.counts_as for one in self.findings if strict or decides(one))
 
 
-# What the exact engine gives is exact and one seed all the same: other random numbers, or a build
-# that places code elsewhere, move requests against each other. So many seeds speak for themselves.
-SEEDS = LOOKS[0]
-
 # What finds nothing may look for the wrong thing.
 _NOTHING = (
     "the function may have another name there; where none is right, write may_be_zero = true in "
@@ -244,7 +239,7 @@ def _without_moved_code(found: Finding, alpha: float) -> Finding:
     rest, values = found.evidence.rest, found.evidence.values
     if len(rest) != 2 or not found.verdict.decided or found.change is None:
         return found
-    more = _surely_more(*rest, one_seed(found), alpha)
+    more = _surely_more(*rest, one_seed(found.experiment, found.evidence.noise), alpha)
     moved = (values[0], tuple(value + more for value in values[1]))
     other = _measured(replace(found, evidence=replace(found.evidence, values=moved)), alpha)
     if not more or other.verdict is found.verdict:
@@ -324,45 +319,10 @@ def _measured(found: Finding, alpha: float) -> Finding:
         reason = f"nothing was counted in arm {experiment.arms[1]}: {_NOTHING}"
         return replace(found, reason=reason, change=-1.0)
     change = found.measured[1] / found.measured[0] - 1
-    interval = change_of(before, after, expectation.bound, one_seed(found), alpha)
+    interval = change_of(
+        before, after, expectation.bound, one_seed(found.experiment, found.evidence.noise), alpha
+    )
     return _bounded(replace(found, change=change, interval=interval), "change")
-
-
-def change_of(
-    before: Sequence[float], after: Sequence[float], bound: Interval, margin: float, alpha: float
-) -> Interval:
-    """Where the change is, as the seeds of two arms tell, paired in their order.
-
-    Fewer than SEEDS may be off by margin, which is by how much one is at most.
-    """
-    if len(before) == len(after) >= SEEDS and min(after) > 0:
-        ratios = Drawn(paired(before, after).log_ratios)
-        return ratios.interval(bound.log_ratios(), alpha).changes()
-    # Seeds differ by a part of a value, and so does the ratio of two.
-    low, high = min(after) / max(before) / (1 + margin), max(after) / min(before) * (1 + margin)
-    return Interval(low - 1, high - 1)
-
-
-def one_seed(found: Finding) -> float:
-    """How far one seed may be from another, as a fraction: what boots on record of the very cells
-    tell, else what the workload says; nothing for the wall clock, which has rounds.
-    """
-    experiment, noise = found.experiment, found.evidence.noise
-    if not experiment.drawn:
-        return 0.0
-    if noise is not None:
-        return noise
-    return seed_noise(experiment.workload, experiment.engine, experiment.expectation.metric)
-
-
-def seed_noise(work: str, engine: Engine, metric: str) -> float:
-    """How far seeds of one kernel differ in a workload: what it counts or executes, or its time."""
-    noise = workload.get(work).noise
-    if metric in counters.known():
-        return noise.of_counter(metric)
-    if engine.simulated:
-        return noise.simulated
-    return noise.insns if metric in cost.METRICS else noise.time
 
 
 def _bounded(found: Finding, what: str) -> Finding:
@@ -374,7 +334,7 @@ def _bounded(found: Finding, what: str) -> Finding:
     if seen.apart(bound):
         return replace(found, verdict=Verdict.REFUTED, reason=f"the {what} is not as expected")
     reason = f"some boots give a {what} as expected, some do not"
-    margin = 100 * one_seed(found)
+    margin = 100 * one_seed(found.experiment, found.evidence.noise)
     if margin and len(found.evidence.values[-1]) < SEEDS:
         reason = f"the {what} is nearer to the bound than {margin:g} %, by which seeds differ"
     return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lab.base.stats import Interval, paired
 from lab.inputs.terms import Better
-from lab.judge.verdict import change_of, seed_noise
+from lab.judge.seed_noise import change_of, seed_noise
 from lab.measure import metrics
 from lab.report.run_record import Cell, Claim, Finding, Run, Series
 

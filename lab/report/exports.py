@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from lab.base.text import number, visible
 from lab.inputs.terms import Verdict
-from lab.judge.verdict import SEEDS
+from lab.judge.seed_noise import SEEDS
 from lab.report import arm_table, finding, tables
 from lab.report.arm_table import ArmTable, Entry
 from lab.report.escapes import markdown as escaped

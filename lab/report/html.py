@@ -24,7 +24,7 @@ from lab.base.text import number, visible
 from lab.guest import host_noise
 from lab.inputs import claims, series
 from lab.inputs.terms import Verdict
-from lab.judge import verdict
+from lab.judge import seed_noise
 from lab.report import arm_table, finding, flame, overview, profiles, svg
 from lab.report.arm_table import ArmTable
 from lab.report.profiles import Comparison, Costs
@@ -259,7 +259,7 @@ def _histories(run: Run, claim: Claim, history: History) -> Markup:
         if len(kernels) < 2:
             continue
         values = [[value for _, own, value in known if own == kernel] for kernel in kernels]
-        margin = verdict.seed_noise(cell.workload, cell.engine, cell.metric)
+        margin = seed_noise.seed_noise(cell.workload, cell.engine, cell.metric)
         marks = [
             number
             for number, (old, new) in enumerate(itertools.pairwise(values), start=1)

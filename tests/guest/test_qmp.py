@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,14 @@ def answering(path: Path, *answers: str) -> list[str]:
 
     threading.Thread(target=serve, daemon=True).start()
     return told
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until the thread that serves has come so far."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.fixture(autouse=True)
@@ -73,4 +83,4 @@ def test_a_link_to_a_socket_of_somebody_elses_is_not_followed(tmp_path: Path) ->
     own = Monitor(tmp_path / "docker.sock")
     own.stop()
     own.close()
-    assert "stop" in told
+    wait_for(lambda: "stop" in told)
