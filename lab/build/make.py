@@ -90,7 +90,7 @@ class Make:
 
     @property
     def _is_first(self) -> bool:
-        """Whether ccache can give nothing yet; filling it takes a fifth of a whole build's time, and
+        """Whether ccache can give nothing yet. Filling it takes a fifth of a whole build's time;
         what patches touch later is kept.
         """
         return not any(self.ccache.iterdir()) and not (self.objects / "vmlinux").exists()
