@@ -81,6 +81,7 @@ class Workbench:
         foreign = self.tree.foreign
         how = Make(self.source, path, self.folder / "scratch", ccache, keeps=not foreign)
         if not foreign:
+            self._begin_with_nearest(path, fragments)
             yield how
             return
         cache.make_folder(path)
@@ -92,6 +93,28 @@ class Workbench:
             yield how
         finally:
             self.put_back()
+
+    def _begin_with_nearest(self, path: Path, fragments: Sequence[str]) -> None:
+        """Give a new configuration the objects of the one that has most of its fragments: make
+        compiles anew what depends on the others.
+        """
+        if path.exists() and any(path.iterdir()):
+            return
+        others = {
+            self.source / record.stem: {*record.read_text().split()}
+            for record in self.folder.glob(f"{_OBJECTS}*.fragments")
+            if (self.source / record.stem / "vmlinux").exists()
+        }
+        cache.write_atomically(self.folder / f"{path.name}.fragments", "\n".join(fragments))
+        if not others:
+            return
+        nearest = min(others, key=lambda other: (len(others[other] ^ {*fragments}), other.name))
+        aside = self.folder / "copied"
+        make.delete(aside)
+        run(["cp", "-a", "--reflink=auto", str(nearest), str(aside)])
+        _rename_in_commands(aside, nearest.name, path.name)
+        make.delete(path)
+        aside.rename(path)
 
     @contextmanager
     def writing(self, objects: Path) -> Iterator[None]:
@@ -195,6 +218,14 @@ def opened(tree: Tree, progress: Progress) -> Iterator[Workbench]:
         with progress.step("checking out the source"), cache.disk_space_matters(folder):
             bench.check_out()
         yield bench
+
+
+def _rename_in_commands(objects: Path, old: str, new: str) -> None:
+    """Have the commands of copied objects name their new folder, so that make takes them for its
+    own: those of tools/ have its whole path.
+    """
+    for record in (objects / "tools").rglob(".*.cmd"):
+        record.write_bytes(record.read_bytes().replace(old.encode(), new.encode()))
 
 
 def _programs(tree: str) -> str:

@@ -210,6 +210,24 @@ def test_a_finished_build_keeps_its_objects_for_the_next(
     assert made.exists()
 
 
+def test_a_new_configuration_begins_with_the_objects_of_the_nearest_one(
+    build: Build, make_patch: MakePatch
+) -> None:
+    """A foreign patch is built in a copy of its own, which is not kept."""
+    build(fragments=("base", "block"))
+    near = object_folder()
+    (near / "block/kept.o").touch()
+    tool = near / "tools/.program.cmd"
+    tool.parent.mkdir()
+    tool.write_text(f"cc -o {near}/tools/program")
+    build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")), fragments=("base",))
+    (new,) = {*cache.root().glob("workbench/*/src/obj-*")} - {near}
+    assert not any(new.iterdir())
+    build(fragments=("base",))
+    assert (new / "block/kept.o").exists()
+    assert (new / "tools/.program.cmd").read_text() == f"cc -o {new}/tools/program"
+
+
 def test_a_clock_that_was_set_back_does_not_keep_the_code_without_the_patch(
     build: Build, make_patch: MakePatch
 ) -> None:
