@@ -162,3 +162,10 @@ _OTHERS = {
 def examples(parser: str) -> list[Path]:
     """The files that a parser is tried with as they are; at least one."""
     return [*sorted((CORPUS / parser).glob("*")), *_OTHERS.get(parser, [])]
+
+
+def content(example: Path) -> bytes:
+    """What a parser reads of an example; what is no text is kept as hexadecimal digits."""
+    if example.suffix == ".hex":
+        return bytes.fromhex(example.read_text())
+    return example.read_bytes()

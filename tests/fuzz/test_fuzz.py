@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from parsers import PARSERS, examples
+from parsers import PARSERS, content, examples
 
 from lab.base.errors import LabError
 
@@ -79,7 +79,7 @@ def edited(content: bytes, edits: list[tuple[float, int, bytes, int]]) -> bytes:
 
 @pytest.mark.parametrize(("parser", "path"), CASES, ids=lambda one: getattr(one, "name", one))
 def test_examples_are_read_or_refused(parser: str, path: Path) -> None:
-    read(parser, path.read_bytes())
+    read(parser, content(path))
 
 
 def test_every_parser_has_an_example() -> None:
@@ -99,7 +99,7 @@ def test_much_of_one_thing_takes_no_longer_than_it_is_long(parser: str, piece: b
 @pytest.mark.fuzz
 @pytest.mark.parametrize("parser", PARSERS)
 def test_whatever_comes_is_read_or_refused(parser: str) -> None:
-    seeds = [path.read_bytes()[:50_000] for path in examples(parser)]
+    seeds = [content(path)[:50_000] for path in examples(parser)]
 
     @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.sampled_from(seeds), st.lists(EDIT, min_size=1, max_size=8))
