@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from lab.base.errors import UsageError, nearest
 
 # Chosen: the longest of the lab's own has 20 KiB, and every message looks for its line.
-_MOST_BYTES = 1 << 20
+MOST_BYTES = 1 << 20
 _HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]")
 _KEY = re.compile(r"""\s*([\w.-]+|"[^"]*"|'[^']*')\s*=\s*(\[\s*(?:#.*)?$)?""")
 
@@ -40,13 +40,13 @@ def load(path: Path, model: type[M]) -> M:
     """
     try:
         with path.open("rb") as content:
-            text = content.read(_MOST_BYTES + 1).decode()
+            text = content.read(MOST_BYTES + 1).decode()
     except OSError as exc:
         raise UsageError(f"cannot read {path}: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
         raise UsageError(f"{path} is not UTF-8 text: {exc.reason}") from exc
-    if len(text) > _MOST_BYTES:
-        raise UsageError(f"{path} is larger than {_MOST_BYTES >> 20} MiB")
+    if len(text) > MOST_BYTES:
+        raise UsageError(f"{path} is larger than {MOST_BYTES >> 20} MiB")
     text = text.replace("\r\n", "\n")
     try:
         data = _decoded(text)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from lab.base import cache
+from lab.base import cache, toml
 from lab.base.errors import ExitCode, UsageError
 from lab.base.stats import LOOKS
 from lab.base.system import TREE
@@ -33,6 +33,7 @@ from lab.commands.try_patches import Subject, Tried
 from lab.inputs import series, workload
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine
+from lab.judge import well_formed
 from lab.measure import matrix
 from lab.measure.cell import PlannedCell
 from lab.measure.matrix import Selection
@@ -289,22 +290,27 @@ def _series(patches: tuple[Path, ...], claims: Path) -> Series:
     """
     folder = _folder(patches, claims)
     try:
-        return series.get(str(folder))
+        own = series.get(str(folder))
+        well_formed.check(own)
     except UsageError as exc:
         copy = str(folder / "series.toml")
         exc.what, exc.where = (text.replace(copy, str(claims)) for text in (exc.what, exc.where))
         raise
+    return own
 
 
 def _folder(patches: tuple[Path, ...], claims: Path) -> Path:
     """The folder, in the cache."""
     texts = [patch.read_text(errors="replace") for patch in patches]
-    key = cache.key("claims", cache.file_hash(claims), texts)
+    # Once, and no more than one that is too large takes: it can be a pipe.
+    with claims.open("rb") as stream:
+        told = stream.read(toml.MOST_BYTES + 1)
+    key = cache.key("claims", told.hex(), texts)
     folder = cache.root() / "series" / key / claims.absolute().parent.name
     if not cache.whole(folder):
         with cache.building(folder) as aside:
             (aside / "series").mkdir()
             for number, patch in enumerate(patches, start=1):
                 shutil.copy(patch, aside / "series" / f"{number:04}-{patch.name}")
-            shutil.copy(claims, aside / "series.toml")
+            (aside / "series.toml").write_bytes(told)
     return folder

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,32 @@ def test_a_base_commit_that_the_tree_has_is_taken_and_any_is_told(tmp_path: Path
         f"     base-commit 000000000000 is not in {spec}: applied to that instead",
         f"     base-commit {commit[:12]} is not in {session.profile.tree}: applied to that instead",
     ]
+
+
+def test_a_claims_file_may_be_a_pipe_and_is_not_read_without_end(tmp_path: Path) -> None:
+    (tmp_path / "x.patch").write_text("--- a/x\n+++ b/x\n")
+    argv = ["try", str(tmp_path / "x.patch"), "--dry-run", "--claims"]
+    with pytest.raises(UsageError, match="larger than 1 MiB") as caught:
+        lab.main([*argv, "/dev/zero"], standalone_mode=False)
+    assert "/dev/zero" in caught.value.what
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = (data("kernel-patches") / "plug_time_cache/series.toml").read_text()
+    writer = threading.Thread(target=lambda: pipe.write_text(text))
+    writer.start()
+    lab.main([*argv, str(pipe)], standalone_mode=False)
+    writer.join()
+
+
+def test_what_is_wrong_with_claims_is_told_of_the_users_file(tmp_path: Path) -> None:
+    (tmp_path / "x.patch").write_text("--- a/x\n+++ b/x\n")
+    text = (data("kernel-patches") / "plug_time_cache/series.toml").read_text()
+    claims = tmp_path / "claims.toml"
+    claims.write_text(text.replace("numjobs = 1", 'numjobs = "1\\nexec_prerun=id"'))
+    argv = ["try", str(tmp_path / "x.patch"), "--claims", str(claims), "--dry-run"]
+    with pytest.raises(UsageError, match="the parameter numjobs is a number") as caught:
+        lab.main(argv, standalone_mode=False)
+    assert str(claims) in caught.value.where
 
 
 @pytest.mark.parametrize("tree", ["git:/nowhere/linux@main", "tar:/nowhere/linux.tar"])
