@@ -13,8 +13,8 @@ from lab.base.errors import LabError, UsageError
 from lab.base.text import number, percent, visible
 from lab.build import source_lines
 from lab.cli import ending, options
+from lab.commands import controls, line_costs, result_tables, scaling, selfbench
 from lab.commands import dry_run as plan
-from lab.commands import line_costs, result_tables, scaling, selfbench
 from lab.inputs import series
 from lab.inputs.terms import Engine
 from lab.measure import host, matrix
@@ -322,9 +322,10 @@ _CELLS = "How many small cells are measured on one CPU."
 )
 @click.option("--cells", default=12, show_default=True, type=click.IntRange(1), help=_CELLS)
 @click.option("--builds", is_flag=True, help="Build a kernel from nothing, too: ten minutes more.")
+@click.option("--verdicts", is_flag=True, help="Judge all series from nothing, too: half an hour.")
 @ending.as_json
 @options.measuring
-def bench_command(session: Session, repeat: int, cells: int, builds: bool) -> None:
+def bench_command(session: Session, repeat: int, cells: int, builds: bool, verdicts: bool) -> None:
     """Measure the lab itself: is it exact, and how fast.
 
     What is said of speed is a ratio within one run: a host's time is its neighbours' too.
@@ -346,8 +347,11 @@ def bench_command(session: Session, repeat: int, cells: int, builds: bool) -> No
     selfbench.throughput(testbed, cells, session.progress, say)
     selfbench.first_command(testbed, say)
     if builds:
-        own = series.get("async_depth")
-        selfbench.builds(own.patches("series")[0], say)
+        selfbench.builds(series.get("async_depth").patches("series")[0], say)
+    if verdicts:
+        selfbench.verdicts(
+            series.get(str(controls.FOLDER / "planted_half")).patches("series")[0], say
+        )
     run = RunBuilder(session, "The lab itself").run(tables=tuple(map(result_tables.note, lines)))
     done = finish.finish(run, session.store)
     click.echo(exports.json_text(run) if ending.wanted() else done.places)

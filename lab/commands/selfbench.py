@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import statistics
 import sys
 import time
@@ -14,9 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from lab.base import cache
-from lab.base.errors import LabError
-from lab.base.process import paste, run, supervised
+from lab.base.errors import ExitCode, LabError
+from lab.base.process import paste, run, supervised, tail
 from lab.base.progress import Progress, duration
+from lab.inputs import series
 from lab.measure import cost, determinism, sampling
 from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell, Task
@@ -33,6 +36,10 @@ Say = Callable[[str], None]
 # Deadlines for what hangs: several times what was seen on two busy cores.
 _VNG_S = 300.0
 _BUILD_S = 7200.0
+
+# What `lab run` says of the first series that is judged, and the series that is judged again.
+_FIRST = re.compile(r"^\w+: [A-Z]+.*, (?P<after>after .+)$", re.MULTILINE)
+_CHANGED = "plug_order"
 
 # What vng's init writes to the console after its command.
 _RAN = "script exited with code 0"
@@ -157,6 +164,41 @@ def builds(patch: Path, say: Say) -> None:
         f"a kernel from nothing, its source fetched, takes {duration(full)}, with one patch more "
         f"{duration(variant)}: ratio {variant / full:.2f}"
     )
+
+
+def verdicts(patch: Path, say: Say) -> None:
+    """Judge all series in an empty cache, one of them again with a patch more, and try that patch:
+    how long each takes, and what that is beside the first.
+    """
+    with cache.scratch() as folder:
+        env = {"LAB_CACHE": str(folder / "cache"), "LAB_RESULTS": str(folder / "results")}
+
+        def took(*words: str) -> tuple[float, str]:
+            start = time.monotonic()
+            argv = [sys.executable, "-m", "lab", *words]
+            said = run(argv, env=env, check=False, merge=True, timeout_s=_BUILD_S)
+            if said.status not in (ExitCode.DONE, ExitCode.REFUTED, ExitCode.INCONCLUSIVE):
+                raise LabError(f"it failed:\n{tail(said.output)}", where=paste(argv))
+            return time.monotonic() - start, said.output
+
+        every, output = took("run")
+        first = _FIRST.search(output)
+        own = folder / "own" / _CHANGED
+        shutil.copytree(series.file(_CHANGED).parent, own)
+        shutil.copy(patch, own / "series" / "9999-more.patch")
+        changed, _ = took("run", str(own))
+        tried, _ = took("try", str(patch))
+        again, _ = took("try", str(patch))
+    say(
+        f"from nothing, the first verdict comes {first['after'] if first else 'never'}, the last "
+        f"after {duration(every)}"
+    )
+    for what, seconds in (
+        (f"{_CHANGED} with one patch more", changed),
+        ("lab try of that patch alone, the debug kernel built", tried),
+        ("lab try of it again", again),
+    ):
+        say(f"  {what}: {duration(seconds)}, {seconds / every:.2f} of that")
 
 
 def _boot(testbed: Testbed, cell: Cell, folder: Path) -> Sample:
