@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## show this text
 	@echo 'A performance lab for the kernel block layer. Commands:'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo 'Variables: PROFILE=quick|standard|paper  ENGINE=tcg|kvm|icount|sim  PYTHON=python3  SECONDS=600'
+	@echo 'Variables: PROFILE=quick|standard|paper  ENGINE=tcg|kvm|exact|sim  PYTHON=python3  SECONDS=600'
 	@echo 'The lab itself: .venv/bin/lab --help'
 
 setup: ## install what the lab needs (system packages, .venv)

@@ -9,7 +9,7 @@ Ten rooms in the order in which the data flows; a room imports only rooms before
 `build`     sources and patches to kernels, the host's packages to the guest's root
 `guest`     one guest, from its command line to what it sent
 `measure`   cells to boots in the store
-`fleet`     sealed guests on many hosts
+`fleet`     deterministic guests on many hosts
 `judge`     claims to verdicts
 `report`    one record of a run, and every text, page and format made from it
 `commands`  what a command does beyond judging series

@@ -60,7 +60,7 @@ _OF_THE_USER = ("LAB_TREE", "LAB_FLEET", "LAB_FLEET_KEYS")
 
 @pytest.fixture(scope="session")
 def testbed() -> Testbed:
-    """The kernel of the quick profile, built or out of the cache, and proved engines."""
+    """The kernel of the quick profile, built or out of the cache, and checked engines."""
     return Session(profile.get("quick")).testbed
 
 

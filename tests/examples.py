@@ -41,7 +41,7 @@ KERNEL = Kernel("kernel", "6.12.117", "tree", ("base",), "gcc; ld")
 
 
 def session(store: BootStore | None = None, profile_name: str = "quick") -> Session:
-    """A session whose engines are proved, on the host HOST."""
+    """A session whose engines are checked, on the host HOST."""
     testbed = Testbed(KERNEL, GuestRoot("guest"), HOST)
     own = Progress(out=io.StringIO())
     return Session(profile.get(profile_name), store or BootStore(), own, 1000.0, testbed)
@@ -58,7 +58,7 @@ def experiment(
 ) -> Experiment:
     """An experiment of before and after, or of after alone where a value is expected."""
     engines = {Level.WALL: Engine.TCG, Level.SIMULATED: Engine.SIM}
-    engine = engines.get(level, Engine.ICOUNT)
+    engine = engines.get(level, Engine.EXACT)
     own = replace(cell or guests.cell(), engine=engine, machine=expectation.machine)
     arms = ("before", "after") if expectation.change else ("after",)
     fields.setdefault("together", (series, own))
@@ -263,7 +263,7 @@ def swept_run() -> run_record.Run:
                 "topology": "raid64",
                 "parameters": {"clients": clients, "seconds": 8},
                 "swept": ("clients",),
-                "engine": "icount",
+                "engine": "exact",
                 "cpus": 8,
                 "metric": "amean_ms",
                 "unit": "ms",
@@ -271,7 +271,7 @@ def swept_run() -> run_record.Run:
             cells.append(cell(arm, (value,), **changes))
         known: dict[str, object] = {
             "level": "cost",
-            "engine": "icount",
+            "engine": "exact",
             "metric": "amean_ms",
             "unit": "ms",
             "conditions": {"clients": clients, "cpus": 8},

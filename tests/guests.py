@@ -63,8 +63,8 @@ class Guests:
     booted: list[Job] = field(default_factory=list)
     slots: list[Slot | None] = field(default_factory=list)
     host_cpus: list[int | None] = field(default_factory=list)
-    # Guests that proved that the exact engine is exact.
-    proofs: list[Job] = field(default_factory=list)
+    # Guests that checked that the exact engine is exact.
+    checks: list[Job] = field(default_factory=list)
     # What a kernel complains of on a console that ends well.
     complaints: Callable[[Job], tuple[str, ...]] = lambda job: ()
     phases_s: dict[str, float] = field(default_factory=lambda: {"workload": 1.0})
@@ -96,7 +96,7 @@ class Guests:
         """What stands for lab.measure.sampling.measure."""
         cache.make_folder(folder)
         if (cache.root() / "probe") in folder.parents:
-            self.proofs.append(job)
+            self.checks.append(job)
             (folder / "console.log").write_text("up\n")
             return Sample({}, {}, {})
         with self.lock:
@@ -122,7 +122,7 @@ class Guests:
 
     def _costed(self, job: Job, folder: Path) -> dict[str, float]:
         found = self.cost_of(job.task.kernel.id)
-        if found is None or not job.cell.engine.sealed or job.cell.counters:
+        if found is None or not job.cell.engine.deterministic or job.cell.counters:
             return {}
         (folder / "cost.tsv").write_text(cost.to_text(found))
         total = found.kernel_total
@@ -165,16 +165,16 @@ def report(*works: Engine, cpus: int = 2, memory_gib: float = 8.0) -> Report:
     return Report(facts, tuple(EngineReport(e, e in works, f"why {e}") for e in Engine))
 
 
-def proved(
-    proof: Kernel,
+def testbed(
+    kernel: Kernel,
     *works: Engine,
     memory_gib: float = 8.0,
     plugin: Path | None = None,
     root: GuestRoot = ROOT,
 ) -> Testbed:
-    """A testbed of this kernel; without engines, multi-threaded TCG and icount work."""
-    engines = works or (Engine.TCG, Engine.ICOUNT)
-    return Testbed(proof, root, report(*engines, memory_gib=memory_gib), plugin)
+    """A testbed of this kernel; without engines, multi-threaded TCG and exact work."""
+    engines = works or (Engine.TCG, Engine.EXACT)
+    return Testbed(kernel, root, report(*engines, memory_gib=memory_gib), plugin)
 
 
 def cell(
@@ -214,7 +214,7 @@ class FakeSession(Session):
     """
 
     progress: Progress = field(default_factory=lambda: Progress(out=io.StringIO()))
-    engines: tuple[Engine, ...] = (Engine.TCG, Engine.ICOUNT)
+    engines: tuple[Engine, ...] = (Engine.TCG, Engine.EXACT)
     failing: dict[str, LabError] = field(default_factory=dict)
     codes: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -225,18 +225,18 @@ class FakeSession(Session):
         revision = (spec or self.profile.tree).rpartition("@")[2].rpartition(":")[2]
         name = "+".join([revision, *(patch.stem for patch in patches)])
         name += INSTRUMENTED if "instrument" in fragments else ""
-        name += DEBUG if "prove" in fragments else ""
+        name += DEBUG if "debug" in fragments else ""
         self.asked.append(name)
         for part in (revision, *(patch.name for patch in patches)):
             if part in self.failing:
                 raise self.failing[part]
         return replace(kernel(name, self.codes.get(name, "")), fragments=tuple(fragments))
 
-    def prove(
+    def check_engines(
         self, spec: str = "", fragments: Sequence[str] = (), *, fresh: bool = False
     ) -> Testbed:
-        found = proved(self.kernel(spec, (), fragments), *self.engines, plugin=PLUGIN)
-        self.proved = self.proved or found
+        found = testbed(self.kernel(spec, (), fragments), *self.engines, plugin=PLUGIN)
+        self.checked = self.checked or found
         return found
 
     @property

@@ -20,10 +20,10 @@ def job(
     engine: Engine,
     **parameters: int | str,
 ) -> Job:
-    """One cell as the quick profile runs it, on the kernel that the testbed was proved with."""
+    """One cell as the quick profile runs it, on the kernel that the testbed was checked with."""
     settings = tuple((name, (value,)) for name, value in parameters.items())
     selection = Selection((machine,), (scheduler,), (work,), settings)
     block = profile.Block(topologies=(machine,), schedulers=(scheduler,), workloads=(work,))
     own = QUICK.model_copy(update={"matrix": (block,)})
     (found,) = matrix.cells(own, selection, engine)
-    return resolve(found.on(testbed.proof), testbed)
+    return resolve(found.on(testbed.probe_kernel), testbed)

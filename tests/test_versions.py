@@ -26,7 +26,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("filesystems",),
     ("buffer_heads",),
     ("instrument",),
-    ("prove",),
+    ("debug",),
     ("source_lines",),
 )
 COMBINATIONS = tuple(accumulate(STEPS))

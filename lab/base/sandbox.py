@@ -4,7 +4,7 @@
 A view says what such a program may read and write; nothing else of this machine is there for it:
 no home, no network, no environment of the lab's. ``bwrap`` (bubblewrap) gives it namespaces of its
 own, ``landlock`` takes files and sockets away where namespaces are forbidden, as in most
-containers, ``none`` only sets limits. Each is proved with its real flags before it is used.
+containers, ``none`` only sets limits. Each is checked with its real flags before it is used.
 """
 
 from __future__ import annotations

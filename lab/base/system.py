@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 PROJECT = PACKAGE.parent
 # None where the lab is installed: then there is no Makefile, no git and no folder for results.
 CHECKOUT = PROJECT if (PROJECT / "pyproject.toml").is_file() else None
-# The oldest QEMU that is asked to prove itself (lab/measure/host.py). Seen to work is 10.0.2.
+# The oldest QEMU whose engines are checked (lab/measure/host.py). Seen to work is 10.0.2.
 MIN_QEMU = (8, 1)
 QEMU = "qemu-system-x86_64"
 KVM = Path("/dev/kvm")

@@ -125,7 +125,7 @@ def rerun_command(session: Session, boot: str, console: bool, gdb: bool) -> int:
     """
     found = rerun.run(recorded.find(session.store, boot), session, console=console, gdb=gdb)
     ending.answer(_record(found), lambda: click.echo(rerun.text(found), nl=False))
-    timed = not found.recorded.cell.engine.sealed and not found.failure
+    timed = not found.recorded.cell.engine.deterministic and not found.failure
     return ExitCode.DONE if found.equal or timed or found.debugged else ExitCode.FAILED
 
 

@@ -51,7 +51,7 @@ COMMANDS = {
         "lab.cli.measure:doctor_command",
         "Say what this machine has and which engines really work on it.",
     ),
-    "fleet": ("lab.cli.fleet:fleet", "Have sealed guests run on many hosts."),
+    "fleet": ("lab.cli.fleet:fleet", "Have deterministic guests run on many hosts."),
     "gate": ("lab.cli.nightly:gate_command", "Judge branches against their baselines."),
     "gc": ("lab.cli.nightly:gc_command", "Delete what neither a baseline nor a report needs."),
     "list": ("lab.cli.show:list_", "List what can be named: series, topologies, ..."),

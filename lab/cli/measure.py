@@ -32,17 +32,17 @@ _LINES = 8
 
 @click.command("doctor")
 @ending.as_json
-@click.option("--fresh", is_flag=True, help="Prove the engines again, whatever the cache says.")
+@click.option("--fresh", is_flag=True, help="Check the engines again, whatever the cache says.")
 @options.measuring
 def doctor_command(session: Session, fresh: bool) -> None:
     """Say what this machine has and which engines really work on it.
 
-    Each engine is proved by booting a guest with a deadline; the answer is kept until this
+    Each engine is checked by booting a guest with a deadline; the answer is kept until this
     machine is rebooted. The first time this builds the kernel that `lab run` uses.
 
     Example: lab doctor --fresh
     """
-    found = session.prove(fresh=fresh).host
+    found = session.check_engines(fresh=fresh).host
     ending.answer(host_record(found), lambda: click.echo("\n".join(host.lines(found))))
 
 
@@ -99,10 +99,10 @@ def matrix_command(
     matrix.require_used(selection, planned)
     if dry_run:
         kernel_line = f"{spec or profile.tree}, {len(patches)} patch(es)"
-        each = 1 if planned[0].cell.engine.sealed else profile.boots
+        each = 1 if planned[0].cell.engine.deterministic else profile.boots
         ending.planned(plan.of_cells([kernel_line], planned, each, session.durations))
         return
-    report = session.prove(spec, fragments).host
+    report = session.check_engines(spec, fragments).host
     kernel = session.kernel(spec, patches, fragments)
     planned = matrix.cells(profile, selection, host.chosen(report, wanted))
     outcomes = session.outcomes([one.on(kernel) for one in planned], profile.boots)
@@ -159,7 +159,7 @@ def scaling_command(
     scaling.require_possible(machine, work, cpus)
     spec = own.tree if own else ""
     fragments = own.kernel if own else ()
-    session.prove(spec, fragments).host.require(Engine.SIM)
+    session.check_engines(spec, fragments).host.require(Engine.SIM)
     kernels = (
         {
             arm: session.kernel(spec, own.patches(own.all_arms[arm].patches), fragments)
@@ -213,17 +213,17 @@ def _numbers(text: str) -> tuple[int, ...]:
 )
 @click.option(
     "--engine",
-    default=Engine.ICOUNT.value,
+    default=Engine.EXACT.value,
     show_default=True,
-    type=click.Choice([Engine.ICOUNT.value, Engine.SIM.value]),
-    help="icount: instructions; sim: nanoseconds of all vCPUs, waiting and moved lines included.",
+    type=click.Choice([Engine.EXACT.value, Engine.SIM.value]),
+    help="exact: instructions; sim: nanoseconds of all vCPUs, waiting and moved lines included.",
 )
 @options.machine
 @click.option(
     "--cpus",
     default=0,
     type=click.IntRange(0, 64),
-    help="vCPUs; default: icount 1, sim what the machine has active.",
+    help="vCPUs; default: exact 1, sim what the machine has active.",
 )
 @click.option(
     "--rows",
@@ -277,7 +277,7 @@ def diff_command(
         )[0]
         for one in schedulers * (3 - len(schedulers))
     ]
-    session.prove(spec).host.require(Engine(engine))
+    session.check_engines(spec).host.require(Engine(engine))
     fragments = (*session.profile.kernel, *((source_lines.FRAGMENT,) if by_line else ()))
     kernels = [session.kernel(spec, patches if n == "after" else (), fragments) for n in names]
     by_arm = zip(planned, kernels, names, strict=True)
@@ -332,8 +332,8 @@ def bench_command(session: Session, repeat: int, cells: int, builds: bool, verdi
 
     Example: lab bench --repeat 5 --builds
     """
-    testbed = session.prove()
-    testbed.host.require(Engine.ICOUNT)
+    testbed = session.check_engines()
+    testbed.host.require(Engine.EXACT)
     lines: list[str] = []
 
     def say(line: str) -> None:

@@ -96,7 +96,7 @@ def gate_command(
         wanted = gate.cells(own, session.profile)
         ending.planned(plan.of_cells(kernels, wanted, LOOKS[0], session.durations))
         return ExitCode.DONE
-    session.prove()
+    session.check_engines()
     builder = RunBuilder(session, f"Gate {config.name}")
     results = gate.judge(Gating(own, session, history, builder))
     run = builder.run(tuple(one.series for one in results), tables=(table(results),))

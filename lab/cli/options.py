@@ -106,7 +106,7 @@ def fleet_module(name: str) -> Any:
 
 
 def new_session(own: profile.Profile, fleet: str = "", keys: Path | None = None) -> Session:
-    """A session with a profile; its sealed guests run on a fleet where one is named."""
+    """A session with a profile; its deterministic guests run on a fleet where one is named."""
     found = Session(own)
     if fleet:
         found.place = fleet_module("fleet").Fleet(fleet, keys, found.progress)
@@ -118,7 +118,7 @@ on_fleet = click.option(
     default="",
     envvar="LAB_FLEET",
     metavar="ADDRESS",
-    help="Have sealed guests run on the hosts of this fleet (lab fleet); also LAB_FLEET.",
+    help="Have deterministic guests run on the hosts of this fleet (lab fleet); also LAB_FLEET.",
 )
 fleet_keys = click.option(
     "--fleet-keys",
@@ -188,7 +188,7 @@ def selection(command: Command) -> Command:
         "--cpus",
         default=0,
         type=click.IntRange(0, 64),
-        help="vCPUs; default: the topology's, icount 1, sim what the machine has active.",
+        help="vCPUs; default: the topology's, exact 1, sim what the machine has active.",
     )
     @machine
     @functools.wraps(command)

@@ -66,9 +66,9 @@ _USELESS = {
 @click.option("--each", is_flag=True, help="Measure after every patch, not only after the last.")
 @click.option(
     "--engine",
-    default=Engine.ICOUNT.value,
-    type=click.Choice([Engine.ICOUNT.value, Engine.SIM.value]),
-    help="For the cells that are selected: icount counts instructions, sim simulates a machine.",
+    default=Engine.EXACT.value,
+    type=click.Choice([Engine.EXACT.value, Engine.SIM.value]),
+    help="For the cells that are selected: exact counts instructions, sim simulates a machine.",
 )
 @click.option(
     "--debug/--no-debug",
@@ -129,7 +129,7 @@ def try_(
     spec = _base(collected.base_commit, spec, session) if based else spec
     trust.require(spec, patches)
     mail = _mail(source, collected)
-    chooses = selection != Selection() or engine != Engine.ICOUNT
+    chooses = selection != Selection() or engine != Engine.EXACT
     if claims:
         _refuse(selection=chooses, each=each, kernel=bool(fragments))
         own = _on_tree(_series(patches, claims), claims, spec)

@@ -177,7 +177,7 @@ def _profile(run: Run, store: BootStore, name: str, cell: str) -> str:
         where=f"run {run.id}",
         hint="without --cell all are printed, each by its name"
         if cell
-        else "the engines icount and sim count, where fio does the work: lab diff",
+        else "the engines exact and sim count, where fio does the work: lab diff",
     )
 
 

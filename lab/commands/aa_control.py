@@ -81,7 +81,7 @@ def wall_clock(session: Session, engine: Engine, count: int, arms: int) -> list[
     the rate of false calls is still the rate that a single comparison has.
     """
     names = [f"a{number}" for number in range(1, arms + 1)]
-    kernel, found = session.testbed.proof, []
+    kernel, found = session.testbed.probe_kernel, []
     planned = cells(session.profile, engine, count)
     with session.measuring([one.on(kernel) for one in planned]) as runner:
         for one in planned:
@@ -105,7 +105,7 @@ def simulated(
     Of the kernel without them every seed is compared with every other, and each with the same seed
     of a kernel with one of the patches. Raises LabError when a guest fails.
     """
-    kernels = {STOCK: session.testbed.proof}
+    kernels = {STOCK: session.testbed.probe_kernel}
     kernels |= {path.name: session.kernel(patches=[path]) for path in patches}
     planned, found = cells(session.profile, Engine.SIM, count), []
     every = range(1, seeds + 1)
@@ -137,8 +137,8 @@ def exact(session: Session, count: int) -> list[Repetition]:
 
     A cell whose guest fails is reported as such, and the others are measured all the same.
     """
-    kernel, found = session.testbed.proof, []
-    planned = cells(session.profile, Engine.ICOUNT, count)
+    kernel, found = session.testbed.probe_kernel, []
+    planned = cells(session.profile, Engine.EXACT, count)
     with session.measuring([one.on(kernel) for one in planned]) as runner:
         for one in planned:
             rounds = runner.rounds([one.on(kernel, name) for name in ("a1", "a2")], 1)

@@ -289,7 +289,7 @@ def of_cell(
 
     threshold is a fraction; None stands for the gate's. Raises UsageError for what is no cell.
     """
-    exact = parse_cell(text, tree.session.profile, Engine.ICOUNT)
+    exact = parse_cell(text, tree.session.profile, Engine.EXACT)
     if not timed and cost_diff.has_exact_cost(exact.cell):
         return ByFunction(tree, exact, _or(threshold, USUAL_THRESHOLD))
     cell = parse_cell(text, tree.session.profile, tree.session.testbed.host.best_wall_clock())
@@ -341,7 +341,7 @@ def decisions(line: Sequence[str]) -> int:
 def _exact(asked: Experiment) -> bool:
     """Whether one boot of the exact engine answers an experiment for a commit."""
     if asked.level is Level.MECHANISM:
-        return asked.engine.sealed
+        return asked.engine.deterministic
     return asked.level is Level.COST and asked.expectation.metric == cost.KERNEL
 
 

@@ -28,8 +28,8 @@ from lab.measure.runner import Outcome
 from lab.measure.session import Session
 
 _SCRIPTS = ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")
-# The twin that is booted: it says of itself what is wrong with it.
-_PROVING = ("prove", experiment.INSTRUMENT)
+# The kernel that is booted: the debug kernel, which reports its own errors, instrumented.
+_DEBUG = ("debug", experiment.INSTRUMENT)
 _PATIENCE_S = 600.0  # chosen: a patch takes seconds
 _TOTAL = re.compile(r"^total: (\d+) errors, (\d+) warnings(?:, (\d+) checks)?", re.MULTILINE)
 
@@ -50,7 +50,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class _Step:
-    """A patch, its style, and the kernel that proves with it and all before it; error is why there
+    """A patch, its style, and the debug kernel with it and all before it; error is why there
     is none, or what is wrong with its style.
     """
 
@@ -61,14 +61,14 @@ class _Step:
 
 
 def check(own: Series, session: Session) -> list[Commit]:
-    """Check every patch of a series: checkpatch --strict, a build, and boots with I/O of the kernel
-    that proves.
+    """Check every patch of a series: checkpatch --strict, a build, and boots with I/O of the debug
+    kernel.
 
     All are built before the first is booted, so that boots have all CPUs of the host. A patch with
     complaints does not keep the others from being checked.
     """
     well_formed.check(own)
-    session.prove(own.tree, own.kernel)
+    session.check_engines(own.tree, own.kernel)
     with _checkpatch(own.tree, session.progress) as script:
         steps = [_built(own, patches, patch, script, session) for patches, patch in _steps(own)]
     cells = _cells(own, session.profile)
@@ -84,7 +84,7 @@ def _built(
     style, clean = _style(script, patch)
     try:
         session.kernel(own.tree, patches, own.kernel)
-        kernel = session.kernel(own.tree, patches, (*own.kernel, *_PROVING))
+        kernel = session.kernel(own.tree, patches, (*own.kernel, *_DEBUG))
     except LabError as exc:
         return _Step(patch, style, None, exc.what)
     return _Step(patch, style, kernel, "" if clean else "checkpatch complains")
@@ -112,17 +112,17 @@ def _steps(own: Series) -> Iterator[tuple[tuple[Path, ...], Path]]:
 
 
 def _cells(own: Series, profile: Profile) -> list[Cell]:
-    """What the claims have proved, else a short run on every topology and scheduler they name."""
+    """What the claims have checked, else a short run on every topology and scheduler they name."""
     claims = own.all_claims.values()
-    proofs = [claim for claim in claims if workload.get(claim.workload).kernel]
-    places = {(claim.topology, claim.scheduler): claim for claim in proofs or claims}
+    debug_claims = [claim for claim in claims if workload.get(claim.workload).kernel]
+    places = {(claim.topology, claim.scheduler): claim for claim in debug_claims or claims}
     return [_cell(claim, profile) for claim in places.values()]
 
 
 def _cell(claim: Claim, profile: Profile) -> Cell:
     """A claim's workload with the profile's parameters, of a swept one the first value.
 
-    What proves counts requests in a sealed guest: a slow host is no reason that it fails.
+    A debug check counts requests in a deterministic guest: a slow host is no reason that it fails.
     """
     work = workload.get(claim.workload)
     merged = {**work.parameters, **profile.parameters.get(claim.workload, {}), **claim.parameters}
@@ -131,7 +131,7 @@ def _cell(claim: Claim, profile: Profile) -> Cell:
         scheduler=claim.scheduler,
         workload=claim.workload,
         parameters={n: v[0] if isinstance(v, tuple) else v for n, v in merged.items()},
-        engine=Engine.ICOUNT if work.kernel else Engine.TCG,
+        engine=Engine.EXACT if work.kernel else Engine.TCG,
         counters=("requests",) if work.kernel else (),
     )
 

@@ -113,7 +113,7 @@ def cells(profile: Profile, selection: Selection) -> list[PlannedCell]:
 
     Raises UsageError when the selection leaves none.
     """
-    every = matrix.cells(profile, selection, Engine.ICOUNT)
+    every = matrix.cells(profile, selection, Engine.EXACT)
     found = [one for one in every if has_exact_cost(one.cell)]
     if not found:
         raise UsageError(

@@ -62,7 +62,7 @@ def of_series(
     claims are the pairs of series and claim that are wanted; none means all. Raises UsageError for
     a series that is not well formed.
     """
-    here, parts = host.unproved(), []
+    here, parts = host.unchecked(), []
     every_boot: list[Boots] = []
     for own in wanted:
         every = experiment.experiments(own, profile, here, host_time=host_time)
@@ -74,7 +74,7 @@ def of_series(
     total = sum(one.count for one in every_boot)
     last = (
         f"{_count(total, 'boot')} in all, none of them done, and nothing built. {_NOT_AGAIN} "
-        f"First it proves each engine that this counts on: {engines}. "
+        f"First it checks each engine that this counts on: {engines}. "
         f"{_effort(every_boot, durations)}"
     )
     shown = "\n".join([*parts, *textwrap.wrap(last, 78)])
@@ -117,7 +117,7 @@ def boots(asked: Sequence[Experiment], own: Series, profile: Profile) -> list[Bo
 
 def _each(asked: Experiment, cell: Cell, profile: Profile) -> int:
     """How often a cell that is not timed in rounds is booted."""
-    if not cell.engine.sealed:
+    if not cell.engine.deterministic:
         return profile.counted_boots
     return asked.looks[0]
 
@@ -175,7 +175,7 @@ def _table(planned: Sequence[Boots], *, arms: bool) -> list[str]:
 
 def _kernels(own: Series, planned: Sequence[Boots]) -> list[str]:
     """A line for each kernel that would be built."""
-    lines = ["  kernel   without patches, to prove the engines"]
+    lines = ["  kernel   without patches, to check the engines"]
     kernels = dict.fromkeys(
         (own.all_arms[arm].patches, experiment.fragments(own, one.cell)[len(own.kernel) :])
         for one in planned

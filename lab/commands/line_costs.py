@@ -33,9 +33,9 @@ _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 def require_possible(engine: Engine) -> None:
     """Raise UsageError for an engine that does not count by instruction."""
-    if engine is not Engine.ICOUNT:
+    if engine is not Engine.EXACT:
         raise UsageError(
-            f"--lines: {engine} does not tell what a line costs", hint="use --engine icount"
+            f"--lines: {engine} does not tell what a line costs", hint="use --engine exact"
         )
 
 

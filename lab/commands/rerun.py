@@ -111,8 +111,8 @@ def _lines(found: Repeated) -> Iterator[str]:
     if not differ:
         yield f"equal: all {same} numbers, to the last digit"
     else:
-        sealed = before.cell.engine.sealed
-        why = "" if sealed else ", as numbers of the host's clock do"
+        deterministic = before.cell.engine.deterministic
+        why = "" if deterministic else ", as numbers of the host's clock do"
         yield f"{len(differ)} of {same + len(differ)} numbers differ{why}"
 
 
@@ -148,7 +148,7 @@ class _Console:
         self._read = 0
 
     def _opened(self) -> IO[bytes]:
-        """The console's file, which a sealed guest's QEMU writes in its own folder."""
+        """The console's file, which a deterministic guest's QEMU writes in its own folder."""
         try:
             return qemu_files.opened(self._folder / QEMU_FOLDER / _CONSOLE)
         except FileNotFoundError:

@@ -105,7 +105,7 @@ def speed(testbed: Testbed, say: Say) -> None:
 def throughput(testbed: Testbed, count: int, progress: Progress, say: Say) -> None:
     """Measure so many small cells on one CPU, as a command does, and say how many an hour has."""
     cell = determinism.probe_cell(topology_name="nullb", scheduler="none")
-    tasks = [Task(cell=replace(cell, seed=n + 1), kernel=testbed.proof) for n in range(count)]
+    tasks = [Task(cell=replace(cell, seed=n + 1), kernel=testbed.probe_kernel) for n in range(count)]
     with cache.scratch() as folder:
         one_cpu = ThisHost(testbed.host.facts.memory_gib, cpus=1)
         runner = Runner(testbed, BootStore(folder), progress, one_cpu)
@@ -123,13 +123,13 @@ def throughput(testbed: Testbed, count: int, progress: Progress, say: Say) -> No
 
 
 def first_command(testbed: Testbed, say: Say) -> None:
-    """How long until the first command of a guest runs: a sealed one's, and one of plain vng's."""
+    """How long until the first command of a guest runs: a deterministic one's, and one of plain vng's."""
     sample = _boot(testbed, determinism.probe_cell(topology_name="nullb"), _folder("first"))
     start = time.monotonic()
-    _plain_guest(testbed.proof.vmlinux)
+    _plain_guest(testbed.probe_kernel.vmlinux)
     plain, own = time.monotonic() - start, sample.phases_s["boot"]
     say(
-        f"first command after {own:.1f} s in a sealed guest, {plain:.1f} s with plain vng: "
+        f"first command after {own:.1f} s in a deterministic guest, {plain:.1f} s with plain vng: "
         f"ratio {own / plain:.2f}"
     )
 
@@ -202,7 +202,7 @@ def verdicts(patch: Path, say: Say) -> None:
 
 
 def _boot(testbed: Testbed, cell: Cell, folder: Path) -> Sample:
-    return sampling.measure(resolve(Task(cell=cell, kernel=testbed.proof), testbed), folder)
+    return sampling.measure(resolve(Task(cell=cell, kernel=testbed.probe_kernel), testbed), folder)
 
 
 def _folder(name: str) -> Path:

@@ -134,7 +134,7 @@ class Changed:
 
 
 def same_code(difference: CodeDiff) -> Answer:
-    """Both kernels execute the same, which is proved: no statistics are needed."""
+    """Both kernels execute the same, which is checked: no statistics are needed."""
     told = "both kernels have the same code and the same data"
     if difference.texts:
         text = sorted(difference.texts)[0]

@@ -180,6 +180,6 @@ def _checked_scheduler(choice: Choice) -> str:
 
 def _check(disk: str, scheduler: str, work: str, profile: Profile) -> PlannedCell:
     (found,) = matrix.cells(
-        profile, Selection((disk,), (scheduler,), (work,), cpus=2), Engine.ICOUNT
+        profile, Selection((disk,), (scheduler,), (work,), cpus=2), Engine.EXACT
     )
     return found

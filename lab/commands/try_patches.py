@@ -119,7 +119,7 @@ def _tried(
     engines: Collection[Engine] = (),
 ) -> list[Tried]:
     """The steps of a series, until one breaks."""
-    base = session.prove(subject.spec, subject.fragments).proof
+    base = session.check_engines(subject.spec, subject.fragments).probe_kernel
     for engine in engines:
         session.testbed.host.require(engine)
     count = len(subject.patches)
@@ -168,7 +168,7 @@ def run(
     Raises BuildError naming the patch that does not apply or build, LabError when the kernel
     without patches fails.
     """
-    base = session.prove(subject.spec, subject.fragments).proof
+    base = session.check_engines(subject.spec, subject.fragments).probe_kernel
     levels = range(len(subject.patches) + 1) if each else (0, len(subject.patches))
     kernels = {level: _kernel(subject, level, session) if level else base for level in levels}
     steps = []

@@ -278,5 +278,5 @@ class Trial:
 
 
 def _contended(session: Session) -> list[PlannedCell]:
-    """A simulated cell, for the engine to prove itself with."""
+    """A simulated cell, for the check of the engine."""
     return try_cells.simulated(session.profile, [("none", try_cells.BUSY_JOB)])

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Sealed guests on many hosts, by dask.distributed."""
+"""Deterministic guests on many hosts, by dask.distributed."""

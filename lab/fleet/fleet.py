@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The fleet as a place for sealed guests: its hosts, what each is sent, and what comes back.
+"""The fleet as a place for deterministic guests: its hosts, what each is sent, and what comes back.
 
 Each job is sent to one host and waited for. Of a host that is lost nothing is known any more, and
 its jobs go to others; so it is with all hosts when the scheduler is started again. What came back
@@ -225,7 +225,7 @@ class Fleet:
         return set(known["workers"])
 
     def _join(self, address: str) -> None:
-        """Let a host do work once it proved that it gives the same numbers."""
+        """Let a host do work once it checked that it gives the same numbers."""
         client = self._client
         if client is None or self._check is None:
             return

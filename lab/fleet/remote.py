@@ -58,7 +58,7 @@ def _place() -> ThisHost:
 
 
 def slots() -> int:
-    """How many sealed guests this host runs side by side."""
+    """How many deterministic guests this host runs side by side."""
     return _place().slots
 
 

@@ -33,7 +33,7 @@ class SelfCheck:
     def __init__(self, testbed: Testbed, own: Identity) -> None:
         self._own = own
         cell = determinism.probe_cell(cpus=4)
-        self._job = resolve(Task(cell=cell, kernel=testbed.proof), testbed)
+        self._job = resolve(Task(cell=cell, kernel=testbed.probe_kernel), testbed)
         with cache.scratch() as folder:
             sampling.measure(self._job, folder)
             paths = [folder / name for name in determinism.COMPARED]

@@ -37,7 +37,7 @@ MEASURED = "workload"
 _POLL_S = 0.05
 _LISTEN_S = 0.5
 _EXIT_S = 30.0
-# A sealed guest's deadline is CPU time that QEMU had: how long a busy host takes to give it that is
+# A deterministic guest's deadline is CPU time that QEMU had: how long a busy host takes to give it that is
 # not the guest's matter. But a QEMU that does nothing at all must end as well; 10 is chosen.
 _PATIENCE = 10.0
 # What QEMU may write to a file beside a disk: chosen, far more than any boot took.
@@ -178,11 +178,11 @@ class Retries:
 
     What is known to be QEMU's fault is tried again, ATTEMPTS times in all. A guest that hung under
     multi-threaded TCG may have met a failure of QEMU's that is not known: it gets a second chance,
-    for a kernel that hangs does so again. A sealed guest that hung would hang in the same place.
+    for a kernel that hangs does so again. A deterministic guest that hung would hang in the same place.
     """
 
-    def __init__(self, *, sealed: bool) -> None:
-        self._sealed = sealed
+    def __init__(self, *, deterministic: bool) -> None:
+        self._deterministic = deterministic
         self._seen: list[str] = []
 
     def again(self, error: GuestError) -> bool:
@@ -191,12 +191,12 @@ class Retries:
         self._seen.append(error.outcome)
         if error.outcome in QEMU_FAILURES:
             return sum(outcome in QEMU_FAILURES for outcome in seen) < ATTEMPTS - 1
-        return error.outcome == "hang" and not self._sealed and "hang" not in seen
+        return error.outcome == "hang" and not self._deterministic and "hang" not in seen
 
 
 def steadily(call: Callable[[], T]) -> T:
     """Call what boots a guest; again as often as it was QEMU that failed."""
-    retries = Retries(sealed=True)
+    retries = Retries(deterministic=True)
     while True:
         try:
             return call()
@@ -225,7 +225,7 @@ def view(machine: Machine) -> View:
     read += sandbox.installation(QEMU)
     read += [machine.plugin.parent] if machine.plugin else []
     path = os.environ.get("PATH", os.defpath)
-    if not machine.engine.sealed:
+    if not machine.engine.deterministic:
         read += map(Path, (sys.prefix, sys.base_prefix))
         path = f"{Path(sys.executable).parent}{os.pathsep}{path}"
     return View(
@@ -238,8 +238,8 @@ def view(machine: Machine) -> View:
 
 
 def _log_name(machine: Machine) -> str:
-    # virtme-ng sends the kernel's console to its standard error; sealed guests write it themselves.
-    return "qemu.log" if machine.engine.sealed else "console.log"
+    # virtme-ng sends the kernel's console to its standard error; deterministic guests write it themselves.
+    return "qemu.log" if machine.engine.deterministic else "console.log"
 
 
 def write_inputs(machine: Machine, orders: Orders, argv: Sequence[str]) -> None:
@@ -269,7 +269,7 @@ def _follow(
 
     Raises LabError when the disk is full, where QEMU waits for ever for its write to succeed.
     """
-    reader, examined = Reader(), machine.engine.sealed
+    reader, examined = Reader(), machine.engine.deterministic
     with qemu_files.opened(machine.live(machine.results)) as stream:
         while not watch.done:
             alive = guest.poll() is None
@@ -320,7 +320,7 @@ def _late(
     allowed = orders.deadlines_s.get(watch.phase, orders.deadlines_s["boot"])
     own = slot.ran_s if slot else None
     waited = time.monotonic() - watch.since if own is None else own
-    if waited <= allowed or not machine.engine.sealed:
+    if waited <= allowed or not machine.engine.deterministic:
         return waited > allowed
     had = sum(map(host_noise.cpu_seconds, guest.members()))
     return had > allowed or waited > _PATIENCE * allowed

@@ -28,10 +28,10 @@ _PARAMETERS = (
     # kernel/watchdog.c): a host that stalls must not look like one. 30 is chosen.
     "watchdog_thresh=30",
 )
-# A sealed guest's TSC counts nanoseconds; measuring it, and the length of a jiffy with it, would
+# A deterministic guest's TSC counts nanoseconds; measuring it, and the length of a jiffy with it, would
 # take reading it two million times, each time a fault (lab/build/sim/host.c). One CPU is started
 # after the other, without waiting ten milliseconds for it: all waiting at once takes the host long.
-_SEALED_PARAMETERS = (
+_DETERMINISTIC_PARAMETERS = (
     "tsc_early_khz=1000000",
     "lpj=4000000",
     "cpu_init_udelay=0",
@@ -40,19 +40,19 @@ _SEALED_PARAMETERS = (
     "page_alloc.shuffle=1",
 )
 # A thread for each vCPU, of which the plugin lets one run at a time.
-_SEALED = ("-accel", "tcg,thread=multi", "-rtc", "base=2024-01-01,clock=vm")
+_DETERMINISTIC = ("-accel", "tcg,thread=multi", "-rtc", "base=2024-01-01,clock=vm")
 _CPU = "qemu64,+x2apic"
-# The file in which the plugin tells what a sealed guest executed.
+# The file in which the plugin tells what a deterministic guest executed.
 COUNTS = "insns"
 # The one folder that QEMU may write to, in that of its machine, while it runs.
 QEMU_FOLDER = "qemu"
-# A sealed guest needs entropy from somewhere, and collecting it from timing costs 0.2 G
+# A deterministic guest needs entropy from somewhere, and collecting it from timing costs 0.2 G
 # instructions (docs/measuring.md). RDRAND follows QEMU's -seed, so it is the same in every run:
 # QEMU commits 8d8404f1564 ("util: Add qemu_guest_getrandom and associated routines") and
 # 369fd5ca6681 ("target/i386: Implement CPUID_EXT_RDRAND") (in v4.1.0).
 # A kernel that finds a hypervisor spins on the lock's word itself in place of queueing
 # (virt_spin_lock() in arch/x86/include/asm/qspinlock.h); a machine's queues.
-_SEALED_CPU = f"{_CPU},+rdrand,-hypervisor"
+_DETERMINISTIC_CPU = f"{_CPU},+rdrand,-hypervisor"
 
 
 # QEMU itself gives up what no guest needs (qemu(1), -sandbox). A guest executes the same.
@@ -65,11 +65,11 @@ class Machine:
 
     folder is where cell.tar and madt.aml lie and where results and console.log will, once QEMU has
     ended: before that they lie in qemu_folder, which is all that QEMU may write to. plugin is a
-    sealed guest's clock, which counts its instructions, or simulates its work, as plugin_options
+    deterministic guest's clock, which counts its instructions, or simulates its work, as plugin_options
     say, and starts a new phase when the guest reaches the address marker. A guest whose kernel is
     up reaches up, where that matters, and a simulated one io with each I/O. called are addresses of
     functions whose calls the plugin writes down.
-    seed determines the random numbers of a sealed guest. host_cpu is the one that QEMU has to
+    seed determines the random numbers of a deterministic guest. host_cpu is the one that QEMU has to
     itself; None leaves that to the host. With gdb QEMU waits for a debugger at the socket of that
     name in qemu_folder.
     """
@@ -98,7 +98,7 @@ class Machine:
 
     @property
     def monitor(self) -> Path:
-        """The socket of QEMU's monitor; sealed guests have none."""
+        """The socket of QEMU's monitor; deterministic guests have none."""
         return self.qemu_folder / "qmp"
 
     @property
@@ -109,7 +109,7 @@ class Machine:
     @property
     def written(self) -> tuple[Path, ...]:
         """The files that QEMU writes, where they are kept."""
-        console = (self.console,) if self.engine.sealed else ()
+        console = (self.console,) if self.engine.deterministic else ()
         return (*console, self.results, self.counts, self.calls)
 
     def live(self, kept: Path) -> Path:
@@ -118,7 +118,7 @@ class Machine:
 
     @property
     def counts(self) -> Path:
-        """Where the plugin writes what it counted of a sealed guest."""
+        """Where the plugin writes what it counted of a deterministic guest."""
         return self.folder / ("sim" if self.engine.simulated else COUNTS)
 
     @property
@@ -143,8 +143,8 @@ class Machine:
 
 
 def command(machine: Machine) -> list[str]:
-    """The command that boots a machine: QEMU itself when sealed, else virtme-ng."""
-    return _sealed(machine) if machine.engine.sealed else _virtme(machine)
+    """The command that boots a machine: QEMU itself when deterministic, else virtme-ng."""
+    return _deterministic(machine) if machine.engine.deterministic else _virtme(machine)
 
 
 def kernel_parameters(machine: Machine) -> list[str]:
@@ -158,16 +158,16 @@ def kernel_parameters(machine: Machine) -> list[str]:
         # QEMU's TSC is steady under TCG, whatever the kernel's clocksource watchdog makes of host
         # stalls; tsc=reliable keeps it away (tsc_setup() in arch/x86/kernel/tsc.c).
         parameters += ["tsc=reliable", "clocksource=tsc"]
-    if machine.engine.sealed:
-        parameters += _SEALED_PARAMETERS
+    if machine.engine.deterministic:
+        parameters += _DETERMINISTIC_PARAMETERS
     return parameters
 
 
 def clock(machine: Machine) -> list[str]:
     """How a machine executes and keeps time, the processor model included."""
-    if not machine.engine.sealed:
+    if not machine.engine.deterministic:
         return ["-cpu", _CPU]
-    return [*_SEALED, "-seed", str(machine.seed), "-cpu", _SEALED_CPU]
+    return [*_DETERMINISTIC, "-seed", str(machine.seed), "-cpu", _DETERMINISTIC_CPU]
 
 
 def devices(machine: Machine) -> list[str]:
@@ -177,7 +177,7 @@ def devices(machine: Machine) -> list[str]:
     serial = "virtio-serial-pci,id=lab-serial"
     # With ioeventfd, virtio-pci's default, QEMU's main loop handles a notification when it gets to
     # it; without, the vCPU that makes it handles it at once.
-    serial += ",ioeventfd=off" if machine.engine.sealed else ""
+    serial += ",ioeventfd=off" if machine.engine.deterministic else ""
     arguments += [
         "-device",
         serial,
@@ -208,7 +208,7 @@ def _drive(machine: Machine) -> str:
     return f"driver=null-co,node-name=disk,size={machine.size_mib << 20},read-zeroes=on"
 
 
-def _sealed(machine: Machine) -> list[str]:
+def _deterministic(machine: Machine) -> list[str]:
     topology = machine.topology
     append = ["console=ttyS0", "no_timer_check", *kernel_parameters(machine)]
     return [

@@ -158,7 +158,7 @@ class Row(Model):
     )
     engine: tuple[EngineName, ...] = Field(
         default=(),
-        description="the first that works is taken; default: icount for costs and counters, "
+        description="the first that works is taken; default: exact for costs and counters, "
         "else kvm, tcg",
     )
     machine: Name = Field(

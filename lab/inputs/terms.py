@@ -10,15 +10,15 @@ from enum import StrEnum
 class Engine(StrEnum):
     """What executes and times a guest."""
 
-    ICOUNT = "icount"
+    EXACT = "exact"
     SIM = "sim"
     TCG = "tcg"
     KVM = "kvm"
 
     @property
-    def sealed(self) -> bool:
+    def deterministic(self) -> bool:
         """Whether nothing of the host, not even its file system, reaches into the guest."""
-        return self in (Engine.ICOUNT, Engine.SIM)
+        return self in (Engine.EXACT, Engine.SIM)
 
     @property
     def simulated(self) -> bool:

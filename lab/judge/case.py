@@ -42,9 +42,9 @@ class Case:
         return bool(asked.expectation.change) and len(ran) == 1
 
     def seeds(self, asked: Experiment, count: int) -> list[list[Task]]:
-        """The tasks of an experiment, by side: with a sealed engine one for each of count seeds."""
+        """The tasks of an experiment, by side: with a deterministic engine one for each of count seeds."""
         own = [self.tasks[side] for side in asked.booted]
-        if not asked.engine.sealed:
+        if not asked.engine.deterministic:
             return [[task] for task in own]
         return [[task.seeded(seed) for seed in range(1, count + 1)] for task in own]
 
@@ -72,12 +72,12 @@ class Case:
     @property
     def deterministic(self) -> list[Experiment]:
         """The experiments that need boots and are the same beside anything else on this host."""
-        return [asked for asked in self.running(timed=False) if asked.engine.sealed]
+        return [asked for asked in self.running(timed=False) if asked.engine.deterministic]
 
     @property
     def by_host_clock(self) -> list[Experiment]:
         """The experiments without rounds whose boots need the host for themselves."""
-        return [asked for asked in self.running(timed=False) if not asked.engine.sealed]
+        return [asked for asked in self.running(timed=False) if not asked.engine.deterministic]
 
 
 def cheapest_first(
@@ -86,7 +86,7 @@ def cheapest_first(
     """Series in the order in which they are judged: what takes least comes first, so that the first
     verdict comes early. claims are as prepare() has them.
     """
-    took, here = session.durations, host.unproved()
+    took, here = session.durations, host.unchecked()
 
     def seconds(own: Series) -> float:
         try:
@@ -116,7 +116,7 @@ def prepare(own: Series, session: Session, claims: Collection[tuple[str, str]] =
     a series that is not well formed, BuildError for patches that do not apply or build.
     """
     well_formed.check(own)
-    testbed = session.prove(own.tree, own.kernel)
+    testbed = session.check_engines(own.tree, own.kernel)
     every = experiment.experiments(own, session.profile, testbed.host, host_time=session.host_time)
     asked = [one for one in every if _is_wanted(own, one, claims)]
     kernels: dict[tuple[str, tuple[str, ...]], Kernel] = {}

@@ -83,12 +83,12 @@ class Experiment:
     @property
     def drawn(self) -> bool:
         """Whether its cells are booted with seeds, which differ by chance."""
-        return self.level is not Level.WALL and self.engine.sealed
+        return self.level is not Level.WALL and self.engine.deterministic
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """With how many seeds a sealed cell is booted: the first, and more while it is open."""
-        if not self.engine.sealed or self.seeds < LOOKS[0]:
+        """With how many seeds a deterministic cell is booted: the first, and more while it is open."""
+        if not self.engine.deterministic or self.seeds < LOOKS[0]:
             return (1,)
         return tuple(count for count in LOOKS if count <= self.seeds)
 
@@ -162,7 +162,7 @@ class _Choice:
 
 def _engine(expectation: Expectation, level: Level, report: Report) -> _Choice:
     """The engine to use: the first of those wanted that works."""
-    usual = (Engine.KVM, Engine.TCG) if level is Level.WALL else (Engine.ICOUNT,)
+    usual = (Engine.KVM, Engine.TCG) if level is Level.WALL else (Engine.EXACT,)
     wanted = (Engine.SIM,) if expectation.machine else expectation.engine or usual
     for engine in wanted:
         if report.works(engine):

@@ -61,9 +61,9 @@ def _check_expectation(series: Series, claim: Claim, expectation: Expectation, w
             where=where,
             hint=nearest(expectation.metric, known),
         )
-    if expectation.metric in cost.METRICS and {*expectation.engine} - {Engine.ICOUNT}:
+    if expectation.metric in cost.METRICS and {*expectation.engine} - {Engine.EXACT}:
         raise UsageError(
-            f"only the engine {Engine.ICOUNT} gives {expectation.metric}",
+            f"only the engine {Engine.EXACT} gives {expectation.metric}",
             where=where,
             hint="leave out the key engine",
         )
@@ -74,12 +74,12 @@ def _check_expectation(series: Series, claim: Claim, expectation: Expectation, w
             hint=f"write change = ..., or name {cost.KERNEL}",
         )
     # A difference is off by more than its parts: seeds have to tell by how much.
-    sealed = level_of(claim, expectation) is not Level.WALL
-    if expectation.over and not (sealed and max(claim.seeds, expectation.seeds) >= LOOKS[0]):
+    deterministic = level_of(claim, expectation) is not Level.WALL
+    if expectation.over and not (deterministic and max(claim.seeds, expectation.seeds) >= LOOKS[0]):
         raise UsageError(
-            "over is for a sealed engine and several seeds",
+            "over is for a deterministic engine and several seeds",
             where=where,
-            hint=f"engine = ['{Engine.ICOUNT}'] or a machine, and seeds = {LOOKS[0]}",
+            hint=f"engine = ['{Engine.EXACT}'] or a machine, and seeds = {LOOKS[0]}",
         )
 
 
@@ -124,5 +124,5 @@ def level_of(claim: Claim, expectation: Expectation) -> Level:
         return Level.MECHANISM
     if expectation.machine:
         return Level.SIMULATED
-    exact = expectation.metric in cost.METRICS or expectation.engine == (Engine.ICOUNT,)
+    exact = expectation.metric in cost.METRICS or expectation.engine == (Engine.EXACT,)
     return Level.COST if exact else Level.WALL

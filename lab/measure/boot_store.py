@@ -201,7 +201,7 @@ class BootStore:
             return [(float(when), str(kernel), float(value)) for when, kernel, value in rows]
 
     def draws(self, cell: Cell, metric: str) -> list[list[float]]:
-        """A metric of all boots of a sealed cell, whatever their seeds, by kernel."""
+        """A metric of all boots of a deterministic cell, whatever their seeds, by kernel."""
         found: dict[str, list[float]] = {}
         with self.connection() as connection:
             rows = connection.execute(

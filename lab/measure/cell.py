@@ -26,7 +26,7 @@ class Cell:
     counts of any, beside what an I/O costs or, without cost, alone. machine is the model of a
     simulated one, which is measured with moves of cache lines so many times as dear, too, as
     variants say.
-    seed chooses a sealed guest's random numbers: equal guests with another seed do the same work a
+    seed chooses a deterministic guest's random numbers: equal guests with another seed do the same work a
     little differently.
     """
 
@@ -152,7 +152,7 @@ def resolved(
         kernel_parameters=kernel_parameters,
         counters=counters,
         calls=calls,
-        cost=not calls and not (engine.sealed and workloads.get(workload).checks_data),
+        cost=not calls and not (engine.deterministic and workloads.get(workload).checks_data),
         machine=machine,
         variants=variants,
     )

@@ -24,8 +24,8 @@ _HOST_TIME = ("guest/host_noise",)
 
 def identity(tool: str, engine: Engine) -> str:
     """A hash of the modules that make numbers of a tool's raw files under an engine."""
-    sealed = _SIMULATED if engine.simulated else _COUNTED
-    modules = (*_ALL, *_BY_TOOL[tool], *(sealed if engine.sealed else _HOST_TIME))
+    deterministic = _SIMULATED if engine.simulated else _COUNTED
+    modules = (*_ALL, *_BY_TOOL[tool], *(deterministic if engine.deterministic else _HOST_TIME))
     return cache.key([(name, _code(_PACKAGE / f"{name}.py")) for name in modules])
 
 

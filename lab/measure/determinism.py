@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The sealed engines' proof of themselves: one cell run twice must be equal to the last digit."""
+"""A check of the deterministic engines: one cell run twice must be equal to the last digit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lab.measure.job import Job, Testbed, resolve
 COMPARED = ("console.log", "results", "insns", "sim")
 
 
-# The first that the kernel can have is booted for the proof.
+# The first that the kernel can have is booted for the check.
 _PROBES = ("nullb_mq", "nullb_mq_old")
 
 
@@ -31,7 +31,7 @@ def probe_cell(
     scheduler: str = "mq-deadline",
     topology_name: str = "nullb_mq",
     cpus: int = 1,
-    engine: Engine = Engine.ICOUNT,
+    engine: Engine = Engine.EXACT,
 ) -> Cell:
     """A cell that touches nothing outside the guest; simulated, all vCPUs contend."""
     jobs = cpus if engine.simulated else 1
@@ -53,22 +53,22 @@ def require_sound(
     progress: Progress,
     look: Callable[[], None] = lambda: None,
 ) -> None:
-    """Raise LabError when a sealed engine does not repeat itself on this host.
+    """Raise LabError when a deterministic engine does not repeat itself on this host.
 
     The answer is kept for this kernel, guest root, QEMU and plugin until `lab doctor --fresh`.
     look is called now and then while guests run; what it raises ends them.
     """
     kept = _answer(testbed, engine)
     probes = cache.root() / "probe"
-    with cache.lock(probes / "lock", progress, "proving an engine"):
+    with cache.lock(probes / "lock", progress, "checking an engine"):
         difference = cache.read(kept, _text)
         if difference is None:
             folders = [probes / f"{engine}-{run}" for run in ("first", "second")]
-            own = (testbed.proof.release, testbed.proof.fragments)
+            own = (testbed.probe_kernel.release, testbed.probe_kernel.fragments)
             possible = (name for name in _PROBES if not topology.get(name).refusal(*own))
             cell = probe_cell(topology_name=next(possible, _PROBES[0]), cpus=4, engine=engine)
-            job = resolve(Task(cell=cell, kernel=testbed.proof), testbed)
-            with progress.step(f"proving that {engine} repeats itself exactly"):
+            job = resolve(Task(cell=cell, kernel=testbed.probe_kernel), testbed)
+            with progress.step(f"checking that {engine} repeats itself exactly"):
                 _boot_in_each(folders, job, look)
             difference = first_difference(*folders)
             cache.write_atomically(kept, json.dumps(difference))
@@ -92,7 +92,7 @@ def _boot_in_each(folders: Sequence[Path], job: Job, look: Callable[[], None]) -
 
 
 def forget(testbed: Testbed) -> None:
-    """Let the sealed engines be proved again the next time they are used."""
+    """Let the deterministic engines be checked again the next time they are used."""
     for engine in Engine:
         _answer(testbed, engine).unlink(missing_ok=True)
 
@@ -125,7 +125,7 @@ def _text(found: object) -> str:
 
 
 def _answer(testbed: Testbed, engine: Engine) -> Path:
-    """Where it is kept whether a sealed engine repeats itself."""
+    """Where it is kept whether a deterministic engine repeats itself."""
     plugin, emulator = str(testbed.plugin), testbed.host.facts.emulator
-    identity = cache.key(testbed.proof.id, testbed.guest.id, plugin, emulator)
+    identity = cache.key(testbed.probe_kernel.id, testbed.guest.id, plugin, emulator)
     return cache.root() / "host" / f"exact-{engine}-{identity}.json"

@@ -31,7 +31,7 @@ class Durations:
         if (found := self.known.get(_kind(cell))) is not None:
             return found
         base, each = _SIMULATED if cell.engine.simulated else _EXACT
-        base, each = (base, each) if cell.engine.sealed else _TIMED
+        base, each = (base, each) if cell.engine.deterministic else _TIMED
         dbench = workload.get(cell.workload).tool == "dbench"
         return base + each * cell.cpus + (_DBENCH_S if dbench else 0.0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Facts about this machine, and which engines really work on it, each proved by booting a guest."""
+"""Facts about this machine, and which engines really work on it, each checked by booting a guest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lab.inputs.terms import Engine
 from lab.inputs.topology import Disk, Topology
 
 _FIRMWARE = ("bios-256k.bin", "linuxboot_dma.bin", "pvh.bin")
-# Chosen. On an idle host a guest came up in 3.4 s under TCG and in 4.5 s under icount; 120 s leave
+# Chosen. On an idle host a guest came up in 3.4 s under TCG and in 4.5 s under exact; 120 s leave
 # room for a busy one. KVM is faster where it works; where it does not, all wait for its deadline.
 _KVM_S = 20.0
 _TCG_S = 120.0
@@ -84,11 +84,11 @@ class Report:
     engines: tuple[EngineReport, ...] = ()
 
     def works(self, engine: Engine) -> bool:
-        """Whether an engine was proved to work."""
+        """Whether an engine was checked to work."""
         return any(report.works for report in self.engines if report.engine is engine)
 
     def best_wall_clock(self) -> Engine:
-        """KVM where it was proved to work, else multi-threaded TCG."""
+        """KVM where it was checked to work, else multi-threaded TCG."""
         return Engine.KVM if self.works(Engine.KVM) else Engine.TCG
 
     def require(self, engine: Engine) -> None:
@@ -120,8 +120,8 @@ def facts() -> Facts:
     )
 
 
-def unproved() -> Report:
-    """What is known of this machine before any engine was proved: all that may work do."""
+def unchecked() -> Report:
+    """What is known of this machine before any engine was checked: all that may work do."""
     kvm = os.access(system.KVM, os.R_OK | os.W_OK)
     why = "" if kvm else f"{system.KVM} cannot be opened"
     engines = tuple(EngineReport(one, one is not Engine.KVM or kvm, why) for one in Engine)
@@ -145,7 +145,7 @@ def examine(
     *,
     fresh: bool = False,
 ) -> Report:
-    """Prove each engine by booting kernel, unless that was done since this host was booted.
+    """Check each engine by booting kernel, unless that was done since this host was booted.
 
     KVM may be refused for as long as that. Emulated engines work everywhere: one that did not come
     up met a bad moment of the host, and is asked again.
@@ -155,7 +155,7 @@ def examine(
     known = None if fresh else cache.read(record, _reports)
     kept = {own.engine: own for own in known or () if own.works or own.engine is Engine.KVM}
     reports = [
-        kept.get(engine) or prove(engine, kernel, guest, found, progress, plugin)
+        kept.get(engine) or check_engine(engine, kernel, guest, found, progress, plugin)
         for engine in Engine
     ]
     if reports != known:
@@ -167,7 +167,7 @@ def _reports(rows: list[dict[str, Any]]) -> list[EngineReport]:
     return [EngineReport(**{**row, "engine": Engine(row["engine"])}) for row in rows]
 
 
-def prove(
+def check_engine(
     engine: Engine,
     kernel: Kernel,
     guest: GuestRoot,
@@ -177,21 +177,21 @@ def prove(
 ) -> EngineReport:
     """Boot a guest of two vCPUs to its agent and say whether it came up.
 
-    The sealed engines' clock is the plugin.
+    The deterministic engines' clock is the plugin.
     """
     if obstacle := _obstacle(engine, found, plugin):
         return EngineReport(engine, False, obstacle)
     deadline = _KVM_S if engine is Engine.KVM else _TCG_S
     folder = cache.root() / "probe" / engine
     machine = Machine(kernel, guest, _PROBE, engine, folder)
-    if engine.sealed:
+    if engine.deterministic:
         model = machine_model.get(machine_model.DEFAULT)
         clock = model.options(_PROBE.cpus) if engine.simulated else machine_model.COUNTING
         machine = replace(machine, plugin=plugin, plugin_options=clock)
-    orders = Orders(("phase proved",), {"boot": deadline, "agent": deadline, "proved": deadline})
+    orders = Orders(("phase checked",), {"boot": deadline, "agent": deadline, "checked": deadline})
     with (
-        cache.lock(cache.root() / "probe" / "lock", progress, "proving an engine"),
-        progress.step(f"proving the engine {engine} (deadline {deadline:.0f} s)"),
+        cache.lock(cache.root() / "probe" / "lock", progress, "checking an engine"),
+        progress.step(f"checking the engine {engine} (deadline {deadline:.0f} s)"),
     ):
         cache.remove(folder)
         try:
@@ -218,9 +218,9 @@ def _failure(engine: Engine, machine: Machine, error: GuestError, deadline: floa
 
 def _obstacle(engine: Engine, found: Facts, plugin: Path | None) -> str | None:
     """Why an engine cannot work, as far as that is known without booting."""
-    if engine.sealed and platform.machine() != "x86_64":
+    if engine.deterministic and platform.machine() != "x86_64":
         return "its clock stands in for the TSC of an x86-64 host only"
-    if engine.sealed and not plugin:
+    if engine.deterministic and not plugin:
         return f"no compiler, or a QEMU before {_least()} or without plugins"
     if engine is Engine.KVM:
         if not system.KVM.exists():
@@ -272,7 +272,7 @@ def lines(report: Report) -> Sequence[str]:
     enough = (
         "enough for every engine"
         if own.qemu_version >= system.MIN_QEMU
-        else f"icount and sim need {_least()}"
+        else f"exact and sim need {_least()}"
     )
     rows = [
         f"system    {own.system}, kernel {own.host_kernel}",

@@ -35,20 +35,20 @@ _BOOT_S = 90.0
 _SETUP_S = 60.0
 _WORKLOAD_S = 120.0
 # Host seconds for a second of the workload: under multi-threaded TCG one, with room for a loaded
-# host; in a sealed guest some 30 (docs/measuring.md), with room again.
+# host; in a deterministic guest some 30 (docs/measuring.md), with room again.
 _FACTOR = 2.0
-_SEALED_FACTOR = 40.0
-# Of a sealed guest's own time, after which a fixed amount of I/O is taken to wait for ever. A guest
+_DETERMINISTIC_FACTOR = 40.0
+# Of a deterministic guest's own time, after which a fixed amount of I/O is taken to wait for ever. A guest
 # that waits is no work for the host.
 _WATCH_S = 60.0
-# A simulated guest of 16 busy vCPUs took half a minute for what takes an icount guest five seconds.
+# A simulated guest of 16 busy vCPUs took half a minute for what takes an exact guest five seconds.
 _SIM_PATIENCE = 6.0
 # Fio's run in a simulated guest: longer than measuring it three times takes, on a slow disk, too.
 _SIM_SECONDS = 6
 _WITHOUT_END = 2**62
 # The warm-up and what is measured last at least a tick, for ticks cost something, too.
 _SIM_NS = 4_000_000
-# A dbench client's tree takes 1 to 2 s to set up in a sealed guest.
+# A dbench client's tree takes 1 to 2 s to set up in a deterministic guest.
 _PER_CLIENT_S = 5.0
 # A guest that holds its disk in memory clears it first.
 _PER_MIB_S = 0.05
@@ -64,11 +64,11 @@ _NOWHERE = Path("/folder")
 class Testbed:
     """What every measurement needs: the guest's root, what the host can do, and the plugin.
 
-    proof is the kernel that the engines were proved with: the one to be measured may be broken.
-    Without a plugin there are no sealed engines.
+    probe_kernel is the kernel that the engines were checked with: the one to be measured may be broken.
+    Without a plugin there are no deterministic engines.
     """
 
-    proof: Kernel
+    probe_kernel: Kernel
     guest: GuestRoot
     host: Report
     plugin: Path | None = None
@@ -144,8 +144,8 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         _NOWHERE,
         size_mib=work.disk_mib(dict(cell.parameters)),
         backed=work.filesystem is not None,
-        plugin=testbed.plugin if cell.engine.sealed else None,
-        plugin_options=_clock(cell, work) if cell.engine.sealed else (),
+        plugin=testbed.plugin if cell.engine.deterministic else None,
+        plugin_options=_clock(cell, work) if cell.engine.deterministic else (),
         seed=cell.seed,
     )
     orders = _orders(cell, machine, work, probes)
@@ -195,7 +195,7 @@ def hardware(cell: Cell) -> Topology:
 
 
 def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
-    """What a sealed guest's work costs, and what is measured of it, as the plugin takes it."""
+    """What a deterministic guest's work costs, and what is measured of it, as the plugin takes it."""
     if not cell.engine.simulated:
         jobs = (f"jobs={fio_jobs(cell)}",) if work.tool == "fio" else ()
         return (*jobs, *machine_model.COUNTING)
@@ -211,7 +211,7 @@ def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
 
 def costed(cell: Cell) -> bool:
     """Whether the plugin tells what an I/O costs."""
-    return cell.engine.sealed and not cell.counted
+    return cell.engine.deterministic and not cell.counted
 
 
 def has_block_layer(cell: Cell) -> bool:
@@ -227,7 +227,7 @@ def fio_runs(cell: Cell) -> tuple[str, ...]:
     """
     if cell.counted or cell.engine.simulated:
         return ("many",)
-    return ("few", "few", "many") if cell.engine.sealed else ("fio",)
+    return ("few", "few", "many") if cell.engine.deterministic else ("fio",)
 
 
 def fio_jobs(cell: Cell) -> int:
@@ -250,7 +250,7 @@ def round_keys(alone: Sequence[str]) -> list[str]:
 
 def counts_calls(engine: Engine, work: Workload) -> bool:
     """Whether calls of functions are counted beside what an I/O of a workload costs."""
-    return engine.sealed and work.tool == "fio" and (work.marks or "ios" in work.parameters)
+    return engine.deterministic and work.tool == "fio" and (work.marks or "ios" in work.parameters)
 
 
 def _key(machine: Machine, orders: Orders, calls: Mapping[str, Counter], testbed: Testbed) -> str:
@@ -268,7 +268,7 @@ def _key(machine: Machine, orders: Orders, calls: Mapping[str, Counter], testbed
         orders.archive().hex(),
         [plugin.parent.name, *machine.plugin_options] if plugin else None,
         {name: one.model_dump(mode="json") for name, one in calls.items()},
-        None if machine.engine.sealed else host.identity(),
+        None if machine.engine.deterministic else host.identity(),
     )
 
 
@@ -301,10 +301,10 @@ def _orders(cell: Cell, machine: Machine, work: Workload, probes: Probes | None)
     if probes:
         files["probes"] = probes.text
         runs = ["probes on", *runs, "probes off"]
-    if cell.engine.sealed and work.tool == "fio" and "ios" not in work.parameters:
+    if cell.engine.deterministic and work.tool == "fio" and "ios" not in work.parameters:
         runs = [f"watch {_WATCH_S + seconds:.0f}", *runs]
     steps += ["phase workload", *runs]
-    factor = _SEALED_FACTOR if cell.engine.sealed else _FACTOR
+    factor = _DETERMINISTIC_FACTOR if cell.engine.deterministic else _FACTOR
     usual = {
         "boot": _BOOT_S + _PER_MIB_S * own.disk_memory_mib(size_mib),
         "agent": _SETUP_S,
@@ -329,10 +329,10 @@ def ordered_ios(cell: Cell, work: Workload) -> dict[str, int]:
 
 def _ios_of_jobs(cell: Cell, work: Workload) -> dict[str, int]:
     """What each job does in the fio runs that have files of their own; 0: as much as it can."""
-    if not cell.engine.sealed and not cell.counters:
+    if not cell.engine.deterministic and not cell.counters:
         return {}
     few, many = work.exact_ios
-    if cell.engine.sealed and cell.counted:
+    if cell.engine.deterministic and cell.counted:
         # Instrumented kernels are slow, and what is counted is the same for each request, by QEMU
         # as by such a kernel.
         many //= 4

@@ -61,7 +61,7 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Planne
     """
     require_known(selection.topologies, selection.schedulers, selection.workloads)
     # One vCPU is the exact engine's default: it shows path length, and that needs no second one.
-    cpus = selection.cpus or (1 if engine is Engine.ICOUNT else 0)
+    cpus = selection.cpus or (1 if engine is Engine.EXACT else 0)
     for name, parameters in profile.parameters.items():
         workload.get(name).checked(parameters, f"parameters.{name} of the profile")
     found: dict[PlannedCell, None] = {}

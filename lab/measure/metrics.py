@@ -70,4 +70,4 @@ def improvement(change: float, better: Better) -> float:
 def headline(cell: Cell, values: Mapping[str, float]) -> str:
     """The metric that stands for a cell: its cost from the exact engine, else the workload's."""
     own = workload.get(cell.workload).metric
-    return next((name for name in EXACT if cell.engine.sealed and name in values), own)
+    return next((name for name in EXACT if cell.engine.deterministic and name in values), own)

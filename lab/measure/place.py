@@ -28,18 +28,18 @@ class Measure(Protocol):
 
 
 class Place(Protocol):
-    """Where guests run, so many at the same time as sealed ones have room."""
+    """Where guests run, so many at the same time as deterministic ones have room."""
 
     @property
     def most(self) -> int:
-        """How many sealed guests may ask for room at the same time."""
+        """How many deterministic guests may ask for room at the same time."""
 
     @property
     def slots(self) -> int:
-        """How many sealed guests run side by side by now."""
+        """How many deterministic guests run side by side by now."""
 
     def opened(self, testbed: Testbed) -> AbstractContextManager[None]:
-        """Make ready for guests that were proved with a testbed, while the block runs."""
+        """Make ready for guests that were checked with a testbed, while the block runs."""
 
     def room(self, job: Job, look: Callable[[], None]) -> AbstractContextManager[Measure]:
         """Wait until there is room for a job, and keep it while the block runs.
@@ -50,14 +50,14 @@ class Place(Protocol):
 
 
 class ThisHost:
-    """CPUs of this host, of which a sealed guest has one to itself, and its memory.
+    """CPUs of this host, of which a deterministic guest has one to itself, and its memory.
 
     cpus says on how many CPUs guests run, all that the process may use unless it is given.
     """
 
     def __init__(self, memory_gib: float, cpus: int = 0) -> None:
         self._memory = MemoryBudget(memory_gib)
-        # A sealed guest's threads take turns: more than one CPU would be of no use.
+        # A deterministic guest's threads take turns: more than one CPU would be of no use.
         own = sorted(os.sched_getaffinity(0))
         own = own[: cpus or len(own)]
         self.slots = self.most = len(own)
@@ -76,9 +76,9 @@ class ThisHost:
 
     @contextmanager
     def room(self, job: Job, look: Callable[[], None] = lambda: None) -> Iterator[Measure]:
-        """A CPU for a sealed guest, and memory for any, while the block runs.
+        """A CPU for a deterministic guest, and memory for any, while the block runs.
 
-        A sealed guest does not run while another lab times something.
+        A deterministic guest does not run while another lab times something.
         """
 
         def measure(
@@ -86,9 +86,9 @@ class ThisHost:
         ) -> Sample:
             return sampling.measure(job, folder, observe, slot, cpu)
 
-        sealed = job.cell.engine.sealed
+        deterministic = job.cell.engine.deterministic
         with (
-            host_time.disturbing(look) if sealed else nullcontext(),
+            host_time.disturbing(look) if deterministic else nullcontext(),
             self._cpu(job) as cpu,
             self._memory.taken(job.machine.memory_mib),
         ):
@@ -96,7 +96,7 @@ class ThisHost:
 
     @contextmanager
     def _cpu(self, job: Job) -> Iterator[int | None]:
-        if not job.cell.engine.sealed:
+        if not job.cell.engine.deterministic:
             yield None
             return
         cpu = self._cpus.get()

@@ -80,10 +80,10 @@ class Rounds:
 
 
 class Runner:
-    """Runs the boots that are still missing: sealed guests in a place, which is this host unless
+    """Runs the boots that are still missing: deterministic guests in a place, which is this host unless
     another is given, all others here.
 
-    Several threads may ask for sealed guests at the same time.
+    Several threads may ask for deterministic guests at the same time.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Runner:
         self._stop = Event()
         self._errors: dict[str, GuestError] = {}
         self._workers = Workers[Sample | GuestError](self._place.most)
-        # Boots of sealed guests by their keys; one that failed would fail again.
+        # Boots of deterministic guests by their keys; one that failed would fail again.
         self._submitted: dict[str, Future[Sample | GuestError]] = {}
         self._lock = Lock()
         self._proving = Lock()
@@ -110,13 +110,13 @@ class Runner:
     ) -> list[Outcome]:
         """The outcome of every task, in order, with at least that many boots.
 
-        Sealed guests come first and run side by side; of these one boot is enough: more are equal.
+        Deterministic guests come first and run side by side; of these one boot is enough: more are equal.
         Among those that several threads ask for the ones of the lowest urgency run first. title
         says what the boots are for.
         """
         jobs = [resolve(task, self._testbed) for task in tasks]
-        self._run_sealed([job for job in jobs if job.cell.engine.sealed], urgency, title)
-        self._run_timed([job for job in jobs if not job.cell.engine.sealed], boots, title)
+        self._run_deterministic([job for job in jobs if job.cell.engine.deterministic], urgency, title)
+        self._run_timed([job for job in jobs if not job.cell.engine.deterministic], boots, title)
         return [
             Outcome(job.task, tuple(self._store.finished(job.key)), self._errors.get(job.key))
             for job in jobs
@@ -164,8 +164,8 @@ class Runner:
         """Boot rounds until that is decided, or most are there; see rounds()."""
         found = self._complete_rounds(keys)
         disturbed = failed = 0
-        # A sealed guest that failed would fail in the same place.
-        attempts = 1 if jobs[0].cell.engine.sealed else ATTEMPTS
+        # A deterministic guest that failed would fail in the same place.
+        attempts = 1 if jobs[0].cell.engine.deterministic else ATTEMPTS
         while found.complete < most and disturbed < _ROUND_ATTEMPTS and not decided(found):
             order = jobs if found.complete % 2 == 0 else jobs[::-1]
             identity = self._store.new_boot()
@@ -193,16 +193,16 @@ class Runner:
     def require_exact(self, tasks: Iterable[Task]) -> None:
         """Raise LabError unless the deterministic engines of tasks repeat themselves exactly here.
 
-        Several threads may ask; each engine is proved once.
+        Several threads may ask; each engine is checked once.
         """
         with self._proving:
             for engine in sorted({task.cell.engine for task in tasks}):
-                if engine.sealed:
+                if engine.deterministic:
                     determinism.require_sound(self._testbed, engine, self._progress, self._look)
 
     @property
     def submitted(self) -> int:
-        """How many sealed guests were asked for so far, none twice."""
+        """How many deterministic guests were asked for so far, none twice."""
         return len(self._submitted)
 
     def stop(self) -> None:
@@ -211,7 +211,7 @@ class Runner:
         self._workers.cancel()
         wait(self._submitted.values())
 
-    def _run_sealed(self, jobs: Sequence[Job], urgency: int, title: str) -> None:
+    def _run_deterministic(self, jobs: Sequence[Job], urgency: int, title: str) -> None:
         """Boot once what the store lacks, side by side, each on a CPU of its own."""
         took = durations.recorded(self._store)
         # What takes longest begins first, so that no CPU waits for it in the end.
@@ -223,7 +223,7 @@ class Runner:
             self._results([self._submit(job, urgency) for job in missing])
 
     def _submit(self, job: Job, urgency: int) -> Future[Sample | GuestError]:
-        """The boot of a sealed guest; of equal ones that several threads ask for there is one."""
+        """The boot of a deterministic guest; of equal ones that several threads ask for there is one."""
         with self._lock:
             if job.key not in self._submitted:
                 self._submitted[job.key] = self._workers.submit(
@@ -296,7 +296,7 @@ class Runner:
 
     def _undisturbed(self, jobs: Sequence[Job]) -> AbstractContextManager[None]:
         """Have the host for the block if jobs are timed by its clock."""
-        if all(job.cell.engine.sealed for job in jobs):
+        if all(job.cell.engine.deterministic for job in jobs):
             return nullcontext()
         return host_time.told(host_time.alone, self._progress)
 
@@ -315,7 +315,7 @@ class Runner:
 
     def _boot(self, job: Job, tally: Tally) -> Sample | GuestError:
         """Boot a job; again when that could be QEMU's fault, until two boots agree."""
-        retries = Retries(sealed=job.cell.engine.sealed)
+        retries = Retries(deterministic=job.cell.engine.deterministic)
         while True:
             done = self._attempt(job, job.key, tally)
             if isinstance(done, Sample):
@@ -336,7 +336,7 @@ class Runner:
         folder = self._store.boot_folder(identity)
         origin = Provenance(key, task.kernel.id, self._emulator, self._host, round_id)
         title = str(task) if task.arm == STOCK else f"{task.arm}: {task}"
-        place = self._place if job.cell.engine.sealed else self._here
+        place = self._place if job.cell.engine.deterministic else self._here
         started = time.time()
 
         def observe(phase: str) -> None:

@@ -66,7 +66,7 @@ def measure(
     values = _fio_values(job, machine, done) if job.work.tool == "fio" else _dbench(job, done)
     if job.probes:
         values |= counters.values(job.probes, done.outputs)
-    if not cell.engine.sealed:  # a sealed guest cannot notice
+    if not cell.engine.deterministic:  # a deterministic guest cannot notice
         values |= done.noise
     if wrong := [name for name, value in values.items() if not math.isfinite(value)]:
         raise GuestError("corrupt", f"what the guest sent gives no number for {', '.join(wrong)}")
@@ -109,7 +109,7 @@ def _dbench(job: Job, done: Boot) -> dict[str, float]:
 
 
 def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
-    """Fio's numbers of the last run and, from the sealed engines, the cost of an I/O."""
+    """Fio's numbers of the last run and, from the deterministic engines, the cost of an I/O."""
     last = fio_runs(job.cell)[-1]
     found, ordered = fio.run(done.outputs.get(f"{last}.json", "")), ordered_ios(job.cell, job.work)
     if last in ordered:

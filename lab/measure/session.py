@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Where the rooms meet. Read this first: what a command measures with, from source to boots.
 
-source -> tree -> kernel -> guest root -> proved engines -> cells -> boots -> store
+source -> tree -> kernel -> guest root -> checked engines -> cells -> boots -> store
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Session:
     """What one command measures with: a profile, the store, the terminal, and a testbed.
 
     host_time tells that the host's clock is believed even where it is the emulator's time. place is
-    where sealed guests run, if not on this host. started
+    where deterministic guests run, if not on this host. started
     is when the command began, in seconds since 1970. warned tells that it was said that nothing
     confines what runs.
     """
@@ -43,7 +43,7 @@ class Session:
     store: BootStore = field(default_factory=BootStore)
     progress: Progress = field(default_factory=Progress)
     started: float = field(default_factory=time.time)
-    proved: Testbed | None = None
+    checked: Testbed | None = None
     host_time: bool = False
     place: Place | None = None
     warned: bool = False
@@ -58,8 +58,8 @@ class Session:
 
     @property
     def testbed(self) -> Testbed:
-        """The testbed; proved with the profile's own kernel unless that was done with another."""
-        return self.proved or self.prove()
+        """The testbed; checked with the profile's own kernel unless that was done with another."""
+        return self.checked or self.check_engines()
 
     def kernel(
         self, spec: str = "", patches: Sequence[Path] = (), fragments: Sequence[str] = ()
@@ -77,33 +77,33 @@ class Session:
         with self.progress.phase("kernel"):
             return kernel.build(patched, fragments, self.progress)
 
-    def prove(
+    def check_engines(
         self, spec: str = "", fragments: Sequence[str] = (), *, fresh: bool = False
     ) -> Testbed:
-        """A guest root, and the engines proved with a kernel without patches of any series.
+        """A guest root, and the engines checked with a kernel without patches of any series.
 
-        The first that is proved is the session's testbed. With fresh what was proved before is
-        proved again.
+        The first that is checked is the session's testbed. With fresh what was checked before is
+        checked again.
         """
-        proof = self.kernel(spec, (), fragments)
+        base = self.kernel(spec, (), fragments)
         with self.progress.phase("guest root"):
-            guest = self.proved.guest if self.proved else guest_root.build(self.progress)
+            guest = self.checked.guest if self.checked else guest_root.build(self.progress)
         with self.progress.phase("engines"):
             found = host.facts()
             own = (found.qemu_version, found.emulator)
             plugin = tcg_plugin.compiled(*own) if found.plugins else None
-            report = host.examine(found, proof, guest, plugin, self.progress, fresh=fresh)
-        testbed = Testbed(proof, guest, report, plugin)
+            report = host.examine(found, base, guest, plugin, self.progress, fresh=fresh)
+        testbed = Testbed(base, guest, report, plugin)
         if fresh:
             determinism.forget(testbed)
-        self.proved = self.proved or testbed
+        self.checked = self.checked or testbed
         return testbed
 
     @contextmanager
     def measuring(self, tasks: Sequence[Task]) -> Iterator[Runner]:
         """A runner for tasks: the store is this command's alone.
 
-        The exact engine proves first that it is exact, when there are tasks for it; raises
+        The exact engine checks first that it is exact, when there are tasks for it; raises
         LabError when it is not.
         """
         with self.opened() as runner:

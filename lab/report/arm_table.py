@@ -93,7 +93,7 @@ def real(cells: tuple[Cell, Cell], metric: str, alpha: float) -> bool:
     before, after = (cell.values(metric) for cell in cells)
     if not before or not after or min(*before, *after) <= 0:
         return False
-    if cells[0].engine.sealed:
+    if cells[0].engine.deterministic:
         margin = seed_noise(cells[0].workload, cells[0].engine, metric)
         return change_of(before, after, _NOTHING, margin, alpha).apart(_NOTHING)
     rounds = [{boot.round: boot.values.get(metric) for boot in cell.boots} for cell in cells]

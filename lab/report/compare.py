@@ -65,11 +65,11 @@ def text(one: Run, other: Run) -> str:
 
 
 def _both(then: tuple[tuple[float, ...], bool], now: tuple[tuple[float, ...], bool]) -> Values:
-    (old, sealed), (new, _) = then, now
+    (old, deterministic), (new, _) = then, now
     # The seeds that both have: more of them in one run are no change of what is measured.
-    seeds = min(len(old), len(new)) if sealed else None
+    seeds = min(len(old), len(new)) if deterministic else None
     means = statistics.fmean(old[:seeds]), statistics.fmean(new[:seeds])
-    return Values(then=means[0], now=means[1], exact=sealed)
+    return Values(then=means[0], now=means[1], exact=deterministic)
 
 
 def _verdicts(found: Comparison) -> str:
@@ -125,12 +125,12 @@ def _measured(run: Run) -> Iterator[tuple[str, tuple[tuple[float, ...], bool]]]:
                 for arm, values in zip(found.arms, found.values, strict=True):
                     name = _name(f"{series.name}.{claim.name}", found, arm)
                     if values:
-                        yield name, (values, found.engine.sealed)
+                        yield name, (values, found.engine.deterministic)
     if not run.series:
         for cell in run.cells:
             if values := cell.values():
                 name = f"{cell.arm} {cell.name} {cell.metric} {cell.executed}"
-                yield name, (values, cell.engine.sealed)
+                yield name, (values, cell.engine.deterministic)
 
 
 def _name(claim: str, found: Finding, arm: str) -> str:

@@ -144,7 +144,7 @@ def _aligned(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
 def _footnotes(run: Run, width: int) -> list[str]:
     text = (
         "In brackets the improvement against the first column, positive is better. * more than "
-        "noise. icount, sim: by more than two seeds of one kernel differ in this workload; with "
+        "noise. exact, sim: by more than two seeds of one kernel differ in this workload; with "
         f"{SEEDS} seeds and more, and for tcg and kvm, the {100 * (1 - run.alpha):g} % interval of "
         "the change leaves out zero."
     )

@@ -19,7 +19,7 @@ from lab.report.run_record import Claim, Finding, Mail, Run, Series
 # What a terminal of 80 columns shows after being quoted some times.
 WIDTH = 72
 _ENGINES = {
-    Engine.ICOUNT: "QEMU counts instructions (-icount): an I/O takes the same number of them in "
+    Engine.EXACT: "a TCG plugin counts instructions: an I/O costs the same number of them in "
     "every run, so what differs comes from the code.",
     Engine.SIM: "Time is simulated: instructions, and cache lines that move between CPUs, have the "
     "price that a machine model gives them. It is no measurement of a real machine.",

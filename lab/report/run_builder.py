@@ -112,7 +112,7 @@ class RunBuilder:
             started=session.started,
             finished=time.time(),
             lab=f"{__version__} {_revision()}".strip(),
-            host=host_record(session.proved.host if session.proved else None),
+            host=host_record(session.checked.host if session.checked else None),
             series=series,
             tables=tables,
             mail=self._mail,
@@ -333,7 +333,7 @@ def _boot(found: StoredBoot) -> run_record.Boot:
 
 
 def host_record(report: Report | None) -> run_record.Host:
-    """The machine; without a report nothing was proved, for the run ended before that."""
+    """The machine; without a report nothing was checked, for the run ended before that."""
     try:
         report = report or Report(facts())
     except LabError as exc:

@@ -65,7 +65,7 @@ class Cell(Model):
 
     @property
     def executed(self) -> str:
-        """What executed and timed it, such as ``icount`` or ``sim xeon16``."""
+        """What executed and timed it, such as ``exact`` or ``sim xeon16``."""
         return f"{self.engine} {self.machine}".strip()
 
     @property
@@ -149,7 +149,7 @@ class Finding(Model):
 
     @property
     def executed(self) -> str:
-        """What executed and timed the boots, such as ``icount`` or ``sim xeon16``."""
+        """What executed and timed the boots, such as ``exact`` or ``sim xeon16``."""
         return f"{self.engine} {self.machine}".strip()
 
     @property
@@ -277,7 +277,7 @@ class CostDifference(Model):
 
 
 class ProvedEngine(Model):
-    """An engine and whether it was proved to work."""
+    """An engine and whether it was checked to work."""
 
     name: AnEngine
     works: bool

@@ -68,7 +68,7 @@ def test_build_and_doctor(session: FakeSession) -> None:
 
 def test_what_measures_prints_its_record(session: FakeSession, tmp_path: Path) -> None:
     cell = ("--topology", "nullb", "--scheduler", "bfq", "--workload", "randread_burst")
-    found = document("run", "matrix", "--engine", "icount", *cell)
+    found = document("run", "matrix", "--engine", "exact", *cell)
     assert [own["scheduler"] for own in found["cells"]] == ["bfq"]
     (tmp_path / "x.patch").write_text("--- a/block/x\n+++ b/block/x\n")
     tried = document("run", "try", str(tmp_path / "x.patch"), *cell)
@@ -76,7 +76,7 @@ def test_what_measures_prints_its_record(session: FakeSession, tmp_path: Path) -
 
 
 def test_rerun_says_what_differs(session: FakeSession, guests: Guests) -> None:
-    own = fakes.cell("nullb_mq", "none", engine=Engine.ICOUNT, cpus=1)
+    own = fakes.cell("nullb_mq", "none", engine=Engine.EXACT, cpus=1)
     session.outcomes([Task(cell=own, kernel=fakes.kernel("k"))])
     assert document("rerun", "rerun")["equal"]
     guests.says = lambda job: {"iops": 8.0, "block_layer_insns_per_io": 1.0}
@@ -93,7 +93,7 @@ def test_gc_and_trend_tell_what_they_did(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["run", "bfq_burst_merge"], ["matrix", "--engine", "icount", "--topology", "nullb"]]
+    "words", [["run", "bfq_burst_merge"], ["matrix", "--engine", "exact", "--topology", "nullb"]]
 )
 def test_a_dry_run_lists_its_boots(words: list[str]) -> None:
     planned = document("dry-run", *words, "--dry-run")

@@ -51,13 +51,13 @@ class Judge:
     """A judge that finds what it is told; it has a testbed unless nothing could be prepared."""
 
     series: Judged
-    proved: bool = True
+    checked: bool = True
 
     def __call__(
         self, wanted: Sequence[Series], session: Session, **_: object
     ) -> tuple[Judged, ...]:
-        if self.proved:
-            session.proved = examples.session().proved
+        if self.checked:
+            session.checked = examples.session().checked
         return (self.series,)
 
 
@@ -91,9 +91,9 @@ def test_a_verdict_is_printed_recorded_and_the_exit_code(
     assert f"{NAME}: {verdict}\n" in lab("show").output
 
 
-@pytest.mark.parametrize("proved", [False, True])
-def test_a_series_that_could_not_be_judged_leaves_a_record_too(judged: Judge, proved: bool) -> None:
-    judged.series, judged.proved = found(Verdict.ERROR, "0001.patch does not apply"), proved
+@pytest.mark.parametrize("checked", [False, True])
+def test_a_series_that_could_not_be_judged_leaves_a_record_too(judged: Judge, checked: bool) -> None:
+    judged.series, judged.checked = found(Verdict.ERROR, "0001.patch does not apply"), checked
     done = lab("run", NAME)
     assert done.return_value == 3
     assert "0001.patch does not apply" in done.output
@@ -104,7 +104,7 @@ def test_a_series_that_could_not_be_judged_leaves_a_record_too(judged: Judge, pr
 
 def test_without_qemu_the_record_says_so(judged: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    judged.series, judged.proved = found(Verdict.ERROR, "QEMU is missing"), False
+    judged.series, judged.checked = found(Verdict.ERROR, "QEMU is missing"), False
     assert lab("run", NAME).return_value == 3
     host = record_store.load(record_store.find(BootStore().folder, "last")).host
     assert "qemu" in host.qemu

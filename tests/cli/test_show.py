@@ -50,7 +50,7 @@ def test_report_prints_every_format(results: Path, name: str) -> None:
 def test_report_prints_every_profile_of_the_cells_that_are_named(results: Path, name: str) -> None:
     run = counted(results)
     every = lab("report", "--format", name).output
-    assert "nullb bfq randread_burst, icount" in every
+    assert "nullb bfq randread_burst, exact" in every
     target = results / "out"
     lab("report", run.id, "--format", name, "--cell", "raid64", "--output", str(target))
     assert "raid64 bfq" in target.read_text()
@@ -66,13 +66,13 @@ def test_a_profile_of_nothing_is_refused(results: Path) -> None:
     record_store.save(examples.paired_run(), results)
     with pytest.raises(UsageError, match="no two cells were compared by function") as caught:
         lab("report", examples.paired_run().id, "--format", "svg")
-    assert "icount and sim" in caught.value.hint
+    assert "exact and sim" in caught.value.hint
 
 
 def counted(results: Path) -> run_record.Run:
     """A run whose boots have what an I/O cost by function, two of them damaged."""
     cells = [
-        examples.cell(arm, (1.0, 2.0), topology=topology, engine="icount", cpus=1)
+        examples.cell(arm, (1.0, 2.0), topology=topology, engine="exact", cpus=1)
         for topology in ("nullb", "raid64")
         for arm in ("before", "after")
     ]

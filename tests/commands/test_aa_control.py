@@ -69,10 +69,10 @@ def test_the_report_counts_what_was_called() -> None:
 
 @pytest.fixture
 def session() -> FakeSession:
-    return FakeSession(profile.get("quick"), engines=(Engine.KVM, Engine.ICOUNT))
+    return FakeSession(profile.get("quick"), engines=(Engine.KVM, Engine.EXACT))
 
 
-def test_a_sealed_guest_that_fails_is_reported_and_the_others_are_measured(
+def test_a_deterministic_guest_that_fails_is_reported_and_the_others_are_measured(
     session: FakeSession, guests: Guests
 ) -> None:
     guests.answers = {0: GuestError("panic", "BUG: x", where="console.log")}

@@ -27,8 +27,8 @@ from lab.measure.job import Job
 from lab.measure.runner import Rounds, Runner
 
 QUICK = profile.get("quick")
-EXACT = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.ICOUNT, cpus=1))
-COUNTED = fakes.planned(fakes.cell(engine=Engine.ICOUNT, counters=("lock_acquisitions",)))
+EXACT = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.EXACT, cpus=1))
+COUNTED = fakes.planned(fakes.cell(engine=Engine.EXACT, counters=("lock_acquisitions",)))
 TIMED = fakes.planned(fakes.cell("raid64", work="seqread_streams"))
 
 Speed = float | GuestError
@@ -78,7 +78,7 @@ class TimedSession(FakeSession):
     speeds: dict[str, Speed] = field(default_factory=lambda: {"good": 1000.0, "bad": 800.0})
 
     def __post_init__(self) -> None:
-        self.pairs = Pairs(self.prove(), self.store, self.progress)
+        self.pairs = Pairs(self.check_engines(), self.store, self.progress)
         self.pairs.speeds, self.pairs.spread = self.speeds, 0.02
         self.pairs.noise, self.pairs.known, self.pairs.rounds_run = random.Random(1), {}, 0
 

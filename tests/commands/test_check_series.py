@@ -41,19 +41,19 @@ def test_checkpatchs_total_is_read(tmp_path: Path, said: str, style: str, clean:
 
 
 @pytest.mark.parametrize("name", series.known())
-def test_what_the_claims_prove_is_booted(name: str) -> None:
+def test_the_debug_checks_of_the_claims_are_booted(name: str) -> None:
     found = check_series._cells(series.get(name), QUICK)
-    proofs = [
+    debug_claims = [
         own for own in series.get(name).all_claims.values() if own.workload == "verify_switching"
     ]
     assert found
     assert {(cell.topology, cell.scheduler) for cell in found} == {
-        (claim.topology, claim.scheduler) for claim in proofs
+        (claim.topology, claim.scheduler) for claim in debug_claims
     }
-    assert all(cell.engine.sealed and cell.counters for cell in found)
+    assert all(cell.engine.deterministic and cell.counters for cell in found)
 
 
-def test_without_a_proof_every_disk_and_scheduler_of_the_claims_is_booted(
+def test_without_a_debug_check_every_disk_and_scheduler_of_the_claims_is_booted(
     own: series.Series,
 ) -> None:
     found = check_series._cells(own, QUICK)

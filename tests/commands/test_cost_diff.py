@@ -17,7 +17,7 @@ from lab.inputs import profile
 from lab.inputs.terms import Engine, Verdict
 from lab.measure.cost import Cost
 
-CELL = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.ICOUNT, cpus=1))
+CELL = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.EXACT, cpus=1))
 REST = {f"f{number}": 10.0 for number in range(300)}
 
 

@@ -51,7 +51,7 @@ def test_kernels_are_told_by_arm_with_their_patches() -> None:
     assert "  kernel   before: 0 patches\n" in text_of([PLAIN], QUICK)
 
 
-def test_a_twin_is_told_where_a_claim_wants_one() -> None:
+def test_an_instrumented_kernel_is_planned_where_a_claim_needs_one() -> None:
     claim = PLAIN.claims["sequential"].model_copy(update={"topology": "nullb_mq"})
     asked = PLAIN.model_copy(update={"claims": {"sequential": claim}})
     assert "  kernel   before: 0 patches, instrument\n" in text_of([asked], QUICK)
@@ -66,7 +66,7 @@ def test_boots_follow_the_profile_and_what_a_claim_wants_more() -> None:
     planned = [line.split(maxsplit=2) for line in table("bfq_burst_merge")]
     boots = [(count, engine, " ".join(rest.split())) for count, engine, rest in planned]
     # Three seeds of two arms.
-    assert ("6", "icount", "before, after nullb bfq randread_burst gtod_reduce=1") in boots
+    assert ("6", "exact", "before, after nullb bfq randread_burst gtod_reduce=1") in boots
     assert ("6", "sim", "before, after nullb bfq randread_burst desktop4, 4 vCPUs") in boots
     assert "tcg" not in {engine for _, engine, _ in boots}
 
@@ -81,7 +81,7 @@ def test_cells_that_differ_in_parameters_are_told_apart() -> None:
 
 
 def test_how_long_it_takes_follows_the_boots_of_before() -> None:
-    kinds = [("nullb", "randread_burst", "icount", cpus) for cpus in (1, 2, 12)]
+    kinds = [("nullb", "randread_burst", "exact", cpus) for cpus in (1, 2, 12)]
     slow, fast = (
         text_of([BFQ], QUICK, durations=Durations(dict.fromkeys(kinds, seconds)))
         for seconds in (6000.0, 6.0)
@@ -149,7 +149,7 @@ baseline = "git:linux@v6.12"
 @pytest.mark.parametrize(
     ("words", "kernels", "boots"),
     [
-        (["matrix", "--topology", "nullb", "--engine", "icount"], 1, 12),
+        (["matrix", "--topology", "nullb", "--engine", "exact"], 1, 12),
         (["try", MAILED, "--topology", "nullb"], 2, 12 * 2 * 3),
         (["try", MAILED, "--topology", "nullb", "--each"], 3, 12 * 3 * 3),
         (["gate", "gate.toml"], 2, 2 * 2 * 3),

@@ -60,7 +60,7 @@ class Lab:
     def says(self, job: Job) -> fakes.Answer:
         """What a guest answers: how it was told that its kernel fails, or how fast it is."""
         state = job.task.kernel.id
-        if not job.cell.engine.sealed:
+        if not job.cell.engine.deterministic:
             return self.timed.get(state, {self.metric: 1000.0})
         found = self.costs.get(state)
         return found if isinstance(found, GuestError) else {}
@@ -100,7 +100,7 @@ def reasons(lab: Lab, branch: str) -> list[str]:
 def lab(tmp_path: Path, guests: Guests, monkeypatch: pytest.MonkeyPatch) -> Lab:
     config = tmp_path / "gate.toml"
     config.write_text(CONFIG)
-    session = FakeSession(QUICK, engines=(Engine.KVM, Engine.ICOUNT))
+    session = FakeSession(QUICK, engines=(Engine.KVM, Engine.EXACT))
     return Lab(guests, fakes.repository(monkeypatch), session, config)
 
 
@@ -312,7 +312,7 @@ def test_a_wrong_configuration_says_what_is_wrong(
 
 
 def test_a_regression_in_no_function_is_told_without_one() -> None:
-    planned = fakes.planned(fakes.cell("nullb_mq", engine=Engine.ICOUNT))
+    planned = fakes.planned(fakes.cell("nullb_mq", engine=Engine.EXACT))
     assert gate._blame(fakes.cell_change(planned, (1.0, 2.0))) == ""
 
 
@@ -337,7 +337,7 @@ def wall_clock(found: BranchResult) -> Claim:
 
 def boots(lab: Lab) -> int:
     """How many guests measured wall-clock time."""
-    return sum(not job.cell.engine.sealed for job in lab.guests.booted)
+    return sum(not job.cell.engine.deterministic for job in lab.guests.booted)
 
 
 def test_a_slower_branch_is_red_as_soon_as_that_is_sure(timed: Lab) -> None:

@@ -14,7 +14,7 @@ from lab.inputs.terms import Engine, Verdict
 from lab.judge import verdict
 from lab.judge.verdict import Evidence
 
-CELL = fakes.planned(fakes.cell("nullb_mq", engine=Engine.ICOUNT))
+CELL = fakes.planned(fakes.cell("nullb_mq", engine=Engine.EXACT))
 THRESHOLD, ALPHA = cost_diff.Threshold(0.0025, seeds=gate._SEEDS), 0.05
 # Standard deviations of the block layer's instructions over seeds, as they were measured
 # (docs/verdicts.md): null_blk, megasas, raid64 with streams and with the rest.

@@ -26,7 +26,7 @@ from lab.measure.sampling import Sample
 from lab.report import record_store
 
 KERNEL = Kernel("kernel", "6.12.117", "tree", ("base",), "gcc")
-TASK = Task(cell=fakes.cell(engine=Engine.ICOUNT), kernel=KERNEL)
+TASK = Task(cell=fakes.cell(engine=Engine.EXACT), kernel=KERNEL)
 OLD = 100 * 86400.0
 
 
@@ -106,7 +106,7 @@ def test_roots_and_sources_go_when_nobody_used_them(store: BootStore) -> None:
     assert found(store) == {f"old-{folder}" for folder in folders}
 
 
-# What cannot be had again for sure, or is small: sources, proofs of engines, locks, keys, ccache's
+# What cannot be had again for sure, or is small: sources, checks of engines, locks, keys, ccache's
 # own.
 KEPT = {"set-id.bpf", "ccache", "fleet", "host", "objects.git", "sources"}
 

@@ -63,6 +63,6 @@ def test_the_table_ends_with_the_sum_of_all_lines_those_not_shown_included() -> 
 
 
 def test_only_the_exact_engine_counts_by_line() -> None:
-    line_costs.require_possible(Engine.ICOUNT)
+    line_costs.require_possible(Engine.EXACT)
     with pytest.raises(UsageError, match="--lines"):
         line_costs.require_possible(Engine.SIM)

@@ -17,7 +17,7 @@ from lab.inputs.terms import Engine
 from lab.measure import recorded
 from lab.measure.cell import Cell, Task
 
-EXACT = fakes.cell("nullb_mq", "none", engine=Engine.ICOUNT, cpus=1)
+EXACT = fakes.cell("nullb_mq", "none", engine=Engine.EXACT, cpus=1)
 
 
 @pytest.fixture

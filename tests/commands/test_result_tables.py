@@ -17,7 +17,7 @@ from lab.measure.cost import Change
 from lab.report import tables
 
 CELL = PlannedCell(
-    cell=fakes.cell(topology="nullb_mq", scheduler="none", engine=Engine.ICOUNT, cpus=1)
+    cell=fakes.cell(topology="nullb_mq", scheduler="none", engine=Engine.EXACT, cpus=1)
 )
 
 

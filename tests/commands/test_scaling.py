@@ -26,7 +26,7 @@ WHERE = ("nullb_mq", "randwrite_uring", ["none", "bfq"], "xeon16", [1, 4])
 @pytest.fixture
 def session() -> FakeSession:
     found = FakeSession(profile.get("quick"), engines=(Engine.SIM,))
-    found.prove()
+    found.check_engines()
     return found
 
 

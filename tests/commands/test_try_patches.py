@@ -25,7 +25,7 @@ from lab.measure.matrix import Selection
 from lab.report import tables
 
 QUICK = profile.get("quick")
-CELL = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.ICOUNT, cpus=1))
+CELL = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.EXACT, cpus=1))
 PATCHES = tuple(Path(f"/series/{number:04}-step.patch") for number in range(1, 5))
 
 

@@ -31,7 +31,7 @@ SUBMIT = "blk_mq_submit_bio"
 
 
 def cell(scheduler: str, topology: str = "nullb_mq", work: str = "randread_burst") -> PlannedCell:
-    return fakes.planned(fakes.cell(topology, scheduler, work, Engine.ICOUNT, cpus=1))
+    return fakes.planned(fakes.cell(topology, scheduler, work, Engine.EXACT, cpus=1))
 
 
 NONE, DEADLINE, BFQ = cell("none"), cell("mq-deadline"), cell("bfq")

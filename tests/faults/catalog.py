@@ -157,7 +157,7 @@ def disk_full(place: Place, command: str, chance: random.Random) -> list[int]:
 
 
 def _prepared(place: Place, command: str) -> None:
-    """Have all built and proved that a command needs, and nothing measured."""
+    """Have all built and checked that a command needs, and nothing measured."""
     finish(place, command)
     shutil.rmtree(place.results, ignore_errors=True)
     place.results.mkdir()

@@ -99,7 +99,7 @@ def _plugin(version: object, emulator: str) -> Path:
 
 
 def _prove(engine: Engine, *rest: object) -> EngineReport:
-    return EngineReport(engine, engine in (Engine.TCG, Engine.ICOUNT), "fake")
+    return EngineReport(engine, engine in (Engine.TCG, Engine.EXACT), "fake")
 
 
 def run() -> None:
@@ -113,7 +113,7 @@ def run() -> None:
     patch.setattr(cache, "require_space", lambda *asked: None)  # to meet a full disk in the work
     patch.setattr(guest_root, "build", _guest_root)
     patch.setattr(tcg_plugin, "compiled", _plugin)
-    patch.setattr(host, "prove", _prove)
+    patch.setattr(host, "check_engine", _prove)
     patch.setattr(host, "facts", lambda: guests.report().facts)
     patch.setattr(host, "identity", lambda: "here")
     patch.setattr(dbench, "load_file", lambda: guests.LOAD)

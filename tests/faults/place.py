@@ -30,7 +30,7 @@ LIMIT_S = 600.0
 _IMPORT_S = 0.5
 # How long an undisturbed command takes, in s, by its name: faults happen within.
 DURATIONS: dict[str, float] = {}
-_CELL = ("--engine", "icount", "--topology", "nullb_mq", "--workload", "randread_burst")
+_CELL = ("--engine", "exact", "--topology", "nullb_mq", "--workload", "randread_burst")
 # What is run, and with what code it ends when nothing disturbs it.
 FAKE: dict[str, tuple[tuple[str, ...], set[int]]] = {
     "build": (("build",), {0}),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parts of a fleet: protected addresses, entries that travel, hosts that prove themselves."""
+"""Parts of a fleet: protected addresses, entries that travel, hosts that are checked."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def check(monkeypatch: pytest.MonkeyPatch) -> SelfCheck:
 
     monkeypatch.setattr(sampling, "measure", measure)
     kernel = fakes.kernel("kernel-id")
-    return SelfCheck(fakes.proved(kernel), OWN)
+    return SelfCheck(fakes.testbed(kernel), OWN)
 
 
 def host(who: Identity = OWN, booted: Booted | None = None) -> FakeHost:

@@ -45,7 +45,7 @@ def send(kind: str, name: str, payload: str = "") -> str:
 
 
 def console(name: str) -> str:
-    """A shell command that writes a recorded console, as a sealed guest's QEMU and as vng does."""
+    """A shell command that writes a recorded console, as a deterministic guest's QEMU and as vng does."""
     recorded = (DATA / f"console-{name}.log").read_text()
     return f"printf %s {shlex.quote(recorded)} | tee -a console.log"
 
@@ -104,7 +104,7 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
         *commands: str,
         deadlines_s: dict[str, float] | None = None,
         observe: Callable[[str], None] = lambda phase: None,
-        engine: Engine = Engine.ICOUNT,
+        engine: Engine = Engine.EXACT,
     ) -> Boot:
         monkeypatch.setattr(
             qemu_command, "command", lambda machine: ["sh", "-c", "\n".join(commands)]
@@ -259,7 +259,7 @@ def test_the_log_of_another_step_is_not_blamed(guest: Guest) -> None:
         ("oops", "NULL pointer dereference"),
     ],
 )
-@pytest.mark.parametrize("engine", [Engine.ICOUNT, Engine.TCG])
+@pytest.mark.parametrize("engine", [Engine.EXACT, Engine.TCG])
 def test_a_kernel_that_dies_is_a_panic(guest: Guest, name: str, cause: str, engine: Engine) -> None:
     error = failure(guest, send("phase", "workload"), console(name), "exit 1", engine=engine)
     assert error.outcome == "panic"
@@ -343,7 +343,7 @@ def test_a_hang_after_a_panic_is_a_panic(guest: Guest, clock: Clock, tmp_path: P
 
 
 @pytest.mark.parametrize("status", [0, 1])
-@pytest.mark.parametrize("engine", [Engine.ICOUNT, Engine.TCG])
+@pytest.mark.parametrize("engine", [Engine.EXACT, Engine.TCG])
 def test_qemu_that_ends_by_itself_died(guest: Guest, status: int, engine: Engine) -> None:
     error = failure(
         guest,
@@ -394,11 +394,11 @@ def test_a_guest_in_good_health_is_examined_once(
         return ""
 
     monkeypatch.setattr(lost_interrupt, "lost_interrupt", examine)
-    for engine in (Engine.TCG, Engine.ICOUNT):
+    for engine in (Engine.TCG, Engine.EXACT):
         gates = Gates(tmp_path / "boot/qemu", clock, workload=5)
         begin = ("rm -f seen-workload", send("phase", "workload"), gates.wait("workload"))
         guest(*begin, END, engine=engine, observe=gates.see)
-    assert len(seen) == 1  # a sealed guest has no monitor
+    assert len(seen) == 1  # a deterministic guest has no monitor
 
 
 def test_a_record_that_is_cut_off_is_no_end(guest: Guest) -> None:

@@ -61,8 +61,8 @@ def test_every_topology_boots_on_every_engine(name: str, engine: Engine) -> None
     assert "name=opt/lab/cell,file=/folder/cell.tar" in " ".join(argv)
 
 
-@pytest.mark.parametrize("engine", [Engine.ICOUNT, Engine.SIM])
-def test_a_sealed_guest_runs_on_one_cpu_of_the_host_behind_the_plugin(engine: Engine) -> None:
+@pytest.mark.parametrize("engine", [Engine.EXACT, Engine.SIM])
+def test_a_deterministic_guest_runs_on_one_cpu_of_the_host_behind_the_plugin(engine: Engine) -> None:
     plugin = Path("/with blank, comma/0123/sim.so")
     options = ("jobs=4", "levels=4:1:2:3")
     own = machine(engine=engine, plugin=plugin, plugin_options=options, marker=0xAB, host_cpu=3)
@@ -80,8 +80,8 @@ def test_a_sealed_guest_runs_on_one_cpu_of_the_host_behind_the_plugin(engine: En
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
-def test_an_exact_guest_is_sealed(name: str) -> None:
-    argv = qemu_command.command(machine(name, Engine.ICOUNT))
+def test_an_exact_guest_is_deterministic(name: str) -> None:
+    argv = qemu_command.command(machine(name, Engine.EXACT))
     assert argv[0] == QEMU
     assert after(argv, "-initrd") == [str(GuestRoot("g").initramfs)]
     assert after(argv, "-rtc") == ["base=2024-01-01,clock=vm"]
@@ -90,11 +90,11 @@ def test_an_exact_guest_is_sealed(name: str) -> None:
     assert not any(word in line for word in ("9p", "virtfs", "virtiofs", "netdev", "/root "))
 
 
-def test_only_a_sealed_guest_does_without_ioeventfd() -> None:
-    sealed, open_ = (
-        " ".join(qemu_command.command(machine(engine=e))) for e in (Engine.ICOUNT, Engine.TCG)
+def test_only_a_deterministic_guest_does_without_ioeventfd() -> None:
+    deterministic, open_ = (
+        " ".join(qemu_command.command(machine(engine=e))) for e in (Engine.EXACT, Engine.TCG)
     )
-    assert "virtio-serial-pci,id=lab-serial,ioeventfd=off" in sealed
+    assert "virtio-serial-pci,id=lab-serial,ioeventfd=off" in deterministic
     assert "ioeventfd" not in open_
 
 
@@ -121,11 +121,11 @@ def test_many_queues_need_more_possible_processors_than_vcpus(engine: Engine) ->
     argv = qemu_command.command(machine("nullb_mq", engine))
     assert {"acpi_apic_instance=2", "maxcpus=2"} <= set(kernel_line(argv))
     assert after(qemu_options(argv), "-acpitable") == ["file=/folder/madt.aml"]
-    assert after(argv, "-smp" if engine.sealed else "--cpus") == ["2"]
+    assert after(argv, "-smp" if engine.deterministic else "--cpus") == ["2"]
 
 
 def test_as_many_queues_as_vcpus_need_no_table() -> None:
-    argv = qemu_command.command(machine("megasas", Engine.ICOUNT))
+    argv = qemu_command.command(machine("megasas", Engine.EXACT))
     assert "-acpitable" not in argv
     assert not any(word.startswith(("acpi_apic", "maxcpus")) for word in kernel_line(argv))
 
@@ -175,7 +175,7 @@ def test_a_guest_that_dies_does_not_linger(engine: Engine) -> None:
 )
 def test_a_disk_in_the_guests_memory_gets_memory_of_its_own(in_memory: bool, memory: int) -> None:
     own = PLAIN.model_copy(update={"disk_in_memory": in_memory})
-    argv = qemu_command.command(machine(own, Engine.ICOUNT, size_mib=960))
+    argv = qemu_command.command(machine(own, Engine.EXACT, size_mib=960))
     assert after(argv, "-m") == [f"{memory}M"]
 
 

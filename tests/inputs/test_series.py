@@ -253,7 +253,7 @@ KEYS = {
     "published": st.fixed_dictionaries(
         {"machine": st.text("ab {}[]#=\"'"), "after": st.integers(1, 9)}
     ),
-    "engine": st.lists(st.sampled_from(["icount", "tcg", "kvm"]), max_size=2),
+    "engine": st.lists(st.sampled_from(["exact", "tcg", "kvm"]), max_size=2),
     "cpus": st.integers(0, 64),
     "compare": st.lists(st.sampled_from(["before", "after", "single"]), min_size=2, max_size=2),
     "needs_cpus": st.integers(0, 64),

@@ -45,7 +45,7 @@ Write = Callable[..., list[Experiment]]
 
 # What nullb has, and an expectation that says nothing.
 CPUS = topology.get("nullb").cpus
-USUAL = report(Engine.TCG, Engine.ICOUNT, Engine.SIM)
+USUAL = report(Engine.TCG, Engine.EXACT, Engine.SIM)
 
 
 def claim(
@@ -98,11 +98,11 @@ def parameters(asked: Experiment) -> dict[str, Value]:
     ("expectation", "level", "engine", "cpus"),
     [
         (IOPS, Level.WALL, Engine.TCG, CPUS),
-        (COST, Level.COST, Engine.ICOUNT, 1),
-        (COUNTER, Level.MECHANISM, Engine.ICOUNT, CPUS),
-        (f'{IOPS}\nengine = ["icount"]', Level.COST, Engine.ICOUNT, CPUS),
+        (COST, Level.COST, Engine.EXACT, 1),
+        (COUNTER, Level.MECHANISM, Engine.EXACT, CPUS),
+        (f'{IOPS}\nengine = ["exact"]', Level.COST, Engine.EXACT, CPUS),
         (f'{COUNTER}\nengine = ["kvm", "tcg"]', Level.MECHANISM, Engine.TCG, CPUS),
-        (f"{COST}\ncpus = 4", Level.COST, Engine.ICOUNT, 4),
+        (f"{COST}\ncpus = 4", Level.COST, Engine.EXACT, 4),
         (f"{IOPS}\ncpus = 4", Level.WALL, Engine.TCG, 4),
         (f'{IOPS}\nmachine = "xeon16"', Level.SIMULATED, Engine.SIM, 16),
         (f'{IOPS}\nmachine = "arm128"\ncpus = 64', Level.SIMULATED, Engine.SIM, 64),
@@ -133,8 +133,8 @@ def test_wall_clock_is_kvms_where_it_works(ask: Write) -> None:
 @pytest.mark.parametrize(
     ("expectation", "host", "said"),
     [
-        (COST, report(Engine.TCG), "needs the engine icount; on this host: why icount"),
-        (IOPS, report(Engine.ICOUNT), "needs the engine kvm or tcg; on this host: why kvm"),
+        (COST, report(Engine.TCG), "needs the engine exact; on this host: why exact"),
+        (IOPS, report(Engine.EXACT), "needs the engine kvm or tcg; on this host: why kvm"),
         (f'{IOPS}\nengine = ["kvm"]', USUAL, "needs the engine kvm; on this host: why kvm"),
     ],
 )
@@ -193,7 +193,7 @@ def test_an_arm_may_be_what_the_others_are_compared_over(ask: Write) -> None:
     assert asked.conditions["over"] == "none"
 
 
-def test_what_wants_a_kernel_that_proves_is_left_out_where_none_is_built(ask: Write) -> None:
+def test_a_debug_check_is_skipped_where_no_debug_kernel_is_built(ask: Write) -> None:
     wanted = claim(
         'metric = "requests"\nvalue = ">= 1"', topology="raid64_faults", work="verify_switching"
     )
@@ -201,9 +201,9 @@ def test_what_wants_a_kernel_that_proves_is_left_out_where_none_is_built(ask: Wr
     assert not asked.left_out
     (cell,) = cells(asked)
     fragments = experiment.fragments(series.get("own"), cell)
-    assert fragments[-2:] == ("prove", experiment.INSTRUMENT)
-    (asked,) = ask(wanted, profile=PROFILE.model_copy(update={"without": ("prove",)}))
-    assert "no kernel with prove" in asked.left_out
+    assert fragments[-2:] == ("debug", experiment.INSTRUMENT)
+    (asked,) = ask(wanted, profile=PROFILE.model_copy(update={"without": ("debug",)}))
+    assert "no kernel with debug" in asked.left_out
 
 
 def test_the_nearest_parameter_wins(ask: Write) -> None:
@@ -253,7 +253,7 @@ def test_a_parameter_that_the_profile_sweeps_has_to_be_chosen(ask: Write) -> Non
         (claim(IOPS, more="parameters = { numjbos = 2 }"), "expect.0", "'numjobs'"),
         (claim(IOPS, f"{IOPS}\nparameters = {{ secnds = 2 }}"), "expect.1", "'seconds'"),
         (claim(IOPS, more='parameters = { seconds = "x" }'), "expect.0", "is a number"),
-        (claim(f'{COST}\nengine = ["icount", "tcg"]'), "expect.0", "only the engine icount"),
+        (claim(f'{COST}\nengine = ["exact", "tcg"]'), "expect.0", "only the engine exact"),
         (claim(f'{COUNTER}\narm = "befor"'), "expect.0", "'before'"),
         (claim(IOPS, more='compare = ["before", "aftr"]'), "expect.0", "'after'"),
         (claim(f'{IOPS}\ncompare = ["rwa", "after"]'), "expect.0", "'raw'"),
@@ -270,7 +270,7 @@ def test_a_parameter_that_the_profile_sweeps_has_to_be_chosen(ask: Write) -> Non
         ),
         (claim(f'{COST}\nover = "rwa"', more="seeds = 3"), "expect.0", "'raw'"),
         (claim(f'{COST}\nover = "raw"'), "expect.0", "several seeds"),
-        (claim(f'{IOPS}\nover = "raw"', more="seeds = 3"), "expect.0", "sealed engine"),
+        (claim(f'{IOPS}\nover = "raw"', more="seeds = 3"), "expect.0", "deterministic engine"),
         (
             claim(dbench(4).replace("amean", "amen"), topology="raid64", work="dbench_xfs"),
             "expect.0",
@@ -322,7 +322,7 @@ def test_all_that_is_counted_in_one_cell_is_counted_in_one_boot(ask: Write) -> N
 def test_a_qemu_that_tells_no_arguments_needs_more_of_the_kernel(
     metric: str, qemu: tuple[int, ...], instrumented: bool
 ) -> None:
-    found = experiment.counted(metric, Engine.ICOUNT, "nullb_mq", "randread_burst", qemu)
+    found = experiment.counted(metric, Engine.EXACT, "nullb_mq", "randread_burst", qemu)
     assert found == (((metric,), ()) if instrumented else ((), (metric,)))
 
 
@@ -426,7 +426,7 @@ def test_what_is_simulated_is_also_asked_with_dearer_and_cheaper_moves(ask: Writ
         (f'{IOPS}\nmachine = "xeon61"', "no machine model is called 'xeon61'"),
         (f'{IOPS}\nmachine = "xeon16"\ncpus = 17', "17 vCPUs has no place"),
         (f'{COST}\nmachine = "xeon16"', "the simulation gives no kernel_insns_per_io"),
-        (f'{IOPS}\nmachine = "xeon16"\nengine = ["icount"]', "for the engine sim alone"),
+        (f'{IOPS}\nmachine = "xeon16"\nengine = ["exact"]', "for the engine sim alone"),
         (f'{IOPS}\nmachine = "xeon16"\nneeds_cpus = 4', "about the host"),
     ],
 )

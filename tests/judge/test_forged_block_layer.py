@@ -180,7 +180,7 @@ def test_in_a_comparison_code_that_moved_is_no_change_that_is_sure(
     session: Session, costs: dict[str, float]
 ) -> None:
     session.patched["evil"] = Patched(costs, ["blk_mq_run"])
-    cell = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.ICOUNT, cpus=1))
+    cell = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.EXACT, cpus=1))
     pair = session.kernel("x:6.12"), session.kernel("x:6.12", [Path("evil.patch")])
     (found,) = cost_diff.measure(session, pair, [cell], cost_diff.CHANGED)
     assert found.finding.verdict is Verdict.INCONCLUSIVE

@@ -40,7 +40,7 @@ COUNTED = 'metric = "issues_by_kworker"\nchange = "<= -10%"\n'
 SEQUENTIAL = 'metric = "sequential"\nvalue = ">= 5"\n'
 BASE, PATCHED = "6.12+0001-base", "6.12+0001-base+0001-own"
 # One after another: KVM's guests cannot take turns.
-ENGINES = (Engine.KVM, Engine.ICOUNT)
+ENGINES = (Engine.KVM, Engine.EXACT)
 
 Write = Callable[..., Series]
 
@@ -124,8 +124,8 @@ def test_every_level_of_evidence_comes_to_its_verdict(
         *(((), "after"), ((), "before")),
         *((("issues_by_kworker",), "before"), (both, "after")),
     ]
-    assert [job.cell.engine for job in guests.booted] == [Engine.ICOUNT] * 4 + [Engine.KVM] * 16
-    assert len(guests.proofs) == 2
+    assert [job.cell.engine for job in guests.booted] == [Engine.EXACT] * 4 + [Engine.KVM] * 16
+    assert len(guests.checks) == 2
 
 
 def test_calls_are_counted_in_the_boot_that_tells_the_cost(
@@ -198,7 +198,7 @@ def test_kernels_are_those_of_the_arms_and_instrumented_to_count(
         ("after", ()): PATCHED,
         ("after", ("sequential",)): PATCHED + fakes.INSTRUMENTED,
     }
-    # The engines are proved with a kernel without patches; each kernel is built once.
+    # The engines are checked with a kernel without patches; each kernel is built once.
     assert sorted(session.asked) == sorted(["6.12", BASE, PATCHED, PATCHED + fakes.INSTRUMENTED])
     assert {side.arm: side.patched for side in own_case.tasks} == {
         "before": False,
@@ -445,7 +445,7 @@ def test_a_reversed_series_that_breaks_is_refuted_by_its_first_arm(
 def test_without_its_engine_nothing_is_built_or_booted(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
-    session.engines = (Engine.ICOUNT,)
+    session.engines = (Engine.EXACT,)
     (finding,) = found(judge.judge([write(claim(IOPS))], session))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.reason.startswith("needs the engine kvm or tcg")

@@ -46,7 +46,7 @@ def experiment(
     """A experiment about a metric: a change from before to after, or a value of after."""
     expectation = Expectation(metric=metric, change=change, value=value, because="b")
     engines = {Level.WALL: Engine.TCG, Level.SIMULATED: Engine.SIM}
-    engine = engines.get(level, Engine.ICOUNT)
+    engine = engines.get(level, Engine.EXACT)
     sides = tuple(
         Side(arm, fakes.cell(engine=engine), arm == "after")
         for arm in (("before", "after") if change else ("after",))

@@ -303,8 +303,8 @@ def test_ends_are_those_of_all_boots_of_the_kernels(store: BootStore) -> None:
 
 
 def test_draws_are_the_boots_of_a_cell_with_any_seed_by_kernel(store: BootStore) -> None:
-    cell = fakes.cell(engine=Engine.ICOUNT)
-    other = fakes.cell(engine=Engine.ICOUNT, scheduler="none")
+    cell = fakes.cell(engine=Engine.EXACT)
+    other = fakes.cell(engine=Engine.EXACT, scheduler="none")
     for kernel, own, seed, value in (
         *(("a", cell, 1, 10.0), ("a", cell, 2, 11.0), ("b", cell, 1, 20.0)),
         ("a", other, 1, 99.0),

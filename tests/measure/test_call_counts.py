@@ -168,7 +168,7 @@ def test_what_is_issued_after_what_was_chosen_later_was_overtaken() -> None:
 def test_simulated_calls_are_all_told_by_the_log() -> None:
     asked = counter(calls=("lock",), callers="insert")
     assert call_counts.wants_log(asked, Engine.SIM)
-    assert not call_counts.wants_log(asked, Engine.ICOUNT)
+    assert not call_counts.wants_log(asked, Engine.EXACT)
     assert call_counts.values({"own": asked}, Executed(LOGGED, "", None, LOCKS)) == {"own": 2}
 
 

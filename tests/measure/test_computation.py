@@ -29,7 +29,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def ids() -> dict[tuple[str, Engine], str]:
     computation._code.cache_clear()
-    kinds = [("fio", Engine.ICOUNT), ("fio", Engine.SIM), ("fio", Engine.TCG)]
+    kinds = [("fio", Engine.EXACT), ("fio", Engine.SIM), ("fio", Engine.TCG)]
     return {(tool, engine): computation.identity(tool, engine) for tool, engine in kinds} | {
         ("dbench", Engine.TCG): computation.identity("dbench", Engine.TCG)
     }
@@ -38,10 +38,10 @@ def ids() -> dict[tuple[str, Engine], str]:
 @pytest.mark.parametrize(
     ("module", "changed"),
     [
-        ("measure/sampling", {"fio icount", "fio sim", "fio tcg", "dbench tcg"}),
-        ("measure/cost", {"fio icount", "fio sim"}),
+        ("measure/sampling", {"fio exact", "fio sim", "fio tcg", "dbench tcg"}),
+        ("measure/cost", {"fio exact", "fio sim"}),
         ("measure/sim_counts", {"fio sim"}),
-        ("measure/fio", {"fio icount", "fio sim", "fio tcg"}),
+        ("measure/fio", {"fio exact", "fio sim", "fio tcg"}),
         ("guest/host_noise", {"fio tcg", "dbench tcg"}),
     ],
 )

@@ -18,8 +18,8 @@ from lab.measure.durations import Durations
 from lab.measure.place import ThisHost
 from lab.measure.runner import Runner
 
-ONE = fakes.cell("nullb", engine=Engine.ICOUNT, cpus=1)
-WIDE = fakes.cell("nullb", engine=Engine.ICOUNT, cpus=8)
+ONE = fakes.cell("nullb", engine=Engine.EXACT, cpus=1)
+WIDE = fakes.cell("nullb", engine=Engine.EXACT, cpus=8)
 
 
 def test_a_store_that_is_not_there_is_not_made() -> None:
@@ -34,10 +34,10 @@ def test_what_is_not_known_is_guessed_by_engine_and_cpus() -> None:
 
 
 def test_what_took_longest_begins_first(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {("nullb", "randread_burst", "icount", cpus): 9.0 / cpus for cpus in (1, 8)}
+    known = {("nullb", "randread_burst", "exact", cpus): 9.0 / cpus for cpus in (1, 8)}
     monkeypatch.setattr(durations, "recorded", lambda store: Durations(known))
     kernel = fakes.kernel("k")
-    runner = Runner(fakes.proved(kernel), BootStore(), Progress(), ThisHost(8.0, cpus=1))
+    runner = Runner(fakes.testbed(kernel), BootStore(), Progress(), ThisHost(8.0, cpus=1))
     runner.all([Task(cell=cell, kernel=kernel) for cell in (WIDE, ONE)])
     assert [job.cell.cpus for job in guests.booted] == [1, 8]
 
@@ -45,7 +45,7 @@ def test_what_took_longest_begins_first(guests: Guests, monkeypatch: pytest.Monk
 def test_boots_on_record_tell_for_all_of_their_kind(guests: Guests) -> None:
     kernel = fakes.kernel("k")
     store = BootStore()
-    Runner(fakes.proved(kernel), store, Progress()).all([Task(cell=ONE, kernel=kernel)])
+    Runner(fakes.testbed(kernel), store, Progress()).all([Task(cell=ONE, kernel=kernel)])
     found = durations.recorded(store)
     assert found.of(replace(ONE, scheduler="none", seed=9)) == found.of(ONE) < 4
     assert found.of(WIDE) == Durations().of(WIDE)

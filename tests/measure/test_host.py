@@ -28,31 +28,31 @@ FACTS = Facts(
 LINES = "[    0.0] Linux version 6.12\n"
 
 
-def proved(
+def checked(
     monkeypatch: pytest.MonkeyPatch,
     quiet: Progress,
     console: str,
     error: GuestError | None = None,
     engine: Engine = Engine.KVM,
 ) -> EngineReport:
-    """The proof of an engine whose guest prints console, and fails with error if one is given."""
+    """The check of an engine whose guest prints console, and fails with error if one is given."""
 
     def run(machine: Machine, orders: Orders) -> Boot:
         cache.make_folder(machine.folder)
         machine.console.write_text(console)
         if error:
             raise error
-        return Boot({}, {}, {"boot": 1.5, "proved": 0.5})
+        return Boot({}, {}, {"boot": 1.5, "checked": 0.5})
 
     monkeypatch.setattr(boot, "run", run)
     monkeypatch.setattr(host, "_obstacle", lambda engine, found, plugin: None)
-    return host.prove(engine, KERNEL, GuestRoot("g"), FACTS, quiet)
+    return host.check_engine(engine, KERNEL, GuestRoot("g"), FACTS, quiet)
 
 
 def test_a_kvm_on_which_a_guest_came_up_is_used(
     monkeypatch: pytest.MonkeyPatch, quiet: Progress
 ) -> None:
-    found = proved(monkeypatch, quiet, f"{LINES}[    0.0] Hypervisor detected: KVM\n")
+    found = checked(monkeypatch, quiet, f"{LINES}[    0.0] Hypervisor detected: KVM\n")
     assert found.works
     assert found.seconds == 2.0
     assert host.chosen(Report(FACTS, (found,)), None) is Engine.KVM
@@ -75,7 +75,7 @@ def test_a_kvm_that_boots_nothing_is_refused_with_the_reason(
     error: GuestError | None,
     reason: str,
 ) -> None:
-    found = proved(monkeypatch, quiet, console, error)
+    found = checked(monkeypatch, quiet, console, error)
     assert not found.works
     assert reason in found.reason
     report = Report(FACTS, (found,))
@@ -86,19 +86,19 @@ def test_a_kvm_that_boots_nothing_is_refused_with_the_reason(
 
 
 def test_an_engine_needs_no_trace_of_kvm(monkeypatch: pytest.MonkeyPatch, quiet: Progress) -> None:
-    assert proved(monkeypatch, quiet, LINES, engine=Engine.TCG).works
+    assert checked(monkeypatch, quiet, LINES, engine=Engine.TCG).works
 
 
-def test_what_is_proved_once_is_asked_of_the_cache(
+def test_what_is_checked_once_is_asked_of_the_cache(
     monkeypatch: pytest.MonkeyPatch, quiet: Progress
 ) -> None:
     calls: list[Engine] = []
 
-    def prove(engine: Engine, *rest: object) -> EngineReport:
+    def check_engine(engine: Engine, *rest: object) -> EngineReport:
         calls.append(engine)
         return EngineReport(engine, engine is not Engine.KVM, "because", 1.0)
 
-    monkeypatch.setattr(host, "prove", prove)
+    monkeypatch.setattr(host, "check_engine", check_engine)
     guest = GuestRoot("g")
     first = host.examine(FACTS, KERNEL, guest, None, quiet)
     assert host.examine(FACTS, KERNEL, guest, None, quiet) == first
@@ -113,14 +113,14 @@ def test_what_a_bad_moment_or_a_damaged_file_said_is_asked_again(
 ) -> None:
     works = False
 
-    def prove(engine: Engine, *rest: object) -> EngineReport:
-        return EngineReport(engine, works or engine is not Engine.ICOUNT, "because", 1.0)
+    def check_engine(engine: Engine, *rest: object) -> EngineReport:
+        return EngineReport(engine, works or engine is not Engine.EXACT, "because", 1.0)
 
-    monkeypatch.setattr(host, "prove", prove)
-    assert not host.examine(FACTS, KERNEL, GuestRoot("g"), None, quiet).works(Engine.ICOUNT)
+    monkeypatch.setattr(host, "check_engine", check_engine)
+    assert not host.examine(FACTS, KERNEL, GuestRoot("g"), None, quiet).works(Engine.EXACT)
     (record,) = (cache.root() / "host").iterdir()
     if kept != "refused":
         record.write_text(kept)
     works = True
     for _ in range(2):
-        assert host.examine(FACTS, KERNEL, GuestRoot("g"), None, quiet).works(Engine.ICOUNT)
+        assert host.examine(FACTS, KERNEL, GuestRoot("g"), None, quiet).works(Engine.EXACT)

@@ -46,9 +46,9 @@ def job(
 ) -> Job:
     """A cell on a kernel, resolved on this host."""
     built = fakes.kernel(kernel, code)
-    proved = fakes.proved(built, root=guest)
-    facts = replace(proved.host.facts, emulator=emulator)
-    testbed = replace(proved, host=replace(proved.host, facts=facts))
+    checked = fakes.testbed(built, root=guest)
+    facts = replace(checked.host.facts, emulator=emulator)
+    testbed = replace(checked, host=replace(checked.host, facts=facts))
     return resolve(Task(cell=of or raid(), kernel=built), testbed)
 
 
@@ -91,15 +91,15 @@ def test_schedulers_are_switched_while_the_work_goes_on() -> None:
     assert found == sorted(found)
 
 
-def test_a_sealed_guest_watches_a_fixed_amount_of_work_for_longer_than_it_takes() -> None:
+def test_a_deterministic_guest_watches_a_fixed_amount_of_work_for_longer_than_it_takes() -> None:
     (watched,) = (
         step
-        for step in orders(raid("verify_crc", Engine.ICOUNT, seconds=20)).steps
+        for step in orders(raid("verify_crc", Engine.EXACT, seconds=20)).steps
         if step.startswith("watch ")
     )
     assert float(watched.split()[1]) > 20
     # Elsewhere the guest's time is the host's, and a slow host is no fault of the kernel.
-    for other in (raid("verify_crc"), raid("randread_burst", Engine.ICOUNT)):
+    for other in (raid("verify_crc"), raid("randread_burst", Engine.EXACT)):
         assert not any(step.startswith("watch") for step in orders(other).steps)
 
 
@@ -109,9 +109,9 @@ def test_fewer_queues_leave_the_possible_cpus_alone() -> None:
     assert hardware(single).hw_queues == 1
 
 
-def test_a_kernel_that_does_not_prove_is_refused_by_what_wants_one() -> None:
+def test_a_workload_that_needs_the_debug_kernel_refuses_another() -> None:
     assert (
-        "needs the kernel fragment prove" in job(cell("raid64", "bfq", "verify_switching")).refusal
+        "needs the kernel fragment debug" in job(cell("raid64", "bfq", "verify_switching")).refusal
     )
 
 
@@ -145,7 +145,7 @@ def test_every_phase_has_a_deadline_longer_than_the_work(work: str, engine: Engi
     told = orders(raid(work, engine, seconds=100))
     entered = {step.split()[1] for step in told.steps if step.startswith("phase ")}
     assert {"boot", "agent", *entered} == told.deadlines_s.keys()
-    assert told.deadlines_s["workload"] > (1000 if engine.sealed else 120)
+    assert told.deadlines_s["workload"] > (1000 if engine.deterministic else 120)
 
 
 def test_a_guest_that_clears_a_large_disk_has_longer_to_boot() -> None:
@@ -188,7 +188,7 @@ def key(*of: Any, **other: Any) -> str:
         lambda: key(raid(work="randwrite_uring")),
         lambda: key(raid(numjobs=11)),
         lambda: key(raid(engine=Engine.KVM)),
-        lambda: key(raid(engine=Engine.ICOUNT)),
+        lambda: key(raid(engine=Engine.EXACT)),
         lambda: key(replace(raid(), cpus=3)),
         lambda: key(replace(raid(), hw_queues=3)),
         lambda: key(replace(raid(), kernel_parameters=("a.b=1",))),
@@ -198,7 +198,7 @@ def key(*of: Any, **other: Any) -> str:
         lambda: key(emulator="QEMU 10.0.3"),
     ],
     ids=[
-        *("scheduler", "topology", "workload", "parameters", "kvm", "icount"),
+        *("scheduler", "topology", "workload", "parameters", "kvm", "exact"),
         *("vcpus", "queues", "kernel parameters", "counters", "kernel", "guest", "qemu"),
     ],
 )
@@ -215,19 +215,19 @@ def test_the_same_is_the_same_measurement() -> None:
 
 def test_labels_do_not_say_what_is_measured() -> None:
     own = fakes.kernel("kernel-id", "code")
-    proved = fakes.proved(own)
+    checked = fakes.testbed(own)
     tasks = [Task(cell=raid(), kernel=own, arm=arm, swept=(arm,)) for arm in ("before", "numjobs")]
-    assert len({resolve(task, proved).key for task in tasks}) == 1
+    assert len({resolve(task, checked).key for task in tasks}) == 1
 
 
 def test_another_seed_is_another_measurement_of_the_exact_engine_only() -> None:
     for engine in Engine:
         own = raid(engine=engine)
-        assert (key(own) != key(replace(own, seed=2))) == engine.sealed
+        assert (key(own) != key(replace(own, seed=2))) == engine.deterministic
 
 
 def test_kernels_that_execute_the_same_share_a_measurement() -> None:
-    assert key(kernel="twin") == key()
+    assert key(kernel="other") == key()
 
 
 @pytest.mark.parametrize("engine", Engine)
@@ -237,7 +237,7 @@ def test_only_exact_numbers_are_shared_between_hosts(
     own = raid(engine=engine)
     here = key(own)
     monkeypatch.setattr(host, "identity", lambda: "there")
-    assert (key(own) == here) == engine.sealed
+    assert (key(own) == here) == engine.deterministic
 
 
 @pytest.mark.parametrize("change", ["topology", "template"])
@@ -264,9 +264,9 @@ def test_a_file_system_gets_a_disk_that_keeps_data(work: str, backed: bool, size
 def exact(kernel: str, block_layer: frozenset[str] | None = None, code: str = "code") -> Job:
     """An exact job on a kernel with that block layer."""
     built = fakes.kernel(kernel, code)
-    testbed = fakes.proved(built, plugin=fakes.PLUGIN)
+    testbed = fakes.testbed(built, plugin=fakes.PLUGIN)
     return resolve(
-        Task(cell=raid(engine=Engine.ICOUNT), kernel=built, block_layer=block_layer), testbed
+        Task(cell=raid(engine=Engine.EXACT), kernel=built, block_layer=block_layer), testbed
     )
 
 
@@ -283,15 +283,15 @@ def test_a_system_map_of_its_own_is_in_the_key_of_an_equal_kernel() -> None:
     own = exact("one")
     fakes.kernel("two", "code").system_map.write_text("ffffffff81000008 T submit_bio\n")
     built = Kernel("two", "6.12.117", "tree", ("base",), "gcc; ld")
-    testbed = fakes.proved(built, plugin=fakes.PLUGIN)
-    assert resolve(Task(cell=raid(engine=Engine.ICOUNT), kernel=built), testbed).key != own.key
+    testbed = fakes.testbed(built, plugin=fakes.PLUGIN)
+    assert resolve(Task(cell=raid(engine=Engine.EXACT), kernel=built), testbed).key != own.key
 
 
 def test_what_is_not_summed_by_it_does_not_depend_on_the_block_layer() -> None:
     built = fakes.kernel("one", "code")
     for of in (raid(), raid(engine=Engine.SIM), raid("dbench_xfs")):
         jobs = [
-            resolve(Task(cell=of, kernel=built, block_layer=layer), fakes.proved(built))
+            resolve(Task(cell=of, kernel=built, block_layer=layer), fakes.testbed(built))
             for layer in (None, frozenset(("kfree",)))
         ]
         assert jobs[0].key == jobs[1].key

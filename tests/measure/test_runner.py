@@ -67,7 +67,7 @@ def runner(guests: Guests, store: BootStore, quiet: Progress) -> Runner:
 
 def fresh(store: BootStore, progress: Progress, memory_gib: float = 8) -> Runner:
     """A runner as the lab has it after it was started again."""
-    return Runner(fakes.proved(fakes.kernel("base"), memory_gib=memory_gib), store, progress)
+    return Runner(fakes.testbed(fakes.kernel("base"), memory_gib=memory_gib), store, progress)
 
 
 def iops(found: Rounds) -> dict[str, list[float]]:
@@ -135,8 +135,8 @@ def test_boots_that_measure_host_time_are_never_side_by_side(
     assert guests.together == 1
 
 
-@pytest.mark.parametrize("engine", [Engine.ICOUNT, Engine.SIM])
-def test_sealed_boots_run_side_by_side_on_a_cpu_of_the_host_each(
+@pytest.mark.parametrize("engine", [Engine.EXACT, Engine.SIM])
+def test_deterministic_boots_run_side_by_side_on_a_cpu_of_the_host_each(
     engine: Engine,
     guests: Guests,
     store: BootStore,
@@ -159,15 +159,15 @@ def test_what_makes_no_marks_is_not_simulated(runner: Runner, guests: Guests) ->
     assert (len(usual.boots), len(guests.booted)) == (1, 1)
 
 
-def test_sealed_boots_that_memory_does_not_hold_wait_for_each_other(
+def test_deterministic_boots_that_memory_does_not_hold_wait_for_each_other(
     guests: Guests, store: BootStore, quiet: Progress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     both = threading.Barrier(2, timeout=10)
     guests.on_boot = both.wait
-    sealed = fakes.cell(engine=Engine.ICOUNT)
-    tasks = [task(of=sealed, kernel=str(number)) for number in range(6)]
-    size = resolve(tasks[0], fakes.proved(fakes.kernel("base"))).machine.memory_mib
+    deterministic = fakes.cell(engine=Engine.EXACT)
+    tasks = [task(of=deterministic, kernel=str(number)) for number in range(6)]
+    size = resolve(tasks[0], fakes.testbed(fakes.kernel("base"))).machine.memory_mib
     found = fresh(store, quiet, 1 + 2.5 * size / 1024).all(tasks)
     assert all(outcome.boots for outcome in found)
     assert guests.together == 2
@@ -235,9 +235,9 @@ def test_a_hang_is_the_kernels_when_it_comes_again(runner: Runner, guests: Guest
     assert again.error.outcome == "hang"
 
 
-def test_a_sealed_guest_that_hung_would_hang_again(runner: Runner, guests: Guests) -> None:
+def test_a_deterministic_guest_that_hung_would_hang_again(runner: Runner, guests: Guests) -> None:
     guests.answers[0] = hang()
-    (found,) = runner.all([task(of=fakes.cell(engine=Engine.ICOUNT))])
+    (found,) = runner.all([task(of=fakes.cell(engine=Engine.EXACT))])
     assert len(guests.booted) == 1
     assert found.error
 
@@ -468,7 +468,7 @@ def test_what_several_threads_ask_for_is_booted_once_and_the_urgent_first(
     runner, go_on = fresh(store, quiet), threading.Event()
     guests.on_boot = lambda: go_on.wait(20)
     exact = {
-        name: task(of=fakes.cell(scheduler=name, engine=Engine.ICOUNT))
+        name: task(of=fakes.cell(scheduler=name, engine=Engine.EXACT))
         for name in ("none", "bfq", "kyber", "mq-deadline")
     }
     asked = [(0, ["none"]), (2, ["kyber", "bfq"]), (1, ["bfq"]), (0, ["none", "mq-deadline"])]
@@ -493,7 +493,7 @@ def test_a_guest_that_raises_ends_what_other_threads_wait_for(
     inside = threading.Barrier(2)
     guests.on_boot = lambda: inside.wait(20)
     guests.answers[0] = guests.answers[1] = KeyboardInterrupt()
-    one, other = two_schedulers(Engine.ICOUNT)
+    one, other = two_schedulers(Engine.EXACT)
     with ThreadPoolExecutor(2) as pool:
         running = [pool.submit(runner.all, [task]) for task in (one, other)]
         ended = {type(one.exception(20)) for one in running}
@@ -501,10 +501,10 @@ def test_a_guest_that_raises_ends_what_other_threads_wait_for(
     assert KeyboardInterrupt in ended
     assert ended <= {KeyboardInterrupt, CancelledError}
     with pytest.raises(CancelledError):
-        runner.all([task(of=fakes.cell(scheduler="kyber", engine=Engine.ICOUNT))])
+        runner.all([task(of=fakes.cell(scheduler="kyber", engine=Engine.EXACT))])
 
 
-@pytest.mark.parametrize("engine", [Engine.ICOUNT, Engine.TCG])
+@pytest.mark.parametrize("engine", [Engine.EXACT, Engine.TCG])
 def test_what_is_timed_has_the_host_alone_and_what_is_not_has_it_not(
     guests: Guests, engine: Engine
 ) -> None:
@@ -522,5 +522,5 @@ def test_what_is_timed_has_the_host_alone_and_what_is_not_has_it_not(
     guests.on_boot = others_may_run
     kernel = fakes.kernel("k")
     own = fakes.cell("nullb", engine=engine)
-    Runner(fakes.proved(kernel), BootStore(), Progress()).all([Task(cell=own, kernel=kernel)])
-    assert seen == [engine.sealed]
+    Runner(fakes.testbed(kernel), BootStore(), Progress()).all([Task(cell=own, kernel=kernel)])
+    assert seen == [engine.deterministic]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a session measures with: locks, proofs, and orders that stay what they were."""
+"""What a session measures with: locks, checks of engines, and orders that stay what they were."""
 
 from __future__ import annotations
 
@@ -52,25 +52,25 @@ def held(path: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("engines", "proofs"),
+    ("engines", "checks"),
     [
-        ((Engine.ICOUNT,), 2),
+        ((Engine.EXACT,), 2),
         ((Engine.TCG,), 0),
         ((Engine.KVM,), 0),
-        ((Engine.ICOUNT, Engine.TCG), 2),
+        ((Engine.EXACT, Engine.TCG), 2),
         ((), 0),
     ],
 )
-def test_the_tasks_say_what_is_locked_and_proved(
+def test_the_tasks_say_what_is_locked_and_checked(
     session: FakeSession,
     guests: Guests,
     engines: tuple[Engine, ...],
-    proofs: int,
+    checks: int,
 ) -> None:
     with session.measuring([task(engine) for engine in engines]):
         assert held(session.store.folder / "lock")
     assert not held(session.store.folder / "lock")
-    assert len(guests.proofs) == proofs
+    assert len(guests.checks) == checks
 
 
 def test_what_was_cut_off_is_forgotten_before_anything_is_measured(
@@ -81,7 +81,7 @@ def test_what_was_cut_off_is_forgotten_before_anything_is_measured(
         assert not cut.exists()
 
 
-def test_the_exact_engine_is_proved_once_and_under_a_lock(
+def test_the_exact_engine_is_checked_once_and_under_a_lock(
     session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locked = []
@@ -92,10 +92,10 @@ def test_the_exact_engine_is_proved_once_and_under_a_lock(
 
     monkeypatch.setattr(sampling, "measure", measure)
     for _ in range(2):
-        determinism.require_sound(session.testbed, Engine.ICOUNT, session.progress)
+        determinism.require_sound(session.testbed, Engine.EXACT, session.progress)
     assert locked == [True, True]
     determinism.forget(session.testbed)
-    determinism.require_sound(session.testbed, Engine.ICOUNT, session.progress)
+    determinism.require_sound(session.testbed, Engine.EXACT, session.progress)
     assert len(locked) == 4
 
 
@@ -103,28 +103,28 @@ def test_an_engine_that_is_not_exact_measures_nothing(
     session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(determinism, "first_difference", lambda *_: "insns, line 2")
-    with pytest.raises(LabError, match="icount does not repeat itself on this host: insns, line 2"):
-        session.outcomes([task(Engine.ICOUNT)])
+    with pytest.raises(LabError, match="exact does not repeat itself on this host: insns, line 2"):
+        session.outcomes([task(Engine.EXACT)])
     assert guests.booted == []
 
 
-def test_the_first_kernel_that_is_proved_is_the_testbeds(session: FakeSession) -> None:
-    first = session.prove("git:/linux@one")
-    session.prove("git:/linux@two")
+def test_the_first_kernel_that_is_checked_is_the_testbeds(session: FakeSession) -> None:
+    first = session.check_engines("git:/linux@one")
+    session.check_engines("git:/linux@two")
     assert session.testbed is first
-    assert first.proof.id == "one"
+    assert first.probe_kernel.id == "one"
 
 
 def test_a_cost_is_that_of_the_boot_or_says_why_there_is_none(
     session: FakeSession, guests: Guests
 ) -> None:
     guests.cost_of = {"kernel-stock": fakes.insns(submit_bio=7.0)}.get
-    assert session.costs([task(Engine.ICOUNT)])[0][1].kernel == {"submit_bio": 7.0}
+    assert session.costs([task(Engine.EXACT)])[0][1].kernel == {"submit_bio": 7.0}
     with pytest.raises(UsageError, match="has no cost per I/O"):
-        session.costs([task(Engine.ICOUNT, arm="other")])
+        session.costs([task(Engine.EXACT, arm="other")])
     guests.says = lambda job: GuestError("panic", "BUG: x")
     with pytest.raises(LabError, match="failed: BUG: x"):
-        session.costs([task(Engine.ICOUNT, arm="third")])
+        session.costs([task(Engine.EXACT, arm="third")])
 
 
 @pytest.fixture

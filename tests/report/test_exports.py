@@ -177,7 +177,7 @@ UNMEASURED = [
     ("left out", "the profile leaves out clients=4", "tcg"),
     ("INCONCLUSIVE", "needs the engine kvm; on this host: refused", "kvm"),
     ("REFUTED", "the patched kernel breaks in arm after: BUG", "tcg"),
-    ("ERROR", "arm before failed: gone", "icount"),
+    ("ERROR", "arm before failed: gone", "exact"),
 ]
 
 
@@ -204,7 +204,7 @@ def test_more_seeds_of_a_kernel_are_no_other_value() -> None:
     few, more = ((100.0,), (90.0,)), ((100.0, 104.0, 108.0), (90.0, 91.0, 80.0))
     one, other = (
         examples.run(
-            examples.series(examples.claim(examples.finding(values, engine="icount"))),
+            examples.series(examples.claim(examples.finding(values, engine="exact"))),
             cells=examples.paired_run().cells,
         )
         for values in (few, more)
@@ -227,7 +227,7 @@ def test_what_differs_between_runs_is_shown() -> None:
 @pytest.mark.parametrize(("metric", "better"), [("stable_merges", True), ("switches", False)])
 def test_more_of_a_counter_is_what_its_file_says(metric: str, better: bool) -> None:
     cells = (examples.cell("before", (2.0,)), examples.cell("after", (3.0,)))
-    one = examples.finding(((2.0,), (3.0,)), metric=metric, level="mechanism", engine="icount")
+    one = examples.finding(((2.0,), (3.0,)), metric=metric, level="mechanism", engine="exact")
     run = examples.run(examples.series(examples.claim(one)), cells=cells)
     (table,) = arm_table.of_series(run, run.series[0])
     improvement = table.improvement(table.rows[""]["after"])

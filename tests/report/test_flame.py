@@ -44,7 +44,7 @@ class Drawn:
 
 
 def profile(found: Profiled, arm: str = "after") -> Profile:
-    return Profile("nullb bfq, icount", arm, False, found)
+    return Profile("nullb bfq, exact", arm, False, found)
 
 
 def graphs(before: Profiled, after: Profiled) -> list[flame.Graph]:
@@ -176,7 +176,7 @@ def test_a_file_of_its_own_has_every_comparison_and_its_colours() -> None:
     assert "fill:#e4e8ec" in dark
     assert "var(" not in style
     titles = [text.text for text in root.findall(f"{SVG}text")]
-    assert titles == ["nullb bfq randread_burst, icount: before → after, as wide as after"]
+    assert titles == ["nullb bfq randread_burst, exact: before → after, as wide as after"]
     assert int(root.get("height") or 0) > 100
     assert flame.standalone(run(), lambda boot: None) == ""
 

@@ -208,7 +208,7 @@ def test_a_number_is_never_off_by_more_than_a_percent(value: float) -> None:
 
 def test_the_exact_engine_shows_costs_before_its_guests_own_numbers() -> None:
     values = {"kernel_insns_per_io": 3482.09, "user_insns_per_io": 2223.19, "iops": 50000.0}
-    own = guests.cell(topology="nullb_mq", engine=Engine.ICOUNT, cpus=1)
+    own = guests.cell(topology="nullb_mq", engine=Engine.EXACT, cpus=1)
     assert headline(own, values) == "kernel_insns_per_io"
     measured = cell(3482.09).model_copy(update={"metric": "kernel_insns_per_io"})
     boots = tuple(boot.model_copy(update={"values": values}) for boot in measured.boots)

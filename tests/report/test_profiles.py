@@ -81,7 +81,7 @@ SCHEMA = {
 
 def run(**changes: object) -> Run:
     """A run that compares two cells by function."""
-    fields: dict[str, object] = {"engine": "icount", "cpus": 1, **changes}
+    fields: dict[str, object] = {"engine": "exact", "cpus": 1, **changes}
     cells = [examples.cell(arm, (1.0, 2.0), **fields) for arm in ("before", "after")]
     found = CostDifference(
         claim="",
@@ -103,7 +103,7 @@ def lines(text: str) -> Mapping[str, int]:
 
 
 def test_folded_stacks_are_what_a_thousand_ios_cost() -> None:
-    cell = "nullb bfq randread_burst, icount"
+    cell = "nullb bfq randread_burst, exact"
     assert lines(profiles.folded(run(), costs)) == {
         f"{cell};before;user space": 5000,
         f"{cell};before;kernel;kfree": 2250,
@@ -155,7 +155,7 @@ def test_speedscope_takes_it() -> None:
     names = [frame["name"] for frame in document["shared"]["frames"]]
     assert len(names) == len(set(names))
     before, after = document["profiles"]
-    assert before["name"] == "nullb bfq randread_burst, icount, before"
+    assert before["name"] == "nullb bfq randread_burst, exact, before"
     shown = [[names[place] for place in sample] for sample in after["samples"]]
     assert dict(zip(map(tuple, shown), after["weights"], strict=True)) == {
         ("user space",): 5.0,
@@ -173,8 +173,8 @@ def test_cells_with_one_name_are_numbered() -> None:
     found = profiles.folded(twice, lambda boot: BEFORE if "more" in boot else costs(boot))
     roots = dict.fromkeys(";".join(stack.split(";")[:2]) for stack in lines(found))
     assert [*roots][1:] == [
-        "nullb bfq randread_burst, icount;after",
-        "nullb bfq randread_burst, icount (2);after",
+        "nullb bfq randread_burst, exact;after",
+        "nullb bfq randread_burst, exact (2);after",
     ]
 
 

@@ -29,7 +29,7 @@ def judged() -> run_record.Series:
     """Two claims of sq_batch_dispatch, a part of their expectations, as a host with two CPUs
     judges them."""
     own = series.get("sq_batch_dispatch")
-    exact: dict[str, Any] = {"level": Level.MECHANISM, "engine": Engine.ICOUNT, "published": None}
+    exact: dict[str, Any] = {"level": Level.MECHANISM, "engine": Engine.EXACT, "published": None}
     exact |= {"interval": None, "p": None}
     simulated = {**exact, "level": Level.SIMULATED, "engine": Engine.SIM}
     many = examples.finding(

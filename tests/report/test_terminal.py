@@ -86,7 +86,7 @@ def test_published_expected_and_measured_stand_beside_each_other() -> None:
 def test_an_exact_finding_has_no_chance_and_no_interval() -> None:
     asked = expectation("kernel_insns_per_io", "<= 0%")
     text = shown(experiment(asked, level=Level.COST), Evidence(((4000.0,), (2000.0,))))
-    assert "HOLDS cost (icount): kernel_insns_per_io" in text
+    assert "HOLDS cost (exact): kernel_insns_per_io" in text
     assert text.endswith("measured 4,000 -> 2,000 insns/I/O, -50.0 %, 1 boot an arm")
 
 

@@ -39,7 +39,7 @@ def counted(
             )
         }
     )
-    (found,) = matrix.cells(wide, Selection(), Engine.ICOUNT)
+    (found,) = matrix.cells(wide, Selection(), Engine.EXACT)
     task = found.on(kernel)
     return resolve(replace(task, cell=replace(task.cell, cpus=2, counters=counters)), testbed)
 

@@ -80,7 +80,7 @@ HARMLESS_EDIT = ("block/blk-mq.c", "void blk_mq_submit_bio(struct bio *bio)\n{\n
 
 @cache
 def session() -> Session:
-    """The session of all tests here; its testbed is proved once."""
+    """The session of all tests here; its testbed is checked once."""
     return Session(profile.get("quick"))
 
 
@@ -126,7 +126,7 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Cost:
 
 
 def test_a_planted_change_is_found_in_its_function(tmp_path: Path) -> None:
-    own = Session(session().profile, BootStore(tmp_path / "results"), proved=session().testbed)
+    own = Session(session().profile, BootStore(tmp_path / "results"), checked=session().testbed)
     kernels = session().kernel(), session().kernel("", [patch_of(PLANTED_EDIT, tmp_path)])
     wanted = [PlannedCell(cell=determinism.probe_cell())]
     (found,) = cost_diff.measure(own, kernels, wanted, cost_diff.CHANGED)
@@ -195,7 +195,7 @@ def test_a_counter_that_all_cpus_write_is_refuted_by_the_simulation_and_named(
     (folder / "series").mkdir(parents=True)
     shutil.copy(patch_of(SHARED_EDIT, tmp_path), folder / "series")
     (folder / "series.toml").write_text(SHARED_CLAIM)
-    own = Session(session().profile, BootStore(tmp_path / "results"), proved=session().testbed)
+    own = Session(session().profile, BootStore(tmp_path / "results"), checked=session().testbed)
     (found,) = judge.judge([series.get(str(folder))], own)
     counted, throughput, moves = found.findings
     assert counted.verdict is Verdict.HOLDS, counted.reason

@@ -23,12 +23,12 @@ MEDIUM_MIB = 120.0
 def disk(testbed: Testbed) -> Testbed:
     """The testbed with a kernel that has the driver."""
     kernel = Session(QUICK).kernel("", (), (*QUICK.kernel, "armdisk"))
-    return replace(testbed, proof=kernel)
+    return replace(testbed, probe_kernel=kernel)
 
 
 def reads(disk: Testbed, folder: Path, scheduler: str = "none", **parameters: int | str) -> float:
     """IOPS of a process that reads the whole disk."""
-    wanted = job(disk, "disk7200", scheduler, "disk_reads", Engine.ICOUNT, **parameters)
+    wanted = job(disk, "disk7200", scheduler, "disk_reads", Engine.EXACT, **parameters)
     return sampling.measure(wanted, folder).values["iops"]
 
 

@@ -75,8 +75,8 @@ def test_guests_that_take_turns_do_not_notice(testbed: Testbed, tmp_path: Path) 
         assert sample.phases_s["workload"] > 2 * 3
 
 
-def test_equal_sealed_guests_are_equal_to_the_last_byte(testbed: Testbed, tmp_path: Path) -> None:
-    wanted = job(testbed, "nullb_mq", "bfq", "randwrite_uring", Engine.ICOUNT, ios=200, numjobs=2)
+def test_equal_deterministic_guests_are_equal_to_the_last_byte(testbed: Testbed, tmp_path: Path) -> None:
+    wanted = job(testbed, "nullb_mq", "bfq", "randwrite_uring", Engine.EXACT, ios=200, numjobs=2)
     outputs = []
     for run in ("first", "second"):
         sampling.measure(wanted, tmp_path / run)
@@ -84,11 +84,11 @@ def test_equal_sealed_guests_are_equal_to_the_last_byte(testbed: Testbed, tmp_pa
     assert outputs[0] == outputs[1]
 
 
-def test_engines_are_proved_and_a_kvm_that_boots_nothing_is_refused(testbed: Testbed) -> None:
+def test_engines_are_checked_and_a_kvm_that_boots_nothing_is_refused(testbed: Testbed) -> None:
     folder = cache.root() / "probe" / Engine.KVM
     cache.remove(folder)
     own = testbed.host.facts
-    kvm = host.prove(Engine.KVM, testbed.proof, testbed.guest, own, Progress())
+    kvm = host.check_engine(Engine.KVM, testbed.probe_kernel, testbed.guest, own, Progress())
     console, results = folder / "console.log", folder / "results"
     came_up = console.exists() and "Hypervisor detected: KVM" in console.read_text()
     came_up = came_up and b"@end ok" in results.read_bytes()
@@ -99,7 +99,7 @@ def test_engines_are_proved_and_a_kvm_that_boots_nothing_is_refused(testbed: Tes
         with pytest.raises(LabError, match="the engine kvm does not work on this machine"):
             host.chosen(report, Engine.KVM)
     assert testbed.host.works(Engine.TCG)
-    assert testbed.host.works(Engine.ICOUNT)
+    assert testbed.host.works(Engine.EXACT)
 
 
 def run_guest(machine: Machine, orders: Orders) -> Boot:
@@ -109,7 +109,7 @@ def run_guest(machine: Machine, orders: Orders) -> Boot:
 def machine_of(testbed: Testbed, folder: Path, name: str = "megasas", *parameters: str) -> Machine:
     own = topology.get(name)
     hardware = own.model_copy(update={"kernel_parameters": (*own.kernel_parameters, *parameters)})
-    return Machine(testbed.proof, testbed.guest, hardware, Engine.TCG, folder)
+    return Machine(testbed.probe_kernel, testbed.guest, hardware, Engine.TCG, folder)
 
 
 def test_a_guest_that_panics_at_boot_is_reported_with_its_panic(
@@ -319,13 +319,13 @@ def test_a_shell_is_the_guest_of_a_cell_and_is_left_by_exit(testbed: Testbed) ->
     assert "[kyber]" in said
 
 
-def test_a_sealed_boot_is_repeated_to_the_last_digit(testbed: Testbed, tmp_path: Path) -> None:
+def test_a_deterministic_boot_is_repeated_to_the_last_digit(testbed: Testbed, tmp_path: Path) -> None:
     own = {**os.environ, "LAB_RESULTS": str(tmp_path / "results")}
 
     def lab(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([LAB, *words], capture_output=True, text=True, env=own, check=False)
 
-    cell = ("--engine", "icount", "--topology", "nullb", "--scheduler", "none")
+    cell = ("--engine", "exact", "--topology", "nullb", "--scheduler", "none")
     assert lab("matrix", "--workload", "randread_burst", *cell).returncode == 0
     done = lab("rerun", "last")
     assert done.returncode == 0, done.stdout + done.stderr

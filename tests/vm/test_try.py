@@ -23,9 +23,9 @@ LOST_WRITE = Path(__file__).parents[2] / "controls/lost_write"
 def test_a_lost_write_is_told_and_the_changed_function_named(
     testbed: Testbed, tmp_path: Path
 ) -> None:
-    own = Session(profile.get("quick"), BootStore(tmp_path / "results"), proved=testbed)
+    own = Session(profile.get("quick"), BootStore(tmp_path / "results"), checked=testbed)
     selected = Selection(("raid64_faults",), ("mq-deadline",), ("verify_crc",), cpus=2)
-    cells = matrix.cells(own.profile, selected, Engine.ICOUNT)
+    cells = matrix.cells(own.profile, selected, Engine.EXACT)
     patches = series.get(str(LOST_WRITE)).patches("series")
     (found,) = try_patches.examine_cells(Subject("", patches, ()), cells, own)
     assert found.trial.difference.functions == {"blk_mq_submit_bio"}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A clock for sealed guests, and a multiprocessor: QEMU's vCPU threads take turns in the guest's time.
+ * A clock for deterministic guests, and a multiprocessor: QEMU's vCPU threads take turns in the guest's time.
  *
  * One shared object is loaded twice into one QEMU, by LD_PRELOAD and as a TCG plugin. Every vCPU
  * has a clock of its own, which instructions, waiting and moving cache lines advance. Of QEMU's
