@@ -67,8 +67,8 @@ faults: setup ## faults at random moments of real commands (SEED= COUNT= ONLY= R
 lock: ## write requirements.lock anew: the versions that setup installs
 	@PYTHON=$(PYTHON) .ci/lock
 
-map: ## the rooms of the package: modules, lines, and who imports whom
-	@$(PYTHON) tests/house.py
+map: ## the packages: modules, lines, and who imports whom
+	@$(PYTHON) tests/package_map.py
 
 man: setup ## manual pages of all commands into build/man
 	@.venv/bin/python -m lab.cli.man build/man && echo 'man -l build/man/lab.1'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A performance lab for the kernel's block layer: from a patch series to a verdict.
 
-Ten rooms in the order in which the data flows; a room imports only rooms before it.
+Ten packages in the order in which the data flows; a package imports only packages before it.
 
 ==========  ====================================================================================
 `base`      errors, processes, progress, cache, TOML, statistics: knows no kernels and no guests

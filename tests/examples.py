@@ -218,7 +218,7 @@ def run(
         "command": "lab run own",
         "title": "Verdicts on own",
         "profile": "every cell once",
-        "leaves_out": "much",
+        "skips": "much",
         "alpha": 0.05,
         "started": 1_767_268_800.0,
         "finished": 1_767_270_000.0,

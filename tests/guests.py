@@ -14,7 +14,7 @@ import pytest
 from lab.base import cache
 from lab.base.errors import GuestError, LabError
 from lab.base.progress import Progress
-from lab.base.stats import LOOKS
+from lab.base.stats import SEED_COUNTS
 from lab.build import block_layer, source
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
@@ -165,7 +165,7 @@ def report(*works: Engine, cpus: int = 2, memory_gib: float = 8.0) -> Report:
     return Report(facts, tuple(EngineReport(e, e in works, f"why {e}") for e in Engine))
 
 
-def testbed(
+def checked_testbed(
     kernel: Kernel,
     *works: Engine,
     memory_gib: float = 8.0,
@@ -235,7 +235,7 @@ class FakeSession(Session):
     def check_engines(
         self, spec: str = "", fragments: Sequence[str] = (), *, fresh: bool = False
     ) -> Testbed:
-        found = testbed(self.kernel(spec, (), fragments), *self.engines, plugin=PLUGIN)
+        found = checked_testbed(self.kernel(spec, (), fragments), *self.engines, plugin=PLUGIN)
         self.checked = self.checked or found
         return found
 
@@ -259,7 +259,7 @@ def cell_change(
             return Outcome(task, (), total)
         layer = layers[place] if layers else total
         values = {cost.KERNEL: total, cost.BLOCK_LAYER: layer}
-        return Outcome(task, (StoredBoot("id", name, "", 1.0, 1.0, {}, values),) * LOOKS[0])
+        return Outcome(task, (StoredBoot("id", name, "", 1.0, 1.0, {}, values),) * SEED_COUNTS[0])
 
     session = FakeSession(profile.get("quick"))
     sides = outcome(0, "old"), outcome(1, "new")

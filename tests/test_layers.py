@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The package's shape: rooms import one way, one module starts processes, nothing grows too big."""
+"""Packages import one way, one module starts processes, no module or function is too long."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ import ast
 import sys
 from functools import cache
 
-from house import MODULES, ROOMS, imports, lab_imports, name_of, parsed, path_of, room_of
+from package_map import (
+    MODULES,
+    PACKAGES,
+    imports,
+    lab_imports,
+    name_of,
+    package_of,
+    parsed,
+    path_of,
+)
 
 from lab.base.process import run
 from lab.base.system import PROJECT
@@ -19,13 +28,13 @@ NAMES = [name_of(path) for path in MODULES]
 
 def test_the_rooms_are_the_packages_folders() -> None:
     folders = {path.name for path in (PROJECT / "lab").iterdir() if (path / "__init__.py").exists()}
-    assert folders == set(ROOMS)
+    assert folders == set(PACKAGES)
 
 
 def test_a_module_imports_only_its_room_and_rooms_before_it() -> None:
     for name in NAMES:
-        last = ROOMS.index(room_of(name)) if room_of(name) in ROOMS else 0
-        assert {room_of(other) for other in lab_imports(name)} <= set(ROOMS[: last + 1]), name
+        last = PACKAGES.index(package_of(name)) if package_of(name) in PACKAGES else 0
+        assert {package_of(other) for other in lab_imports(name)} <= set(PACKAGES[: last + 1]), name
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
@@ -41,7 +50,7 @@ def test_the_package_itself_imports_nothing() -> None:
 def test_the_map_is_drawn_the_same_everywhere() -> None:
     for file in ("lab/__init__.py", "CONTRIBUTING.md", "README.md"):
         text = (PROJECT / file).read_text()
-        places = [text.index(f"`{room}`") for room in ROOMS]
+        places = [text.index(f"`{package}`") for package in PACKAGES]
         assert places == sorted(places), file
 
 

@@ -12,7 +12,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from house import MODULES, imports
+from package_map import MODULES, imports
 
 from lab.base.process import run
 from lab.base.system import PROJECT
@@ -81,9 +81,9 @@ def test_an_unpacked_wheel_works_far_from_any_checkout(wheel: Path, tmp_path: Pa
 def test_all_that_is_imported_is_declared() -> None:
     """A library that only comes along with another one goes when the other needs it no more."""
     optional = SETTINGS["optional-dependencies"]
-    rooms = {path: path.parent.name for path in MODULES}
-    fleet = imported([path for path, room in rooms.items() if room == "fleet"])
-    others = imported([path for path, room in rooms.items() if room != "fleet"])
+    packages = {path: path.parent.name for path in MODULES}
+    fleet = imported([path for path, package in packages.items() if package == "fleet"])
+    others = imported([path for path, package in packages.items() if package != "fleet"])
     assert declared(SETTINGS["dependencies"]) >= others - {"pytest"}
     assert declared([*SETTINGS["dependencies"], *optional["fleet"]]) >= fleet
     wanted = others | fleet

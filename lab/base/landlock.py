@@ -52,7 +52,7 @@ def abi() -> int:
 
 
 def confine(read: Iterable[str], write: Iterable[str], devices: Iterable[str], calls: str) -> None:
-    """Confine this process and all that it will start. Paths that are not there are left out.
+    """Confine this process and all that it will start. Paths that are not there are skipped.
 
     calls is the filter of system calls.
 

@@ -31,7 +31,7 @@ class Manager:
     elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     def packages(self, wanted: Sequence[str]) -> list[str]:
-        """What it calls packages, those left out that it does not have or need."""
+        """What it calls packages, those skipped that it does not have or need."""
         found = [self.names.get(name, name) for name in wanted if name not in self.elsewhere]
         return list(dict.fromkeys(filter(None, found)))
 

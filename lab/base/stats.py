@@ -32,9 +32,10 @@ _STAKES = (4.0, 8.0, 16.0, 32.0)
 _HALVINGS = 50
 # So many times as many rounds are looked ahead. Chosen: nobody waits for more.
 _FORESEEN = 20
-# Draws are looked at when there are so many. Chosen: three are the fewest that tell their noise,
-# and each look costs as much as all before it.
-LOOKS = (3, 6, 12, 24)
+# Seeds are analysed when there are so many, and more are measured while the verdict is open (an
+# interim analysis). Chosen: three are the fewest that tell their spread, and each analysis costs as
+# much as all before it.
+SEED_COUNTS = (3, 6, 12, 24)
 # The widest interval, in log-ratios. Beyond it no round says anything any more.
 _WIDEST = 700.0
 
@@ -212,27 +213,27 @@ def _change(log_ratio: float) -> float:
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Draws of a number that is the same but for chance, in their order.
+class Seeds:
+    """What the seeds of a cell measure, in their order.
 
-    They are looked at when there are as many as LOOKS says, and each look has its share of alpha,
-    so that together they err no more often (Bonferroni).
+    They are analysed when there are as many as SEED_COUNTS says. Each analysis has its share of
+    alpha, so that together they err no more often (Bonferroni).
     """
 
     values: tuple[float, ...]
 
     def interval(self, bound: Interval, alpha: float) -> Interval:
-        """Where the mean of all draws is, at the level 1 - alpha: by the first look that has it
-        on one side of bound, or by the last there is.
+        """The confidence interval of the mean of all seeds, at the level 1 - alpha: by the first
+        analysis that has it on one side of bound, or by the last.
 
-        Student's interval, which takes draws for normal: it needs no more than three of them, and
-        what seeds differ by is small beside most bounds. Raises ValueError for fewer.
+        Student's interval, which takes seeds for normal: three are enough, and their spread is
+        small beside most bounds. Raises ValueError for fewer.
         """
-        looks = [count for count in LOOKS if count <= len(self.values)]
-        if not looks:
-            raise ValueError(f"{len(self.values)} draws are too few")
-        for count in looks:
-            found = _student(self.values[:count], alpha / len(LOOKS))
+        counts = [count for count in SEED_COUNTS if count <= len(self.values)]
+        if not counts:
+            raise ValueError(f"{len(self.values)} seeds are too few")
+        for count in counts:
+            found = _student(self.values[:count], alpha / len(SEED_COUNTS))
             if found.within(bound) or found.apart(bound):
                 break
         return found
@@ -246,10 +247,11 @@ def _student(values: Sequence[float], alpha: float) -> Interval:
     return Interval(mean - off, mean + off)
 
 
-def half_width(groups: Sequence[Sequence[float]], draws: int, alpha: float) -> float:
-    """Half of the interval that the ratio of two means of so many draws has at the level 1 - alpha,
-    as a fraction; groups are draws of a number that differs between the groups only by what they
-    are of. 0 when no group has two.
+def half_width(groups: Sequence[Sequence[float]], seeds: int, alpha: float) -> float:
+    """Half of the confidence interval of the ratio of two means of so many seeds, as a fraction.
+
+    Each group has what seeds of one kernel measure; their spread is pooled. 0 when no group has
+    two seeds.
     """
     from scipy.special import stdtrit
 
@@ -258,15 +260,15 @@ def half_width(groups: Sequence[Sequence[float]], draws: int, alpha: float) -> f
     if not free:
         return 0.0
     squares = math.fsum(statistics.variance(own) * (len(own) - 1) for own in logs)
-    off = float(stdtrit(free, 1 - alpha / 2)) * math.sqrt(squares / free * 2 / draws)
+    off = float(stdtrit(free, 1 - alpha / 2)) * math.sqrt(squares / free * 2 / seeds)
     return math.expm1(off)
 
 
 def surely_apart(before: Sequence[float], after: Sequence[float], alpha: float) -> bool:
-    """Whether the means of draws differ, which are paired in their order: Student's paired test at
-    the level alpha. Fewer draws than the first of LOOKS tell nothing.
+    """Whether the means of seeds differ, which are paired in their order: Student's paired test at
+    the level alpha. Fewer seeds than the first of SEED_COUNTS tell nothing.
     """
-    if len(before) < LOOKS[0]:
+    if len(before) < SEED_COUNTS[0]:
         return False
     differences = [new - old for old, new in zip(before, after, strict=True)]
     return _student(differences, alpha).apart(Interval(0.0, 0.0))

@@ -44,7 +44,7 @@ _NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
 def mails(content: bytes, where: str) -> Iterator[Message]:
     """The mails of a mailbox; a text without a line that begins one is one mail.
 
-    A mail that no mail program makes is left out, for it could keep the parser busy for hours.
+    A mail that no mail program makes is skipped, for it could keep the parser busy for hours.
     Raises UsageError for a mailbox of too many mails or lines.
     """
     texts = _BEGIN.split(content, maxsplit=_MOST_MAILS + 1)

@@ -46,13 +46,13 @@ class Patch:
 
 @dataclass(frozen=True)
 class Collected:
-    """Patches as files, in order, and the titles of those that were found and left out.
+    """Patches as files, in order, and the titles of those that were found and skipped.
 
     thread is the mail that they came in, if any; base_commit what they say that they apply to.
     """
 
     patches: tuple[Path, ...]
-    left_out: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
     thread: Thread | None = None
     base_commit: str = ""
 

@@ -224,7 +224,7 @@ def _importing(progress: Progress) -> AbstractContextManager[None]:
 def import_tar(tarball: Path) -> str:
     """Read a kernel tarball into the object store and return its tree hash.
 
-    The one top folder that release tarballs have is left out. Raises LabError for a file that
+    The one top folder that release tarballs have is skipped. Raises LabError for a file that
     is not a tar archive of a kernel.
     """
     reference = f"refs/sources/{cache.key(str(tarball), tarball.stat().st_mtime_ns)}"

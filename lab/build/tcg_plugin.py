@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The lab's TCG plugin, the deterministic guests' clock, compiled at first use for the QEMU at hand."""
+"""The lab's TCG plugin, the deterministic guests' clock, compiled at first use for the QEMU at
+hand.
+"""
 
 from __future__ import annotations
 

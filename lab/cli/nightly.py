@@ -14,7 +14,7 @@ import click
 from lab.base import cache
 from lab.base.errors import ExitCode, UsageError
 from lab.base.progress import Progress
-from lab.base.stats import LOOKS
+from lab.base.stats import SEED_COUNTS
 from lab.base.text import visible
 from lab.build import trust
 from lab.cli import ending, options
@@ -94,7 +94,7 @@ def gate_command(
             for which in (branch.source, f"its baseline, {branch.baseline}")
         ]
         wanted = gate.cells(own, session.profile)
-        ending.planned(plan.of_cells(kernels, wanted, LOOKS[0], session.durations))
+        ending.planned(plan.of_cells(kernels, wanted, SEED_COUNTS[0], session.durations))
         return ExitCode.DONE
     session.check_engines()
     builder = RunBuilder(session, f"Gate {config.name}")

@@ -14,7 +14,7 @@ import click
 
 from lab.base import cache, toml
 from lab.base.errors import ExitCode, UsageError
-from lab.base.stats import LOOKS
+from lab.base.stats import SEED_COUNTS
 from lab.base.system import TREE
 from lab.build import patch_mail, trust
 from lab.build import source as source_tree
@@ -234,7 +234,7 @@ def _planned(
     levels = range(last + 1) if each else (0, last)
     source = subject.spec or session.profile.tree
     kernels = [f"{source}, {level} patch(es)" for level in levels]
-    return plan.of_cells(kernels, wanted, LOOKS[0], session.durations)
+    return plan.of_cells(kernels, wanted, SEED_COUNTS[0], session.durations)
 
 
 def _base(commit: str, spec: str, session: Session) -> str:
@@ -278,8 +278,8 @@ def _told(collected: patch_mail.Collected, session: Session) -> tuple[Path, ...]
     for number, patch in enumerate(collected.patches, start=1):
         author = patch_mail.author(patch)
         session.progress.say(f"{number:>3}  {patch.name}" + (f", by {author}" if author else ""))
-    for title in collected.left_out:
-        session.progress.say(f"     left out: {title}")
+    for title in collected.skipped:
+        session.progress.say(f"     skipped: {title}")
     return collected.patches
 
 

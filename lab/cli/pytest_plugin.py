@@ -139,7 +139,7 @@ class ClaimItem(pytest.Item):
         self.user_properties.append((_VERDICT, finding.verdict(found)))
         text = visible("\n".join(terminal.claim(found)))
         self.add_report_section("call", "claim", text)
-        if found.verdict is Verdict.LEFT_OUT:
+        if found.verdict is Verdict.SKIPPED:
             pytest.skip(found.findings[0].reason)
         if found.counts_as is not Verdict.HOLDS:
             if found.is_check and not found.breaks and not self.config.getoption("lab_strict"):

@@ -231,7 +231,7 @@ def control_command(
         table = result_tables.of_control(compared, repeated, session.profile.alpha)
     else:
         session.testbed.host.require(Engine.SIM)
-        table = result_tables.of_draws(aa_control.simulated(session, count, arms, patches))
+        table = result_tables.of_seed_pairs(aa_control.simulated(session, count, arms, patches))
     run = RunBuilder(session, "A kernel against itself").run(tables=(table,))
     ending.run(run, session)
 

@@ -41,7 +41,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Draws:
+class SeedPair:
     """Two seeds of a simulated cell, of one kernel or of two that do the same.
 
     change is that of the throughput from one to the other, margin what the judge allows for.
@@ -99,7 +99,7 @@ def wall_clock(session: Session, engine: Engine, count: int, arms: int) -> list[
 
 def simulated(
     session: Session, count: int, seeds: int, patches: Sequence[Path] = ()
-) -> list[Draws]:
+) -> list[SeedPair]:
     """Simulate each of count cells with several seeds, without and with patches that do nothing.
 
     Of the kernel without them every seed is compared with every other, and each with the same seed
@@ -123,7 +123,7 @@ def simulated(
         pairs = [(STOCK, old, new) for old, new in itertools.combinations(values[STOCK], 2)]
         for name in list(kernels)[1:]:
             pairs += [(name, *both) for both in zip(values[STOCK], values[name], strict=True)]
-        found += [Draws(one, (STOCK, name), new / old - 1, margin) for name, old, new in pairs]
+        found += [SeedPair(one, (STOCK, name), new / old - 1, margin) for name, old, new in pairs]
     return found
 
 

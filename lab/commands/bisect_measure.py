@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.base.errors import BuildError, LabError, UsageError, nearest
-from lab.base.stats import LOOKS, Interval, Paired
+from lab.base.stats import SEED_COUNTS, Interval, Paired
 from lab.base.text import percent
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
@@ -34,7 +34,7 @@ from lab.measure.session import Session
 _GOOD, _OTHER = "good", "commit"
 # A commit is booted with so many seeds, unless the first gives a value that is nearer to an end's
 # than so much of what the ends differ by. Chosen.
-_SEEDS = LOOKS[0]
+_SEEDS = SEED_COUNTS[0]
 _NEAR = 0.1
 
 

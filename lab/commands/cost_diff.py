@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lab.base.errors import KERNEL_FAILURES, UsageError
-from lab.base.stats import LOOKS, half_width
+from lab.base.stats import SEED_COUNTS, half_width
 from lab.base.text import percent
 from lab.build.kernel import Kernel
 from lab.inputs import workload
@@ -17,7 +17,7 @@ from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment, Side
-from lab.judge.judge import drawn_evidence
+from lab.judge.judge import seed_evidence
 from lab.judge.verdict import Finding
 from lab.measure import cost, matrix
 from lab.measure.cell import Cell, PlannedCell, Task
@@ -29,7 +29,7 @@ from lab.measure.session import Session
 ARMS = ("before", "after")
 Sides = tuple[Outcome, Outcome]
 # Where seeds differ by much, a threshold is so many times what they leave open. Chosen: of equal
-# kernels one cell in two hundred is open then (docs/gate.md).
+# kernels one cell in two hundred is open then (docs/notes/2026-11-gate.md).
 _CLEAR = 3
 
 
@@ -44,24 +44,24 @@ class Threshold:
     seeds: int
     savings: bool = False
 
-    def widened(self, draws: Sequence[Sequence[float]], alpha: float) -> float:
-        """The change, or a larger one when the seeds leave more than half of it open, as draws by
-        kernel tell. Seeds of one kernel are compared with each other, so a change that passes
-        cannot widen it.
+    def widened(self, groups: Sequence[Sequence[float]], alpha: float) -> float:
+        """The change, or a larger one when the seeds leave more than half of it open, as groups of
+        seeds by kernel tell. Seeds of one kernel are compared with each other, so a change that
+        passes cannot widen it.
         """
-        left_open = half_width(draws, self.seeds, alpha / len(LOOKS))
+        left_open = half_width(groups, self.seeds, alpha / len(SEED_COUNTS))
         return self.change if 2 * left_open <= self.change else _CLEAR * left_open
 
     def bound(self, session: Session, planned: PlannedCell) -> str:
         """What is no change of a cell, as the seeds of it that the store has leave to be told."""
-        known = session.store.draws(planned.cell, cost.BLOCK_LAYER)
+        known = session.store.by_seed(planned.cell, cost.BLOCK_LAYER)
         # No number is so small that it is written with an exponent, which a bound cannot have.
         percentage = f"{100 * self.widened(known, session.profile.alpha):.6f}"
         limit = f"{percentage.rstrip('0').rstrip('.')}%"
         return f"-{limit} .. +{limit}" if self.savings else f"<= +{limit}"
 
 
-# Chosen: patches that do nothing but move code change less (docs/verdicts.md).
+# Chosen: patches that do nothing but move code change less (docs/notes/2026-11-verdicts.md).
 CHANGED = Threshold(0.001, seeds=6, savings=True)
 
 
@@ -203,7 +203,7 @@ def _decided(
     """Cells on two kernels with as many seeds as decide them, all of them after a certain one."""
     found: dict[PlannedCell, CellChange] = {}
     waiting = list(wanted)
-    for count in (looked for looked in LOOKS if looked <= threshold.seeds):
+    for count in (n for n in SEED_COUNTS if n <= threshold.seeds):
         if not waiting:
             break
         seeds = range(after_seed + 1, after_seed + count + 1)
@@ -233,7 +233,7 @@ def judged(
     """What the seeds of two kernels say about the instructions of a cell's block layer."""
     asked = of_block_layer(planned, threshold.bound(session, planned))
     # Here functions tell what moved out of the block layer, and the rest's sum is not needed.
-    evidence = drawn_evidence(asked, [[own] for own in sides])
+    evidence = seed_evidence(asked, [[own] for own in sides])
     evidence = replace(evidence, same=_equal(sides), rest=())
     (found,) = verdict.judge([(asked, evidence)], session.profile.alpha)
     if evidence.same:

@@ -119,7 +119,7 @@ def _each(asked: Experiment, cell: Cell, profile: Profile) -> int:
     """How often a cell that is not timed in rounds is booted."""
     if not cell.engine.deterministic:
         return profile.counted_boots
-    return asked.looks[0]
+    return asked.seed_counts[0]
 
 
 def _same(asked: Experiment, own: Series) -> bool:
@@ -151,11 +151,11 @@ def _series(own: Series, asked: Sequence[Experiment], planned: Sequence[Boots]) 
     lines += ["", *_table(planned, arms=True)] if planned else []
     lines.append("")
     for claim in own.all_claims:
-        left_out = sum(bool(one.left_out) for one in asked if one.claim == claim)
-        if left_out:
-            lines.append(f"  {claim}: the profile leaves out {_count(left_out, 'expectation')}")
+        skipped = sum(bool(one.skipped) for one in asked if one.claim == claim)
+        if skipped:
+            lines.append(f"  {claim}: the profile skips {_count(skipped, 'expectation')}")
     for expected in asked:
-        if expected.lacking and not expected.left_out:
+        if expected.lacking and not expected.skipped:
             where = f"{expected.claim}, {expected.expectation.metric}"
             lines += _wrapped(f"{where}: inconclusive here, {expected.lacking}", "  ")
     return "\n".join([*lines, ""])

@@ -15,7 +15,7 @@ from lab.judge.judge import FEWEST
 Noise = Callable[[Random, int], list[float]]
 
 # A claim like those of this project: +40 %, held to half of it as a logarithm, and rounds whose
-# ratios are spread as those of bfq's readers were (docs/verdicts.md).
+# ratios are spread as those of bfq's readers were (docs/notes/2026-11-verdicts.md).
 PUBLISHED = math.log(1.4)
 SPREAD = 0.067
 # The true change, as a part of what was published. Half of it is the bound.

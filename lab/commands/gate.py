@@ -207,17 +207,18 @@ def _crept(
     kernel: Kernel,
     gating: Gating,
 ) -> dict[str, Finding]:
-    """The cells that cost more than they may since the branch's anchor: many nights, each a little.
+    """The cells that cost more than they may since the branch's long-term baseline: many nights,
+    each a little.
 
     known are the sources that kernel, the branch's, was compared with already.
     """
-    anchor = branch.anchor
-    if anchor == FIRST_GOOD:
-        anchor = gating.history.first_good(name) or ""
-    if not anchor or anchor in known:
+    baseline = branch.long_term_baseline
+    if baseline == FIRST_GOOD:
+        baseline = gating.history.first_good(name) or ""
+    if not baseline or baseline in known:
         return {}
-    first = gating.session.kernel(anchor, (), gating.config.kernel)
-    since = anchor.rpartition("@")[2][:12]
+    first = gating.session.kernel(baseline, (), gating.config.kernel)
+    since = baseline.rpartition("@")[2][:12]
     return {
         f"{_title(one.planned)} since {since}": found
         for one, found in _costs(name, (first, kernel), gating)

@@ -12,7 +12,7 @@ from lab.base.toml import Model, load
 from lab.inputs import claims
 
 # Half of the regression that must not pass, and more than what another layout of equal code makes
-# of the block layer (docs/verdicts.md).
+# of the block layer (docs/notes/2026-11-verdicts.md).
 USUAL_THRESHOLD = "0.25%"
 # Of wall-clock time: less would need more rounds than a night has.
 USUAL_TIME = "5%"
@@ -29,7 +29,7 @@ class Branch(Model):
         default=LAST_GOOD,
         description="'last good', 'merge-base:REVISION', or a source such as git:PATH@v6.12",
     )
-    anchor: str = Field(
+    long_term_baseline: str = Field(
         default=FIRST_GOOD,
         description="what costs must not creep away from, night by night: a source, or 'first "
         "good': the first state that was, or the last one that was accepted; '' for none",

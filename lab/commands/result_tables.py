@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from lab.base.stats import rate
 from lab.base.text import number, percent
 from lab.commands import error_rates
-from lab.commands.aa_control import Comparison, Draws, Repetition
+from lab.commands.aa_control import Comparison, Repetition, SeedPair
 from lab.commands.bisect_measure import CommitMeasure
 from lab.commands.bisect_search import Found, is_bad
 from lab.commands.check_series import Commit
@@ -96,7 +96,7 @@ def of_error_rates(found: Sequence[Rates], alpha: float) -> Table:
     )
 
 
-def of_draws(compared: Sequence[Draws]) -> Table:
+def of_seed_pairs(compared: Sequence[SeedPair]) -> Table:
     """One line a simulated cell, then how often a change was called where there is none."""
     rows, notes = [], []
     for cell, other in dict.fromkeys((one.cell, one.kernels[1]) for one in compared):

@@ -105,7 +105,9 @@ def speed(testbed: Testbed, say: Say) -> None:
 def throughput(testbed: Testbed, count: int, progress: Progress, say: Say) -> None:
     """Measure so many small cells on one CPU, as a command does, and say how many an hour has."""
     cell = determinism.probe_cell(topology_name="nullb", scheduler="none")
-    tasks = [Task(cell=replace(cell, seed=n + 1), kernel=testbed.probe_kernel) for n in range(count)]
+    tasks = [
+        Task(cell=replace(cell, seed=n + 1), kernel=testbed.probe_kernel) for n in range(count)
+    ]
     with cache.scratch() as folder:
         one_cpu = ThisHost(testbed.host.facts.memory_gib, cpus=1)
         runner = Runner(testbed, BootStore(folder), progress, one_cpu)
@@ -123,7 +125,9 @@ def throughput(testbed: Testbed, count: int, progress: Progress, say: Say) -> No
 
 
 def first_command(testbed: Testbed, say: Say) -> None:
-    """How long until the first command of a guest runs: a deterministic one's, and one of plain vng's."""
+    """How long until the first command of a guest runs: a deterministic one's, and one of plain
+    vng's.
+    """
     sample = _boot(testbed, determinism.probe_cell(topology_name="nullb"), _folder("first"))
     start = time.monotonic()
     _plain_guest(testbed.probe_kernel.vmlinux)

@@ -27,7 +27,7 @@ from lab.measure.runner import Outcome
 
 # So many functions are named in a sentence.
 _NAMED = 2
-# From so many moves of cache lines per I/O on more a function is named. Chosen: one CPU in two
+# From so many more cache-line transfers per I/O on a function is named. Chosen: one CPU in two
 # finds the line at another one.
 _MOVES = 0.5
 _WAITS = ("queued_spin_lock_slowpath", "_raw_spin_lock", "_raw_spin_lock_irqsave")

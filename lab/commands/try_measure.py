@@ -70,7 +70,7 @@ class SimulatedChange:
     """A simulated cell on two kernels, with the seeds that were booted.
 
     iops are of each seed. functions are what an I/O costs in ns on all CPUs, those that changed
-    most first. moved are the moves of cache lines per I/O by function and variable, of those that
+    most first. moved are the cache-line transfers per I/O by function and variable, of those that
     move most.
     """
 

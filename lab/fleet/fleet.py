@@ -144,7 +144,7 @@ class Fleet:
             self._lose_all()
 
     @contextmanager
-    def room(self, job: Job, look: Callable[[], None]) -> Iterator[Measure]:
+    def slot(self, job: Job, look: Callable[[], None]) -> Iterator[Measure]:
         """Wait for a host with a free CPU; a lost one's job waits for another."""
         held: list[Host] = [self._free(lambda phase: look())]
 

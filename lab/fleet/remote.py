@@ -100,7 +100,7 @@ def boot(job: Job, code: str, token: str) -> Booted:
     with cache.scratch() as folder:
         sample, failure = None, None
         try:
-            with _place().room(own) as measure:
+            with _place().slot(own) as measure:
                 sample = measure(folder, observe)
         except GuestError as exc:
             failure = Failure(exc.outcome, exc.what, exc.where, exc.hint)

@@ -25,7 +25,7 @@ from lab.guest.time_slices import Slot
 from lab.inputs.terms import Engine
 
 # Under multi-threaded TCG QEMU itself can fail: it ends on an assertion or loses an interrupt
-# (docs/measuring.md). That says nothing of the kernel, so such a guest is booted again. It was seen
+# (docs/notes/2026-11-measuring.md). That says nothing of the kernel, so such a guest is booted again. It was seen
 # in about one of a hundred boots: three times in a row is no accident.
 QEMU_FAILURES = ("died", "lost")
 ATTEMPTS = 3
@@ -37,8 +37,9 @@ MEASURED = "workload"
 _POLL_S = 0.05
 _LISTEN_S = 0.5
 _EXIT_S = 30.0
-# A deterministic guest's deadline is CPU time that QEMU had: how long a busy host takes to give it that is
-# not the guest's matter. But a QEMU that does nothing at all must end as well; 10 is chosen.
+# A deterministic guest's deadline is CPU time that QEMU had: how long a busy host takes to give it
+# that is not the guest's matter. But a QEMU that does nothing at all must end as well; 10 is
+# chosen.
 _PATIENCE = 10.0
 # What QEMU may write to a file beside a disk: chosen, far more than any boot took.
 _MOST_FILE_BYTES = 4 * 2**30
@@ -178,7 +179,8 @@ class Retries:
 
     What is known to be QEMU's fault is tried again, ATTEMPTS times in all. A guest that hung under
     multi-threaded TCG may have met a failure of QEMU's that is not known: it gets a second chance,
-    for a kernel that hangs does so again. A deterministic guest that hung would hang in the same place.
+    for a kernel that hangs does so again. A deterministic guest that hung would hang in the same
+    place.
     """
 
     def __init__(self, *, deterministic: bool) -> None:
@@ -238,7 +240,8 @@ def view(machine: Machine) -> View:
 
 
 def _log_name(machine: Machine) -> str:
-    # virtme-ng sends the kernel's console to its standard error; deterministic guests write it themselves.
+    # virtme-ng sends the kernel's console to its standard error; deterministic guests write it
+    # themselves.
     return "qemu.log" if machine.engine.deterministic else "console.log"
 
 

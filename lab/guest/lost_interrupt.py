@@ -3,7 +3,7 @@
 
 Seen under multi-threaded TCG on a busy host, with QEMU 10.0.2 and stock kernels: the timer's vector
 stays in service in a vCPU's local APIC for ever. So that vCPU gets no more timer interrupts, its
-clock stands still, and whatever waits for it hangs (docs/measuring.md).
+clock stands still, and whatever waits for it hangs (docs/notes/2026-11-measuring.md).
 
 This cannot be the kernel's fault. Linux ends an interrupt before it handles it (apic_eoi() in
 sysvec_apic_timer_interrupt(), arch/x86/kernel/apic/apic.c) and never halts inside of one, so a vCPU

@@ -28,9 +28,10 @@ _PARAMETERS = (
     # kernel/watchdog.c): a host that stalls must not look like one. 30 is chosen.
     "watchdog_thresh=30",
 )
-# A deterministic guest's TSC counts nanoseconds; measuring it, and the length of a jiffy with it, would
-# take reading it two million times, each time a fault (lab/build/sim/host.c). One CPU is started
-# after the other, without waiting ten milliseconds for it: all waiting at once takes the host long.
+# A deterministic guest's TSC counts nanoseconds; measuring it, and the length of a jiffy with it,
+# would take reading it two million times, each time a fault (lab/build/sim/host.c). One CPU is
+# started after the other, without waiting ten milliseconds for it: all waiting at once takes the
+# host long.
 _DETERMINISTIC_PARAMETERS = (
     "tsc_early_khz=1000000",
     "lpj=4000000",
@@ -47,7 +48,7 @@ COUNTS = "insns"
 # The one folder that QEMU may write to, in that of its machine, while it runs.
 QEMU_FOLDER = "qemu"
 # A deterministic guest needs entropy from somewhere, and collecting it from timing costs 0.2 G
-# instructions (docs/measuring.md). RDRAND follows QEMU's -seed, so it is the same in every run:
+# instructions (docs/notes/2026-11-measuring.md). RDRAND follows QEMU's -seed, so it is the same in every run:
 # QEMU commits 8d8404f1564 ("util: Add qemu_guest_getrandom and associated routines") and
 # 369fd5ca6681 ("target/i386: Implement CPUID_EXT_RDRAND") (in v4.1.0).
 # A kernel that finds a hypervisor spins on the lock's word itself in place of queueing
@@ -65,13 +66,12 @@ class Machine:
 
     folder is where cell.tar and madt.aml lie and where results and console.log will, once QEMU has
     ended: before that they lie in qemu_folder, which is all that QEMU may write to. plugin is a
-    deterministic guest's clock, which counts its instructions, or simulates its work, as plugin_options
-    say, and starts a new phase when the guest reaches the address marker. A guest whose kernel is
-    up reaches up, where that matters, and a simulated one io with each I/O. called are addresses of
-    functions whose calls the plugin writes down.
-    seed determines the random numbers of a deterministic guest. host_cpu is the one that QEMU has to
-    itself; None leaves that to the host. With gdb QEMU waits for a debugger at the socket of that
-    name in qemu_folder.
+    deterministic guest's clock, which counts its instructions, or simulates its work, as
+    plugin_options say, and starts a new phase when the guest reaches the address marker. A guest
+    whose kernel is up reaches up, where that matters, and a simulated one io with each I/O. called
+    are addresses of functions whose calls the plugin writes down. seed determines the random
+    numbers of a deterministic guest. host_cpu is the one that QEMU has to itself; None leaves that
+    to the host. With gdb QEMU waits for a debugger at the socket of that name in qemu_folder.
     """
 
     kernel: Kernel

@@ -170,7 +170,7 @@ class Row(Model):
     )
     parameters: dict[Name, Value] = Field(default={}, description="of the workload")
     compare: tuple[Name, Name] | None = Field(default=None, description="when not the claim's")
-    over: Name = Field(
+    subtract: Name = Field(
         default="",
         description="an arm whose value is taken off those that are compared: how much more they "
         "take than that one",
@@ -225,8 +225,8 @@ class Expectation(Row):
             raise ValueError("an expectation has either change or value")
         if self.change and self.arm:
             raise ValueError("arm goes with value; a change has compare")
-        if self.over and not self.change:
-            raise ValueError("over goes with change")
+        if self.subtract and not self.change:
+            raise ValueError("subtract goes with change")
         if self.machine and {*self.engine} - {Engine.SIM}:
             raise ValueError(f"a machine model is for the engine {Engine.SIM} alone")
         if self.machine and self.needs_cpus:

@@ -8,7 +8,7 @@ with the versions that it is for, the second one excluded:
     CONFIG_PREEMPT_LAZY=y  # since 7.0
     CONFIG_EXAMPLE=y  # since 5.12 before 6.4
 
-For any other kernel the line is not there. Nothing is tried and nothing is left out silently: what
+For any other kernel the line is not there. Nothing is tried and nothing is skipped silently: what
 a fragment says for a version, every kernel of this version must have. The version is the one in
 the tree's Makefile, and the commits of a merge window still bear the release before it there.
 

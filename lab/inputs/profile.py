@@ -24,7 +24,7 @@ class Profile(Model):
     """How thorough a run is."""
 
     title: str
-    leaves_out: str = Field(default="", description="what a smaller profile does not show")
+    skips: str = Field(default="", description="what a smaller profile does not show")
     kernel: tuple[str, ...] = Field(description="configs/kernel fragments of the matrix's kernel")
     tree: str = Field(default="debian:6.12", description="kernel source of the matrix")
     boots: int = Field(default=1, ge=1, description="boots of each cell")

@@ -46,7 +46,7 @@ class Verdict(StrEnum):
     HOLDS = "HOLDS"
     REFUTED = "REFUTED"
     INCONCLUSIVE = "INCONCLUSIVE"
-    LEFT_OUT = "left out"
+    SKIPPED = "skipped"
     ERROR = "ERROR"
 
     @property

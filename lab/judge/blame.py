@@ -11,7 +11,7 @@ from lab.inputs.terms import Verdict
 from lab.measure.boot_store import Ends
 
 # How often guests hang or QEMU ends with a kernel that does nothing wrong: at most about once in a
-# hundred boots (docs/measuring.md).
+# hundred boots (docs/notes/2026-11-measuring.md).
 BACKGROUND = 0.01
 # What a busy host or QEMU can do to a guest as well. All else is the kernel's own word.
 _NOBODYS = ("hang", "died")

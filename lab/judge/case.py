@@ -42,7 +42,9 @@ class Case:
         return bool(asked.expectation.change) and len(ran) == 1
 
     def seeds(self, asked: Experiment, count: int) -> list[list[Task]]:
-        """The tasks of an experiment, by side: with a deterministic engine one for each of count seeds."""
+        """The tasks of an experiment, by side: with a deterministic engine one for each of count
+        seeds.
+        """
         own = [self.tasks[side] for side in asked.booted]
         if not asked.engine.deterministic:
             return [[task] for task in own]
@@ -97,7 +99,9 @@ def cheapest_first(
         seeds: dict[Side, int] = {}
         for one in running:
             for side in one.booted:
-                seeds[side] = max(seeds.get(side, 0), one.rounds if one.timed else one.looks[0])
+                seeds[side] = max(
+                    seeds.get(side, 0), one.rounds if one.timed else one.seed_counts[0]
+                )
         configurations = {experiment.fragments(own, side.cell) for side in seeds} - {own.kernel}
         boots = sum(count * took.of(side.cell) for side, count in seeds.items())
         return boots + _KERNEL_S * len(configurations)

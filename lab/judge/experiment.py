@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lab.base.errors import UsageError
-from lab.base.stats import LOOKS
+from lab.base.stats import SEED_COUNTS
 from lab.build import tcg_plugin
 from lab.inputs import counters, machine_model, topology, workload
 from lab.inputs.claims import Claim, Expectation
@@ -48,7 +48,7 @@ class Experiment:
 
     is_check tells that the lab supposes it and nobody published it.
 
-    lacking says why this host cannot give the answer even when it measures the cells, left_out
+    lacking says why this host cannot give the answer even when it measures the cells, skipped
     why the profile measures nothing; measurable tells whether the engine works here, and whether
     anything could be learned from it.
     """
@@ -61,19 +61,19 @@ class Experiment:
     seeds: int = 1
     rounds: int = 1
     questions: int = 1
-    over: Side | None = None
+    subtract: Side | None = None
     swept: tuple[str, ...] = ()
     conditions: Mapping[str, Value] = field(default_factory=dict)
     together: Hashable = ()
     measurable: bool = True
     lacking: str = ""
-    left_out: str = ""
+    skipped: str = ""
     is_check: bool = False
 
     @property
     def runs(self) -> bool:
         """Whether there is something to measure: its engine works and the profile wants it."""
-        return self.measurable and not self.left_out
+        return self.measurable and not self.skipped
 
     @property
     def timed(self) -> bool:
@@ -81,21 +81,21 @@ class Experiment:
         return self.level is Level.WALL
 
     @property
-    def drawn(self) -> bool:
+    def is_seeded(self) -> bool:
         """Whether its cells are booted with seeds, which differ by chance."""
         return self.level is not Level.WALL and self.engine.deterministic
 
     @property
-    def looks(self) -> tuple[int, ...]:
-        """With how many seeds a deterministic cell is booted: the first, and more while it is open."""
-        if not self.engine.deterministic or self.seeds < LOOKS[0]:
+    def seed_counts(self) -> tuple[int, ...]:
+        """How many seeds a deterministic cell is booted with: first, and while it is open."""
+        if not self.engine.deterministic or self.seeds < SEED_COUNTS[0]:
             return (1,)
-        return tuple(count for count in LOOKS if count <= self.seeds)
+        return tuple(count for count in SEED_COUNTS if count <= self.seeds)
 
     @property
     def booted(self) -> tuple[Side, ...]:
         """All sides that have to be measured."""
-        return (*self.sides, self.over) if self.over else self.sides
+        return (*self.sides, self.subtract) if self.subtract else self.sides
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -220,13 +220,13 @@ def _experiment(
         # A claim asks for seeds because its cost or time is near a bound.
         seeds=max(profile.seeds, claim.seeds, expectation.seeds),
         rounds=profile.rounds,
-        over=side(expectation.over) if expectation.over else None,
+        subtract=side(expectation.subtract) if expectation.subtract else None,
         swept=_swept(claim, expectation),
         conditions=_conditions(expectation, cpus),
         together=(series.name, common, choice.engine, cpus),
         measurable=not choice.refusal and not expectation.needs,
         lacking=choice.refusal or _lacking(expectation, report),
-        left_out=_left_out(claim, expectation, profile)
+        skipped=_skip_reason(claim, expectation, profile)
         or ("" if host_time else _emulated_clock(level, choice.engine)),
         is_check=claim.is_check,
     )
@@ -261,8 +261,8 @@ def _conditions(expectation: Expectation, cpus: int) -> dict[str, Value]:
     found = dict(expectation.parameters)
     if cpus > 1:
         found["cpus"] = cpus
-    if expectation.over:
-        found["over"] = expectation.over
+    if expectation.subtract:
+        found["subtract"] = expectation.subtract
     return found
 
 
@@ -285,7 +285,7 @@ def _offered(claim: Claim, profile: Profile) -> dict[str, Value | tuple[Value, .
     return {**usual, **profile.parameters.get(claim.workload, {})}
 
 
-def _left_out(claim: Claim, expectation: Expectation, profile: Profile) -> str:
+def _skip_reason(claim: Claim, expectation: Expectation, profile: Profile) -> str:
     """Why the profile leaves an expectation out, if it does."""
     wanted = workload.get(claim.workload).kernel
     if unbuilt := [name for name in wanted if name in profile.without]:
@@ -315,7 +315,7 @@ def _parameters(claim: Claim, expectation: Expectation, profile: Profile) -> dic
 
 
 def _without_boots_of_checks(found: Sequence[Experiment]) -> list[Experiment]:
-    """The experiments, checks left out but for those that the boots of claims answer as well."""
+    """The experiments, checks skipped but for those that the boots of claims answer as well."""
     booted: dict[Side, int] = {}
     for one in found:
         for side in one.booted if one.runs and not one.is_check else ():
@@ -325,8 +325,8 @@ def _without_boots_of_checks(found: Sequence[Experiment]) -> list[Experiment]:
         return all(one.seeds <= booted.get(_uncounted(side), 0) for side in one.booted)
 
     return [
-        replace(one, left_out="the profile boots nothing for checks of the lab's own")
-        if one.is_check and not one.left_out and not answered(one)
+        replace(one, skipped="the profile boots nothing for checks of the lab's own")
+        if one.is_check and not one.skipped and not answered(one)
         else one
         for one in found
     ]
@@ -370,7 +370,9 @@ def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:
 
     return [
         replace(
-            one, sides=tuple(map(merged, one.sides)), over=merged(one.over) if one.over else None
+            one,
+            sides=tuple(map(merged, one.sides)),
+            subtract=merged(one.subtract) if one.subtract else None,
         )
         for one in found
     ]

@@ -165,8 +165,8 @@ def _seeded(
         boots = runner.all(tasks, profile.counted_boots, urgency=urgency, title=case.series.name)
         outcomes = dict(zip(tasks, boots, strict=True))
         for one in waiting:
-            by_arm = case.seeds(one, one.looks[look])
-            known = drawn_evidence(one, [[outcomes[task] for task in own] for own in by_arm])
+            by_arm = case.seeds(one, one.seed_counts[look])
+            known = seed_evidence(one, [[outcomes[task] for task in own] for own in by_arm])
             found[one] = replace(known, noise=_noise(one, known, session))
         look += 1
         judged = verdict.judge([(one, found[one]) for one in waiting], profile.alpha)
@@ -177,7 +177,7 @@ def _seeded(
             if one.verdict is Verdict.INCONCLUSIVE and one.miss is not Miss.KNOWN
         ]
         # What the host lacks no seed brings.
-        waiting = [one for one in open_ if len(one.looks) > look and not one.lacking]
+        waiting = [one for one in open_ if len(one.seed_counts) > look and not one.lacking]
     return found
 
 
@@ -185,17 +185,17 @@ def _noise(asked: Experiment, known: Evidence, session: Session) -> float | None
     """How far two seeds of an experiment's cells may be apart, by all that are on record; asked
     only where the seeds that are known are too few to tell that themselves.
     """
-    if not asked.drawn or min(map(len, known.values)) >= SEEDS:
+    if not asked.is_seeded or min(map(len, known.values)) >= SEEDS:
         return None
     metric, cells = asked.expectation.metric, dict.fromkeys(side.cell for side in asked.sides)
-    groups = [own for cell in cells for own in session.store.draws(cell, metric)]
+    groups = [own for cell in cells for own in session.store.by_seed(cell, metric)]
     if sum(len(own) - 1 for own in groups) < _DEGREES:
         return None
     return half_width(groups, 1, session.profile.alpha)
 
 
 def _tasks(asked: Experiment, case: Case, look: int) -> list[Task]:
-    return [task for own in case.seeds(asked, asked.looks[look]) for task in own]
+    return [task for own in case.seeds(asked, asked.seed_counts[look]) for task in own]
 
 
 def _rounds(case: Case, runner: Runner, alpha: float) -> dict[Experiment, Evidence]:
@@ -237,7 +237,7 @@ def paired_evidence(asked: Experiment, rounds: Rounds, failure: Failure | None) 
     return Evidence(values, rounds.rejected, failure, boots=boots)
 
 
-def drawn_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Evidence:
+def seed_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Evidence:
     """What the boots of an experiment without rounds say; a failure of a base arm comes first."""
     metric, boots, failures = asked.expectation.metric, [], []
     for side, outcomes in zip(asked.booted, by_arm, strict=True):
@@ -251,7 +251,7 @@ def drawn_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Ev
         known = [
             tuple(b.values[name] - (b.values[less] if less else 0.0) for b in arm) for arm in boots
         ]
-        if not asked.over:
+        if not asked.subtract:
             return tuple(known)
         *compared, least = known
         # Seed by seed; where one is missing, a guest failed, and that is told.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lab.base.stats import LOOKS, Drawn, Interval, paired
+from lab.base.stats import SEED_COUNTS, Interval, Seeds, paired
 from lab.inputs import counters, workload
 from lab.inputs.terms import Engine
 from lab.judge.experiment import Experiment
@@ -13,7 +13,7 @@ from lab.measure import cost
 
 # What the exact engine gives is exact and one seed all the same: other random numbers, or a build
 # that places code elsewhere, move requests against each other. So many seeds speak for themselves.
-SEEDS = LOOKS[0]
+SEEDS = SEED_COUNTS[0]
 
 
 def change_of(
@@ -24,7 +24,7 @@ def change_of(
     Fewer than SEEDS may be off by margin, which is by how much one is at most.
     """
     if len(before) == len(after) >= SEEDS and min(after) > 0:
-        ratios = Drawn(paired(before, after).log_ratios)
+        ratios = Seeds(paired(before, after).log_ratios)
         return ratios.interval(bound.log_ratios(), alpha).changes()
     # Seeds differ by a part of a value, and so does the ratio of two.
     low, high = min(after) / max(before) / (1 + margin), max(after) / min(before) * (1 + margin)
@@ -35,7 +35,7 @@ def one_seed(experiment: Experiment, noise: float | None) -> float:
     """How far one seed may be from another, as a fraction: what boots on record of the very cells
     tell, else what the workload says; nothing for the wall clock, which has rounds.
     """
-    if not experiment.drawn:
+    if not experiment.is_seeded:
         return 0.0
     if noise is not None:
         return noise

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lab.base.errors import KERNEL_FAILURES
-from lab.base.stats import Drawn, Interval, Paired, paired
+from lab.base.stats import Interval, Paired, Seeds, paired
 from lab.inputs.series import Series
 from lab.inputs.terms import Level, Miss, Verdict
 from lab.judge.blame import blame
@@ -39,7 +39,7 @@ class Evidence:
 
     The boots of a wall-clock experiment are pairs: equal places belong together. same tells that
     both arms run the same kernel on the same machine. boots are the ids that the values come from.
-    variants are the values with moves of cache lines so many times as dear, if simulated. ends are
+    variants are the values by factor of the cache-line transfer cost, if simulated. ends are
     how all boots on record of the patched kernels ended, and of the others. noise is how far the
     ratio of two seeds may be off, a fraction, where boots on record of these cells tell. doubt is
     why the arms cannot be compared, where that is so. rest is what the kernel costs beside the
@@ -89,7 +89,7 @@ class Finding:
         """
         asked = self.experiment.expectation
         recorded = asked.recorded
-        if recorded is None or self.broken or self.verdict in (Verdict.ERROR, Verdict.LEFT_OUT):
+        if recorded is None or self.broken or self.verdict in (Verdict.ERROR, Verdict.SKIPPED):
             return None
         seen = self.change if asked.change else next(iter(self.measured), None)
         if seen is None:
@@ -178,16 +178,16 @@ def together(several: Iterable[Verdict]) -> Verdict:
 
     One that is refuted refutes them all; they hold when all that were measured hold.
     """
-    verdicts = {*several} - {Verdict.LEFT_OUT}
+    verdicts = {*several} - {Verdict.SKIPPED}
     for strongest in (Verdict.ERROR, Verdict.REFUTED, Verdict.INCONCLUSIVE):
         if strongest in verdicts:
             return strongest
-    return Verdict.HOLDS if verdicts else Verdict.LEFT_OUT
+    return Verdict.HOLDS if verdicts else Verdict.SKIPPED
 
 
 def with_blame(found: Finding, alpha: float) -> Finding:
     """Failures of the patched kernels count, however the others of their boots came out."""
-    if found.verdict in (Verdict.ERROR, Verdict.LEFT_OUT) or found.evidence.failure:
+    if found.verdict in (Verdict.ERROR, Verdict.SKIPPED) or found.evidence.failure:
         return found
     known = blame(*found.evidence.ends, alpha)
     if known is None:
@@ -206,8 +206,8 @@ def _found(experiment: Experiment, evidence: Evidence, alpha: float) -> Finding:
         experiment=experiment, evidence=evidence, verdict=Verdict.INCONCLUSIVE, reason=""
     )
     expectation = experiment.expectation
-    if experiment.left_out:
-        return replace(found, verdict=Verdict.LEFT_OUT, reason=experiment.left_out)
+    if experiment.skipped:
+        return replace(found, verdict=Verdict.SKIPPED, reason=experiment.skipped)
     if not experiment.runs:
         return replace(found, reason=experiment.lacking)
     if evidence.failure:
@@ -268,7 +268,7 @@ def _surely_more(
 
 
 def _sensitive(found: Finding, alpha: float) -> Finding:
-    """A simulated verdict must not hang on how dear the machine model takes moves to be."""
+    """A simulated verdict must not depend on the machine model's cache-line transfer cost."""
     variants = {
         factor: _measured(replace(found, evidence=replace(found.evidence, values=values)), alpha)
         for factor, values in found.evidence.variants.items()
@@ -289,9 +289,11 @@ def _sensitive(found: Finding, alpha: float) -> Finding:
     ]
     if not flips:
         return known
-    reason = f"it depends on the machine: with transfers {' and '.join(flips)} it would be "
     other = Verdict.REFUTED if found.verdict is Verdict.HOLDS else Verdict.HOLDS
-    return replace(known, verdict=Verdict.INCONCLUSIVE, reason=f"{reason}{other}")
+    reason = (
+        f"sensitive to the machine model: {other} at cache-line transfer cost {' and '.join(flips)}"
+    )
+    return replace(known, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
 def _measured(found: Finding, alpha: float) -> Finding:
@@ -302,12 +304,12 @@ def _measured(found: Finding, alpha: float) -> Finding:
     expectation = experiment.expectation
     if expectation.value:
         # What is counted in whole numbers is no more than 8 when 7, 8 and 8 were seen, however far
-        # the mean of such draws may be off.
+        # the mean of such seeds may be off.
         whole = experiment.level is Level.MECHANISM and all(value % 1 == 0 for value in values[0])
         if len(values[0]) < SEEDS or whole:
             interval = Interval(min(values[0]), max(values[0]))
         else:
-            interval = Drawn(values[0]).interval(expectation.bound, alpha)
+            interval = Seeds(values[0]).interval(expectation.bound, alpha)
         return _bounded(replace(found, interval=interval), "value")
     before, after = values
     if min(before) <= 0 or (experiment.timed and min(after) <= 0):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from lab.base.errors import UsageError, nearest
-from lab.base.stats import LOOKS
+from lab.base.stats import SEED_COUNTS
 from lab.inputs import counters, machine_model, topology, workload
 from lab.inputs.claims import Claim, Expectation
 from lab.inputs.series import BASE, SERIES, Arm, Series
@@ -46,7 +46,7 @@ def _check_arm(series: Series, arm: Arm, where: str) -> None:
 
 
 def _check_expectation(series: Series, claim: Claim, expectation: Expectation, where: str) -> None:
-    for arm in filter(None, (*arms_of(claim, expectation), expectation.over)):
+    for arm in filter(None, (*arms_of(claim, expectation), expectation.subtract)):
         if arm not in series.all_arms:
             raise UsageError(
                 f"no arm is called {arm!r}", where=where, hint=nearest(arm, series.all_arms)
@@ -75,11 +75,13 @@ def _check_expectation(series: Series, claim: Claim, expectation: Expectation, w
         )
     # A difference is off by more than its parts: seeds have to tell by how much.
     deterministic = level_of(claim, expectation) is not Level.WALL
-    if expectation.over and not (deterministic and max(claim.seeds, expectation.seeds) >= LOOKS[0]):
+    if expectation.subtract and not (
+        deterministic and max(claim.seeds, expectation.seeds) >= SEED_COUNTS[0]
+    ):
         raise UsageError(
-            "over is for a deterministic engine and several seeds",
+            "subtract is for a deterministic engine and several seeds",
             where=where,
-            hint=f"engine = ['{Engine.EXACT}'] or a machine, and seeds = {LOOKS[0]}",
+            hint=f"engine = ['{Engine.EXACT}'] or a machine, and seeds = {SEED_COUNTS[0]}",
         )
 
 

@@ -174,7 +174,7 @@ class BootStore:
         return {boot.round: boot for boot in self.finished(key)}
 
     def boots(self, identities: Sequence[str]) -> dict[str, StoredBoot]:
-        """Boots by id; those that are not on record are left out."""
+        """Boots by id; those that are not on record are skipped."""
         found = {}
         with self.connection() as connection:
             for identity in identities:
@@ -200,7 +200,7 @@ class BootStore:
             )
             return [(float(when), str(kernel), float(value)) for when, kernel, value in rows]
 
-    def draws(self, cell: Cell, metric: str) -> list[list[float]]:
+    def by_seed(self, cell: Cell, metric: str) -> list[list[float]]:
         """A metric of all boots of a deterministic cell, whatever their seeds, by kernel."""
         found: dict[str, list[float]] = {}
         with self.connection() as connection:

@@ -24,10 +24,10 @@ class Cell:
     queues, kernel_parameters those beside the topology's own. With counters, which only an
     instrumented kernel has, the cell is counted, not timed; calls are those that the exact engine
     counts of any, beside what an I/O costs or, without cost, alone. machine is the model of a
-    simulated one, which is measured with moves of cache lines so many times as dear, too, as
+    simulated one, which is measured at these factors of the cache-line transfer cost, too, as
     variants say.
-    seed chooses a deterministic guest's random numbers: equal guests with another seed do the same work a
-    little differently.
+    seed chooses a deterministic guest's random numbers: equal guests with another seed do the same
+    work a little differently.
     """
 
     topology: str

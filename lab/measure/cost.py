@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lab.base.stats import LOOKS, surely_apart
+from lab.base.stats import SEED_COUNTS, surely_apart
 from lab.inputs.terms import Metric
 from lab.measure.insn_counts import Phase, Symbols, by_function
 
@@ -118,7 +118,7 @@ def changes(before: Sequence[Cost], after: Sequence[Cost], alpha: float = _ALPHA
         known = Change(name, statistics.fmean(old), statistics.fmean(new))
         if known.difference:
             sure = len(old) == len(new) and surely_apart(old, new, alpha / max(_FAMILY, len(names)))
-            rare = len(old) < LOOKS[1] and abs(known.difference) < _RARE
+            rare = len(old) < SEED_COUNTS[1] and abs(known.difference) < _RARE
             found.append(replace(known, sure=sure and not rare))
     return sorted(found, key=lambda change: (-abs(change.difference), change.function))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Facts about this machine, and which engines really work on it, each checked by booting a guest."""
+"""Facts about this machine, and which engines work on it, each checked by booting a guest."""
 
 from __future__ import annotations
 

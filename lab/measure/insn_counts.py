@@ -165,7 +165,7 @@ def run_places(run: int, jobs: int) -> range:
 
 
 def run_phase(phases: Sequence[Phase], run: int, jobs: int) -> Phase:
-    """What the I/O of the run-th fio run cost, counted from 0, starting and ending fio left out.
+    """What the I/O of the run-th fio run cost, counted from 0, starting and ending fio skipped.
 
     The agent marks the start of fio; each job marks the start, then the end of its I/O; the agent
     marks the end of fio. Between two runs there is one more phase.

@@ -35,11 +35,11 @@ _BOOT_S = 90.0
 _SETUP_S = 60.0
 _WORKLOAD_S = 120.0
 # Host seconds for a second of the workload: under multi-threaded TCG one, with room for a loaded
-# host; in a deterministic guest some 30 (docs/measuring.md), with room again.
+# host; in a deterministic guest some 30 (docs/notes/2026-11-measuring.md), with room again.
 _FACTOR = 2.0
 _DETERMINISTIC_FACTOR = 40.0
-# Of a deterministic guest's own time, after which a fixed amount of I/O is taken to wait for ever. A guest
-# that waits is no work for the host.
+# Of a deterministic guest's own time, after which a fixed amount of I/O is taken to wait for ever.
+# A guest that waits is no work for the host.
 _WATCH_S = 60.0
 # A simulated guest of 16 busy vCPUs took half a minute for what takes an exact guest five seconds.
 _SIM_PATIENCE = 6.0
@@ -64,8 +64,8 @@ _NOWHERE = Path("/folder")
 class Testbed:
     """What every measurement needs: the guest's root, what the host can do, and the plugin.
 
-    probe_kernel is the kernel that the engines were checked with: the one to be measured may be broken.
-    Without a plugin there are no deterministic engines.
+    probe_kernel is the kernel that the engines were checked with: the one to be measured may be
+    broken. Without a plugin there are no deterministic engines.
     """
 
     probe_kernel: Kernel
@@ -195,7 +195,7 @@ def hardware(cell: Cell) -> Topology:
 
 
 def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
-    """What a deterministic guest's work costs, and what is measured of it, as the plugin takes it."""
+    """What a deterministic guest's work costs, and what is measured, as the plugin takes it."""
     if not cell.engine.simulated:
         jobs = (f"jobs={fio_jobs(cell)}",) if work.tool == "fio" else ()
         return (*jobs, *machine_model.COUNTING)
@@ -355,7 +355,7 @@ def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
     # What is measured is shorter than the scheduler takes to spread the jobs.
     spread = f"[global]\ncpus_allowed=0-{cell.cpus - 1}\ncpus_allowed_policy=split\n"
     head = spread if fio_jobs(cell) <= cell.cpus else ""
-    # A mark begins the next run: those of the jobs are left out.
+    # A mark begins the next run: those of the jobs are skipped.
     return {
         name: head + "".join(line for line in text.splitlines(True) if not line.startswith("exec_"))
         for name, text in files.items()

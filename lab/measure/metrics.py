@@ -18,7 +18,7 @@ BY_TOOL = {
     "fio": {**fio.METRICS, **cost.METRICS, **sim_counts.METRICS},
     "dbench": dbench.METRICS,
 }
-# What the simulation gives where moves of cache lines cost something else.
+# What the simulation gives at other cache-line transfer costs.
 _VARIANTS = {
     sim_counts.variant(name, factor): metric
     for name, metric in {"iops": fio.METRICS["iops"], **sim_counts.METRICS}.items()

@@ -41,7 +41,7 @@ class Place(Protocol):
     def opened(self, testbed: Testbed) -> AbstractContextManager[None]:
         """Make ready for guests that were checked with a testbed, while the block runs."""
 
-    def room(self, job: Job, look: Callable[[], None]) -> AbstractContextManager[Measure]:
+    def slot(self, job: Job, look: Callable[[], None]) -> AbstractContextManager[Measure]:
         """Wait until there is room for a job, and keep it while the block runs.
 
         look is called now and then meanwhile; what it raises ends the waiting. Raises GuestError
@@ -75,7 +75,7 @@ class ThisHost:
         return self._memory.holds(*guests)
 
     @contextmanager
-    def room(self, job: Job, look: Callable[[], None] = lambda: None) -> Iterator[Measure]:
+    def slot(self, job: Job, look: Callable[[], None] = lambda: None) -> Iterator[Measure]:
         """A CPU for a deterministic guest, and memory for any, while the block runs.
 
         A deterministic guest does not run while another lab times something.

@@ -80,8 +80,8 @@ class Rounds:
 
 
 class Runner:
-    """Runs the boots that are still missing: deterministic guests in a place, which is this host unless
-    another is given, all others here.
+    """Runs the boots that are still missing: deterministic guests in a place, which is this host
+    unless another is given, all others here.
 
     Several threads may ask for deterministic guests at the same time.
     """
@@ -110,12 +110,14 @@ class Runner:
     ) -> list[Outcome]:
         """The outcome of every task, in order, with at least that many boots.
 
-        Deterministic guests come first and run side by side; of these one boot is enough: more are equal.
-        Among those that several threads ask for the ones of the lowest urgency run first. title
-        says what the boots are for.
+        Deterministic guests come first and run side by side; of these one boot is enough: more are
+        equal. Among those that several threads ask for the ones of the lowest urgency run first.
+        title says what the boots are for.
         """
         jobs = [resolve(task, self._testbed) for task in tasks]
-        self._run_deterministic([job for job in jobs if job.cell.engine.deterministic], urgency, title)
+        self._run_deterministic(
+            [job for job in jobs if job.cell.engine.deterministic], urgency, title
+        )
         self._run_timed([job for job in jobs if not job.cell.engine.deterministic], boots, title)
         return [
             Outcome(job.task, tuple(self._store.finished(job.key)), self._errors.get(job.key))
@@ -223,7 +225,9 @@ class Runner:
             self._results([self._submit(job, urgency) for job in missing])
 
     def _submit(self, job: Job, urgency: int) -> Future[Sample | GuestError]:
-        """The boot of a deterministic guest; of equal ones that several threads ask for there is one."""
+        """The boot of a deterministic guest; of equal ones that several threads ask for there is
+        one.
+        """
         with self._lock:
             if job.key not in self._submitted:
                 self._submitted[job.key] = self._workers.submit(
@@ -346,7 +350,7 @@ class Runner:
         try:
             with (
                 slot or nullcontext(),
-                place.room(job, self._look) as measure,
+                place.slot(job, self._look) as measure,
             ):
                 started = time.time()
                 sample = measure(folder, observe, slot)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the rooms meet. Read this first: what a command measures with, from source to boots.
+"""Where the packages meet. Read this first: what a command measures with, from source to boots.
 
 source -> tree -> kernel -> guest root -> checked engines -> cells -> boots -> store
 """

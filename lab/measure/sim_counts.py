@@ -2,7 +2,7 @@
 """What the simulation wrote: the guest's time, and where it and the cache lines went.
 
 Of a run of fio the I/Os after a warm-up are measured (lab/build/sim/plugin.c), and after another
-one again, where moves of cache lines are to cost something else. These phases stand between the
+one again, at another cache-line transfer cost. These phases stand between the
 run's beginning and its end.
 """
 
@@ -83,7 +83,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Simulated:
-    """What the simulation says of a workload: IOPS, CPU time and moved lines per I/O.
+    """What the simulation says of a workload: IOPS, CPU time and cache-line transfers per I/O.
 
     Part of the CPU time is waiting for spinlocks.
 
@@ -106,7 +106,7 @@ class Simulated:
 
 
 def variant(metric: str, factor: float) -> str:
-    """The name of a metric with moves of cache lines factor times as dear."""
+    """The name of a metric at factor times the cache-line transfer cost."""
     return f"{metric}_x{factor:g}"
 
 

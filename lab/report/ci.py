@@ -20,7 +20,7 @@ _KCIDB_STATUS = {
     Verdict.HOLDS: "PASS",
     Verdict.REFUTED: "FAIL",
     Verdict.ERROR: "ERROR",
-    Verdict.LEFT_OUT: "SKIP",
+    Verdict.SKIPPED: "SKIP",
 }
 _ORIGIN = "blocklab"
 _ANNOTATED = {

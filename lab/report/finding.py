@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.base.stats import LOOKS
+from lab.base.stats import SEED_COUNTS
 from lab.base.text import number, percent
 from lab.inputs.terms import Level, Miss, Verdict
 from lab.inputs.workload import Value
@@ -94,7 +94,7 @@ def verdict(claim: Claim) -> str:
         return f"{claim.verdict} ({outdated[0]})"
     if misses and claim.counts_as is Verdict.HOLDS:
         return f"{claim.verdict} ({Miss.KNOWN})"
-    judged = sum(found.verdict is not Verdict.LEFT_OUT for found in claim.findings)
+    judged = sum(found.verdict is not Verdict.SKIPPED for found in claim.findings)
     if claim.verdict is not Verdict.HOLDS or judged == len(claim.findings):
         return str(claim.verdict)
     return f"{claim.verdict} ({judged} of {len(claim.findings)} expectations)"
@@ -164,7 +164,7 @@ def _change(found: Finding) -> str:
     if found.change is None:
         return ""
     shown = percent(found.change, exact=not found.timed)
-    few = min(map(len, found.values)) < LOOKS[0]
+    few = min(map(len, found.values)) < SEED_COUNTS[0]
     if found.interval is None or (few and not found.timed):
         return shown
     low, high = found.interval

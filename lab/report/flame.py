@@ -196,7 +196,7 @@ def _box(name: str, both: Mapping[Stack, tuple[float, float]]) -> Box:
 
 
 def _gone(root: Box) -> str:
-    """The functions that are hardly executed any more, the dearest first."""
+    """The functions that are hardly executed any more, the costliest first."""
     found = [b for b in root.leaves() if b.before and b.after <= _GONE_BELOW * b.before]
     told = [box for box in found if box.before >= _NARROW * root.before]
     told.sort(key=lambda box: (-box.before, box.name))

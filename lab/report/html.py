@@ -46,7 +46,7 @@ _TELLING = (
 # What needs a reader first.
 _ORDER = (
     *(Verdict.REFUTED, Verdict.ERROR, Verdict.INCONCLUSIVE),
-    *(Verdict.HOLDS, Verdict.LEFT_OUT),
+    *(Verdict.HOLDS, Verdict.SKIPPED),
 )
 # A strip of a published figure reaches from a sixteenth to sixteen times as much; these are marked.
 _REACH = 16.0

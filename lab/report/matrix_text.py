@@ -25,8 +25,8 @@ _EXACT = {
 
 def text(run: Run) -> str:
     """What a matrix prints: its title, what its profile leaves out, all values, the hardware."""
-    left_out = f"Left out: {run.leaves_out}\n" if run.leaves_out else ""
-    return f"{run.title}\n{left_out}{matrix(run)}\n{hardware(run)}"
+    skipped = f"Skipped: {run.skips}\n" if run.skips else ""
+    return f"{run.title}\n{skipped}{matrix(run)}\n{hardware(run)}"
 
 
 def matrix(run: Run) -> str:

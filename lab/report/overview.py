@@ -67,7 +67,7 @@ def outcome(one: Series) -> str:
 
 def checks(one: Series) -> str:
     """How many of the lab's own checks of a series hold, of those that were measured."""
-    measured = [own for own in one.claims if own.is_check and own.verdict is not Verdict.LEFT_OUT]
+    measured = [own for own in one.claims if own.is_check and own.verdict is not Verdict.SKIPPED]
     held = sum(own.verdict is Verdict.HOLDS for own in measured)
     return f"{held} of {len(measured)} checks hold" if measured else ""
 
@@ -113,7 +113,7 @@ def _figures(one: Series, claim: Claim) -> list[Row]:
 def _of_claim(one: Series, claim: Claim) -> list[Row]:
     """One row for a claim; none where nothing of it was to be measured."""
     decisive = finding.deciding(claim)
-    if claim.verdict is Verdict.LEFT_OUT or decisive is None:
+    if claim.verdict is Verdict.SKIPPED or decisive is None:
         return []
     return [_row(one, claim, decisive, claim.name, claim.name)]
 

@@ -3,7 +3,7 @@
 
 Who calls a function is not counted: a stack is the part of the system that a function belongs to,
 and the function. A cost is the difference of two counts, and a function that noise makes less than
-nothing is left out.
+nothing is skipped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
 @dataclass(frozen=True)
 class Profile:
     """What an I/O of a cell costs, the mean of its boots, by stack from the outside in: what
-    belongs together in a row, the dearest first.
+    belongs together in a row, the costliest first.
 
     Instructions or, where it is simulated, nanoseconds of all vCPUs.
     """

@@ -17,7 +17,7 @@ _COLUMNS = ("series", "claim", "published", "measured", "evidence", "verdict")
 def published(run: Run) -> str:
     """A Markdown table of the published figures, with a line that counts the verdicts.
 
-    A figure that is left out on this host but judged by another engine is not shown twice. The
+    A figure that is skipped on this host but judged by another engine is not shown twice. The
     arms are before -> after where nothing else is said.
     """
     rows = [row for series in run.series for row in _rows(series)]
@@ -51,12 +51,12 @@ def _figures(claim: Claim) -> list[Finding]:
     judged = {
         (found.metric, found.arms, _text(found))
         for found in figures
-        if found.verdict is not Verdict.LEFT_OUT
+        if found.verdict is not Verdict.SKIPPED
     }
     return [
         found
         for found in figures
-        if found.verdict is not Verdict.LEFT_OUT
+        if found.verdict is not Verdict.SKIPPED
         or (found.metric, found.arms, _text(found)) not in judged
     ]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from lab import __version__
 from lab.base.errors import LabError
 from lab.base.process import run as run_command
-from lab.base.stats import LOOKS, Interval
+from lab.base.stats import SEED_COUNTS, Interval
 from lab.base.system import CHECKOUT
 from lab.inputs import topology, workload
 from lab.inputs.claims import Published, PublishedClaim
@@ -106,7 +106,7 @@ class RunBuilder:
             command=self._command,
             title=self._title,
             profile=profile.title,
-            leaves_out=profile.leaves_out,
+            skips=profile.skips,
             control=control,
             alpha=profile.alpha,
             started=session.started,
@@ -271,7 +271,7 @@ class RunBuilder:
             return  # not counted, or failed
         changed = cost.changes(sides[0], sides[1], self._session.profile.alpha)
         # One seed or two tell nothing of chance: then the largest differences are shown.
-        shown = [one for one in changed if one.sure or len(sides[0]) < LOOKS[0]][:_FUNCTIONS]
+        shown = [one for one in changed if one.sure or len(sides[0]) < SEED_COUNTS[0]][:_FUNCTIONS]
         if not shown:
             return
         simulated = cells[0].engine.simulated

@@ -140,7 +140,7 @@ class Finding(Model):
     machine: str = Field(default="", description="the machine model, if simulated")
     sensitivity: dict[str, float] = Field(
         default={},
-        description="the change, or the value, with moves of cache lines so many times as dear",
+        description="the change, or the value, by factor of the cache-line transfer cost",
     )
     rejected: int = Field(default=0, description="rounds that the host disturbed")
     group: int | None = Field(
@@ -328,7 +328,7 @@ class Run(Model):
     command: str
     title: str
     profile: str
-    leaves_out: str
+    skips: str
     control: str = Field(default="", description="the control that was judged in place of claims")
     alpha: float
     started: float

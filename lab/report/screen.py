@@ -58,7 +58,7 @@ def _foot(run: Run) -> Iterator[str]:
         yield "!: series.toml records another result; `lab show` says what to do."
     if failed := overview.failed_checks(run):
         yield f"Checks that fail: {len(failed)}, such as {failed[0]}."[:WIDTH]
-    skipped = sum(own.verdict is Verdict.LEFT_OUT for own in overview.figures(run))
+    skipped = sum(own.verdict is Verdict.SKIPPED for own in overview.figures(run))
     if skipped:
         yield f"Skipped: {skipped} expectations that this profile or host does not measure."
     yield "Details: lab show. One claim again: lab run SERIES --claim CLAIM."

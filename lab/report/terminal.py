@@ -51,8 +51,8 @@ def summary(run: Run) -> str:
             "expectations. "
             f"{_rejections(findings)}"
         )
-    if run.leaves_out and any(found.verdict is Verdict.LEFT_OUT for found in findings):
-        lines += _wrapped(f"Left out by the profile: {run.leaves_out}")
+    if run.skips and any(found.verdict is Verdict.SKIPPED for found in findings):
+        lines += _wrapped(f"Skipped by the profile: {run.skips}")
     return "\n".join(lines) + "\n"
 
 

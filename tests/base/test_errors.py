@@ -14,7 +14,7 @@ def test_a_message_says_what_where_and_how_to_mend_it_in_that_order() -> None:
     assert str(error) == "it broke\n  where: file:3\n  hint:  glue it"
 
 
-def test_a_message_leaves_out_what_is_not_known() -> None:
+def test_a_message_skips_what_is_not_known() -> None:
     assert str(LabError("it broke")) == "it broke"
     assert str(LabError("it broke", hint="glue it")) == "it broke\n  hint:  glue it"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The libraries of the guest's programs: those that are never called are left out."""
+"""The libraries of the guest's programs: those that are never called are skipped."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ def test_what_was_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     evil = by("Mallory <m@example.com>", "[PATCH v99 1/1] block: evil")
     (tmp_path / "x.mbox").write_bytes(box(tmp_path, *series(1), evil, *series(1, " v2")))
     found = patch_mail.collect(str(tmp_path / "x.mbox"), ["a@example.org"])
-    assert found.left_out == (
+    assert found.skipped == (
         "block: step 1, version 1, by a@example.org",
         "block: evil, version 99, by m@example.com",
     )

@@ -30,7 +30,7 @@ def test_what_will_be_applied_is_printed_and_does_nothing(tmp_path: Path) -> Non
     assert session.said.splitlines() == [
         "  1  0001-x.patch, by B \\x07<b@example.org>",
         "  2  0002-y\\x1b[2J.patch",
-        "     left out: \\x1b]0;x\\x07, by m@evil",
+        "     skipped: \\x1b]0;x\\x07, by m@evil",
     ]
 
 

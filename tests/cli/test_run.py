@@ -72,7 +72,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judge:
     ("verdict", "status"),
     [
         (Verdict.HOLDS, 0),
-        (Verdict.LEFT_OUT, 0),
+        (Verdict.SKIPPED, 0),
         (Verdict.REFUTED, 1),
         (Verdict.ERROR, 3),
         (Verdict.INCONCLUSIVE, 4),
@@ -92,7 +92,9 @@ def test_a_verdict_is_printed_recorded_and_the_exit_code(
 
 
 @pytest.mark.parametrize("checked", [False, True])
-def test_a_series_that_could_not_be_judged_leaves_a_record_too(judged: Judge, checked: bool) -> None:
+def test_a_series_that_could_not_be_judged_leaves_a_record_too(
+    judged: Judge, checked: bool
+) -> None:
     judged.series, judged.checked = found(Verdict.ERROR, "0001.patch does not apply"), checked
     done = lab("run", NAME)
     assert done.return_value == 3

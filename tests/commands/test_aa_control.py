@@ -130,7 +130,7 @@ def test_every_seed_is_compared_with_every_other_and_with_the_same_of_a_patched_
     assert not any(one.called for one in own)
     assert all(one.called for one in moved)
     assert moved[0].change == pytest.approx(120.01 / 100.01 - 1)
-    text = tables.text(result_tables.of_draws(found))
+    text = tables.text(result_tables.of_seed_pairs(found))
     assert "stock: 0 of 6 comparisons called a change" in text
     assert "moved.patch: 6 of 6 comparisons called a change" in text
 

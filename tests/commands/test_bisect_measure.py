@@ -263,11 +263,11 @@ def test_a_change_that_no_function_surely_has_is_looked_for_in_the_block_layer(
     functions: ByFunction, guests: Guests
 ) -> None:
     """Forty functions whose work is chance, each a little dearer at the bad end."""
-    draws = random.Random(1)
+    numbers = random.Random(1)
 
     def cost_of(kernel: str) -> Cost:
         more = {"good": 0.0, "like_good": 0.1, "middle": 1.3, "like_bad": 2.0, "bad": 2.0}[kernel]
-        return fakes.insns(**{f"f{n}": 100 + more + draws.gauss(0, 0.5) for n in range(40)})
+        return fakes.insns(**{f"f{n}": 100 + more + numbers.gauss(0, 0.5) for n in range(40)})
 
     guests.cost_of = cost_of
     functions.compare("good", "bad")

@@ -239,11 +239,11 @@ def test_what_was_good_or_has_another_baseline_cannot_be_accepted(lab: Lab) -> N
 @pytest.mark.slow
 def test_what_seeds_differ_by_widens_the_threshold_of_a_cell(lab: Lab) -> None:
     """Seeds that differ by 1 %: 0.5 % more cannot be told, 10 % can; no night is open."""
-    draws, usual = random.Random(1), lab.guests.cost_of
+    numbers, usual = random.Random(1), lab.guests.cost_of
 
     def noisy(kernel: str) -> Cost | None:
         found = usual(kernel)
-        return found and fakes.insns(submit_bio=found.kernel_total * draws.gauss(1, 0.01))
+        return found and fakes.insns(submit_bio=found.kernel_total * numbers.gauss(1, 0.01))
 
     lab.guests.cost_of = noisy
     lab.night("c0")
@@ -411,7 +411,7 @@ def test_what_creeps_in_is_red_within_a_week_and_until_it_is_accepted(lab: Lab) 
     assert crept == ["nullb_mq/none/randread_burst since c0"]
     lab.accept("worth it")
     assert green(lab.night("c30", cost * 1.001))
-    lab.config.write_text(CONFIG + 'anchor = ""\n')
+    lab.config.write_text(CONFIG + 'long_term_baseline = ""\n')
     assert green(lab.night("c31", cost * 1.003))
     assert green(lab.night("c32", cost * 1.005))
 

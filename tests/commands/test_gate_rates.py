@@ -8,7 +8,7 @@ import random
 import guests as fakes
 import pytest
 
-from lab.base.stats import LOOKS
+from lab.base.stats import SEED_COUNTS
 from lab.commands import cost_diff, gate
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import verdict
@@ -17,33 +17,33 @@ from lab.judge.verdict import Evidence
 CELL = fakes.planned(fakes.cell("nullb_mq", engine=Engine.EXACT))
 THRESHOLD, ALPHA = cost_diff.Threshold(0.0025, seeds=gate._SEEDS), 0.05
 # Standard deviations of the block layer's instructions over seeds, as they were measured
-# (docs/verdicts.md): null_blk, megasas, raid64 with streams and with the rest.
+# (docs/notes/2026-11-verdicts.md): null_blk, megasas, raid64 with streams and with the rest.
 SPREADS = (0.00002, 0.0001, 0.0003, 0.0006, 0.0026, 0.012)
 # What another layout of the same code makes: the same for every seed of a kernel.
 LAYOUT = 0.0002
 
 
 class Nights:
-    """A gate's cell: draws of a baseline and of a branch, judged as the gate does."""
+    """A gate's cell: seeds of a baseline and of a branch, judged as the gate does."""
 
     def __init__(self, spread: float, seed: int = 1, outliers: float = 0.0) -> None:
-        self.draws = random.Random(seed)
+        self.random = random.Random(seed)
         self.spread, self.outliers = spread, outliers
 
     def seed(self, cost: float) -> float:
-        """One draw; of some cells one in so many does something else altogether."""
-        if self.draws.random() < self.outliers:
+        """One seed; of some cells one in so many does something else altogether."""
+        if self.random.random() < self.outliers:
             return cost * 1.15
-        return cost * self.draws.gauss(1, self.spread)
+        return cost * self.random.gauss(1, self.spread)
 
     def once(self, change: float, bound: float) -> Verdict:
         """The verdict on seeds that nobody saw before."""
-        shift = 1 + change + self.draws.gauss(0, LAYOUT)
+        shift = 1 + change + self.random.gauss(0, LAYOUT)
         seeds = THRESHOLD.seeds
         before = [self.seed(1000.0) for _ in range(seeds)]
         after = [self.seed(1000.0 * shift) for _ in range(seeds)]
         text, found = f"<= {100 * bound:+.3g}%", Verdict.INCONCLUSIVE
-        for count in (looked for looked in LOOKS if looked <= seeds):
+        for count in (n for n in SEED_COUNTS if n <= seeds):
             evidence = Evidence(values=(tuple(before[:count]), tuple(after[:count])))
             asked = cost_diff.of_block_layer(CELL, text)
             found = verdict.judge([(asked, evidence)], ALPHA)[0].verdict

@@ -40,7 +40,7 @@ def said(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_equal_boots_are_exact_and_half_of_them_were_run_on_loaded_cores(
     said: list[str], guests: Guests
 ) -> None:
-    checked = fakes.testbed(fakes.kernel("base"))
+    checked = fakes.checked_testbed(fakes.kernel("base"))
     assert selfbench.repetitions(checked, "nvme_mq", 4, said.append)
     assert len(guests.booted) == 4
     assert said.count("loaded") == 2
@@ -51,7 +51,7 @@ def test_a_boot_that_differs_is_told_with_its_first_difference(
     said: list[str], guests: Guests
 ) -> None:
     guests.consoles = {1: "down\n", 3: "sideways\n"}
-    checked = fakes.testbed(fakes.kernel("base"))
+    checked = fakes.checked_testbed(fakes.kernel("base"))
     assert not selfbench.repetitions(checked, "nullb_mq", 4, said.append)
     assert said[-1] == ("  2 of 4 identical; first: console.log, line 1: 'up' against 'down'")
 
@@ -61,20 +61,20 @@ def test_guests_beside_each_other_must_be_equal_too(
     said: list[str], guests: Guests, console: str, equal: bool
 ) -> None:
     guests.consoles = {2: console}
-    assert selfbench.side_by_side(fakes.testbed(fakes.kernel("base")), said.append) is equal
+    assert selfbench.side_by_side(fakes.checked_testbed(fakes.kernel("base")), said.append) is equal
     assert len(guests.booted) == 3
     assert ("equal" if equal else "DIFFERENT") + " numbers" in said[-1]
 
 
 def test_speed_tells_the_phases_of_one_and_of_two_vcpus(said: list[str], guests: Guests) -> None:
-    selfbench.speed(fakes.testbed(fakes.kernel("base")), said.append)
+    selfbench.speed(fakes.checked_testbed(fakes.kernel("base")), said.append)
     assert [line.partition(":")[0] for line in said] == ["1 vCPU", "2 vCPU"]
     assert all("workload 1.0 s" in line and "50 % measured" in line for line in said)
 
 
 def test_throughput_is_told_for_one_cpu_of_the_host(said: list[str], guests: Guests) -> None:
     selfbench.throughput(
-        fakes.testbed(fakes.kernel("base")), 5, Progress(out=io.StringIO()), said.append
+        fakes.checked_testbed(fakes.kernel("base")), 5, Progress(out=io.StringIO()), said.append
     )
     assert sorted(job.cell.seed for job in guests.booted) == [1, 2, 3, 4, 5]
     assert guests.together == 1
@@ -109,7 +109,7 @@ def test_the_first_command_is_compared_with_plain_vngs(
 ) -> None:
     ran = _plain_vng(monkeypatch, status, console)
     guests.phases_s = {"boot": 2.0}
-    selfbench.first_command(fakes.testbed(fakes.kernel("base")), said.append)
+    selfbench.first_command(fakes.checked_testbed(fakes.kernel("base")), said.append)
     [(argv, path)] = ran
     assert "--exec" in argv
     # It is that of the environment, which need not be on the user's path, as its helper.
@@ -122,7 +122,7 @@ def test_a_plain_guest_that_runs_no_command_is_no_comparison(
 ) -> None:
     _plain_vng(monkeypatch, 255, "booting\nKernel panic - not syncing: no init\n")
     with pytest.raises(LabError, match=r"ran no command .* status 255, .*no init"):
-        selfbench.first_command(fakes.testbed(fakes.kernel("base")), said.append)
+        selfbench.first_command(fakes.checked_testbed(fakes.kernel("base")), said.append)
     assert not said
 
 

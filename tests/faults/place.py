@@ -196,5 +196,5 @@ def _configure(top: Path) -> None:
         (top / f"{name}.toml").write_text(
             'topologies = ["nullb_mq"]\nschedulers = ["bfq"]\nworkloads = ["randread_burst"]\n'
             f'kernel = ["base"]\n[branches.next]\nsource = "git:{top}/repo@{tag}"\n'
-            f'baseline = "git:{top}/repo@v1"\nanchor = ""\n'
+            f'baseline = "git:{top}/repo@v1"\nlong_term_baseline = ""\n'
         )

@@ -179,7 +179,7 @@ def check(monkeypatch: pytest.MonkeyPatch) -> SelfCheck:
 
     monkeypatch.setattr(sampling, "measure", measure)
     kernel = fakes.kernel("kernel-id")
-    return SelfCheck(fakes.testbed(kernel), OWN)
+    return SelfCheck(fakes.checked_testbed(kernel), OWN)
 
 
 def host(who: Identity = OWN, booted: Booted | None = None) -> FakeHost:

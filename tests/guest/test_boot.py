@@ -45,7 +45,9 @@ def send(kind: str, name: str, payload: str = "") -> str:
 
 
 def console(name: str) -> str:
-    """A shell command that writes a recorded console, as a deterministic guest's QEMU and as vng does."""
+    """A shell command that writes a recorded console, as a deterministic guest's QEMU and as vng
+    does.
+    """
     recorded = (DATA / f"console-{name}.log").read_text()
     return f"printf %s {shlex.quote(recorded)} | tee -a console.log"
 

@@ -31,7 +31,7 @@ def test_the_steps_before_the_workload_are_carried_out_and_its_files_are_there(
     monkeypatch.setattr(interactive, "_pack", lambda machine, archive: None)
     monkeypatch.setattr(sandbox, "confined", lambda argv, view: argv)
     task = Task(cell=fakes.cell("nullb_mq", "bfq"), kernel=fakes.kernel("k"))
-    job = resolve(task, fakes.testbed(task.kernel, Engine.TCG))
+    job = resolve(task, fakes.checked_testbed(task.kernel, Engine.TCG))
     interactive.talk(job.at(tmp_path), job.orders)
     with tarfile.open(fileobj=io.BytesIO((tmp_path / "cell.tar").read_bytes())) as orders:
         plan = orders.extractfile("plan")
@@ -47,7 +47,7 @@ def test_the_steps_before_the_workload_are_carried_out_and_its_files_are_there(
 
 def test_a_new_init_comes_after_the_guests_root(tmp_path: Path) -> None:
     task = Task(cell=fakes.cell(), kernel=fakes.kernel("k"))
-    job = resolve(task, fakes.testbed(task.kernel, Engine.TCG))
+    job = resolve(task, fakes.checked_testbed(task.kernel, Engine.TCG))
     machine: Machine = job.at(tmp_path)
     machine.guest.folder.mkdir(parents=True)
     machine.guest.initramfs.write_bytes(b"root" * 128)

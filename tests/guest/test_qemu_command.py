@@ -62,7 +62,9 @@ def test_every_topology_boots_on_every_engine(name: str, engine: Engine) -> None
 
 
 @pytest.mark.parametrize("engine", [Engine.EXACT, Engine.SIM])
-def test_a_deterministic_guest_runs_on_one_cpu_of_the_host_behind_the_plugin(engine: Engine) -> None:
+def test_a_deterministic_guest_runs_on_one_cpu_of_the_host_behind_the_plugin(
+    engine: Engine,
+) -> None:
     plugin = Path("/with blank, comma/0123/sim.so")
     options = ("jobs=4", "levels=4:1:2:3")
     own = machine(engine=engine, plugin=plugin, plugin_options=options, marker=0xAB, host_cpu=3)

@@ -186,11 +186,11 @@ def test_an_arm_brings_its_own_hardware(ask: Write) -> None:
 
 def test_an_arm_may_be_what_the_others_are_compared_over(ask: Write) -> None:
     free = '[arms.none]\npatches = "base"\nscheduler = "none"\n'
-    (asked,) = ask(claim(f'{COST}\nover = "none"', more="seeds = 3") + free)
+    (asked,) = ask(claim(f'{COST}\nsubtract = "none"', more="seeds = 3") + free)
     assert arms(asked) == ["before", "after"]
     assert [side.arm for side in asked.booted] == ["before", "after", "none"]
     assert [side.cell.scheduler for side in asked.booted] == ["bfq", "bfq", "none"]
-    assert asked.conditions["over"] == "none"
+    assert asked.conditions["subtract"] == "none"
 
 
 def test_a_debug_check_is_skipped_where_no_debug_kernel_is_built(ask: Write) -> None:
@@ -198,12 +198,12 @@ def test_a_debug_check_is_skipped_where_no_debug_kernel_is_built(ask: Write) -> 
         'metric = "requests"\nvalue = ">= 1"', topology="raid64_faults", work="verify_switching"
     )
     (asked,) = ask(wanted)
-    assert not asked.left_out
+    assert not asked.skipped
     (cell,) = cells(asked)
     fragments = experiment.fragments(series.get("own"), cell)
     assert fragments[-2:] == ("debug", experiment.INSTRUMENT)
     (asked,) = ask(wanted, profile=PROFILE.model_copy(update={"without": ("debug",)}))
-    assert "no kernel with debug" in asked.left_out
+    assert "no kernel with debug" in asked.skipped
 
 
 def test_the_nearest_parameter_wins(ask: Write) -> None:
@@ -221,7 +221,7 @@ def dbench(clients: int) -> str:
 
 def test_what_the_profile_does_not_sweep_is_left_out(ask: Write) -> None:
     found = ask(claim(dbench(4), dbench(512), topology="raid64", work="dbench_xfs"))
-    assert [asked.left_out for asked in found] == ["", "the profile leaves out clients=512"]
+    assert [asked.skipped for asked in found] == ["", "the profile leaves out clients=512"]
     assert [asked.runs for asked in found] == [True, False]
     assert parameters(found[0])["clients"] == 4
     assert cells(found[0])[0].sweep(found[0].swept) == "clients=4"
@@ -231,7 +231,7 @@ def test_without_a_profiles_choice_the_workloads_own_values_count(ask: Write) ->
     plain = PROFILE.model_copy(update={"parameters": {}})
     text = claim(dbench(512), dbench(5), topology="raid64", work="dbench_xfs")
     found = ask(text, profile=plain)
-    assert [asked.left_out for asked in found] == ["", "the profile leaves out clients=5"]
+    assert [asked.skipped for asked in found] == ["", "the profile leaves out clients=5"]
 
 
 def test_a_parameter_that_the_profile_sweeps_has_to_be_chosen(ask: Write) -> None:
@@ -239,7 +239,7 @@ def test_a_parameter_that_the_profile_sweeps_has_to_be_chosen(ask: Write) -> Non
     with pytest.raises(UsageError, match="several values of numjobs"):
         ask(claim(IOPS), profile=swept)
     (asked,) = ask(claim(IOPS, more="parameters = { numjobs = 4 }"), profile=swept)
-    assert (parameters(asked)["numjobs"], asked.left_out) == (4, "")
+    assert (parameters(asked)["numjobs"], asked.skipped) == (4, "")
 
 
 @pytest.mark.parametrize(
@@ -268,9 +268,9 @@ def test_a_parameter_that_the_profile_sweeps_has_to_be_chosen(ask: Write) -> Non
             "arms.x",
             "'bfq'",
         ),
-        (claim(f'{COST}\nover = "rwa"', more="seeds = 3"), "expect.0", "'raw'"),
-        (claim(f'{COST}\nover = "raw"'), "expect.0", "several seeds"),
-        (claim(f'{IOPS}\nover = "raw"', more="seeds = 3"), "expect.0", "deterministic engine"),
+        (claim(f'{COST}\nsubtract = "rwa"', more="seeds = 3"), "expect.0", "'raw'"),
+        (claim(f'{COST}\nsubtract = "raw"'), "expect.0", "several seeds"),
+        (claim(f'{IOPS}\nsubtract = "raw"', more="seeds = 3"), "expect.0", "deterministic engine"),
         (
             claim(dbench(4).replace("amean", "amen"), topology="raid64", work="dbench_xfs"),
             "expect.0",
@@ -405,7 +405,7 @@ def test_a_series_may_bring_an_io_scheduler_of_its_own(tmp_path: Path, ask: Writ
 
 def test_the_wall_clock_of_an_emulator_is_measured_only_where_it_is_asked_for(ask: Write) -> None:
     (asked,) = ask(claim(IOPS), host_time=False)
-    assert asked.left_out == "the wall clock of tcg is the emulator's; --host-time measures it"
+    assert asked.skipped == "the wall clock of tcg is the emulator's; --host-time measures it"
     assert not asked.runs
     (asked,) = ask(claim(IOPS), host=report(Engine.KVM, Engine.TCG), host_time=False)
     assert asked.runs
@@ -446,10 +446,10 @@ def test_a_host_that_cannot_simulate_says_why(ask: Write) -> None:
 
 def test_a_row_asks_for_more_seeds_than_its_claim(ask: Write) -> None:
     found = ask(claim(f"{COST}\nseeds = 6", COUNTER, more="seeds = 3"))
-    assert [one.looks for one in found] == [(3, 6), (3,)]
+    assert [one.seed_counts for one in found] == [(3, 6), (3,)]
 
 
 def test_a_claim_asks_for_seeds_of_what_it_counts_too(ask: Write) -> None:
     found = ask(claim(COST, COUNTER, more="seeds = 3"))
-    assert [(one.looks, one.drawn) for one in found] == [((3,), True)] * 2
-    assert not any(one.drawn for one in ask(claim(IOPS)))
+    assert [(one.seed_counts, one.is_seeded) for one in found] == [((3,), True)] * 2
+    assert not any(one.is_seeded for one in ask(claim(IOPS)))

@@ -165,7 +165,7 @@ def test_what_an_arm_takes_is_taken_off_the_others(
     guests.cost_of = cost_of
     guests.says = lambda job: {cost.KERNEL: 800.0} if job.cell.scheduler == "none" else says(job)
     arm = '[arms.free]\npatches = "base"\nscheduler = "none"\n'
-    text = 'metric = "kernel_insns_per_io"\nchange = "<= -40%"\nover = "free"\n'
+    text = 'metric = "kernel_insns_per_io"\nchange = "<= -40%"\nsubtract = "free"\n'
     (one,) = judge.judge([write(claim(text, more="seeds = 3"), arm)], session)
     (finding,) = one.findings
     assert finding.measured == (200.0, 100.0)

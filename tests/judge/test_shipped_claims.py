@@ -26,7 +26,7 @@ def asked(name: str) -> list[Experiment]:
     """All expectations of a series that the profile does not leave out."""
     own = series.get(name)
     found = experiment.experiments(own, STANDARD, EVERYTHING, host_time=True)
-    return [one for one in found if not one.left_out]
+    return [one for one in found if not one.skipped]
 
 
 def inside(bound: Interval) -> float:
@@ -47,7 +47,7 @@ def outside(bound: Interval) -> float:
 
 def evidence(one: Experiment, seen: float) -> Evidence:
     """As many boots as decide, all alike."""
-    boots = one.rounds if one.timed else one.looks[-1]
+    boots = one.rounds if one.timed else one.seed_counts[-1]
     if one.expectation.value:
         return Evidence(((max(seen, 0.0),) * boots,))
     values = ((100.0,) * boots, (100.0 * max(1 + seen, 1e-9),) * boots)

@@ -27,7 +27,7 @@ from lab.measure.boot_store import Ends
 
 ALPHA = 0.05
 HOLDS, REFUTED, INCONCLUSIVE = Verdict.HOLDS, Verdict.REFUTED, Verdict.INCONCLUSIVE
-LEFT_OUT, ERROR = Verdict.LEFT_OUT, Verdict.ERROR
+SKIPPED, ERROR = Verdict.SKIPPED, Verdict.ERROR
 LACKING = "needs 16 host CPUs, not 2"
 
 
@@ -39,7 +39,7 @@ def experiment(
     metric: str = "iops",
     claim: str = "claim",
     lacking: str = "",
-    left_out: str = "",
+    skipped: str = "",
     measurable: bool = True,
     questions: int = 1,
 ) -> Experiment:
@@ -60,7 +60,7 @@ def experiment(
         measurable=measurable,
         questions=questions,
         lacking=lacking,
-        left_out=left_out,
+        skipped=skipped,
     )
 
 
@@ -168,7 +168,7 @@ def test_a_value_is_judged_by_the_mean_of_its_seeds() -> None:
 
 
 def test_a_count_in_whole_numbers_is_what_was_seen() -> None:
-    """However far the mean of such draws may be off: there are only 8 of them."""
+    """However far the mean of such seeds may be off: there are only 8 of them."""
     asked = experiment(value="1 .. 8", level=Level.MECHANISM, metric="hctxs_run")
     assert judged(asked, Evidence(((8.0, 7.0, 8.0),))).verdict is HOLDS
     assert judged(asked, Evidence(((8.0, 7.0, 9.0),))).verdict is INCONCLUSIVE
@@ -480,10 +480,10 @@ def test_without_an_undisturbed_round_nothing_is_decided(
     assert found.measured == ()
 
 
-def test_what_the_profile_leaves_out_is_left_out() -> None:
-    asked = experiment(change=">= +20%", left_out="the profile leaves out clients=512")
+def test_what_the_profile_skips_is_left_out() -> None:
+    asked = experiment(change=">= +20%", skipped="the profile leaves out clients=512")
     found = judged(asked, Evidence())
-    assert (found.verdict, found.reason) == (LEFT_OUT, "the profile leaves out clients=512")
+    assert (found.verdict, found.reason) == (SKIPPED, "the profile leaves out clients=512")
 
 
 def test_without_its_engine_an_expectation_is_inconclusive() -> None:
@@ -513,13 +513,13 @@ def finding(result: Verdict, claim: str = "claim") -> Finding:
 @pytest.mark.parametrize(
     ("verdicts", "expected"),
     [
-        ([], LEFT_OUT),
-        ([LEFT_OUT, LEFT_OUT], LEFT_OUT),
-        ([HOLDS, LEFT_OUT], HOLDS),
+        ([], SKIPPED),
+        ([SKIPPED, SKIPPED], SKIPPED),
+        ([HOLDS, SKIPPED], HOLDS),
         ([HOLDS, HOLDS], HOLDS),
         ([HOLDS, INCONCLUSIVE], INCONCLUSIVE),
         ([HOLDS, INCONCLUSIVE, REFUTED], REFUTED),
-        ([REFUTED, LEFT_OUT], REFUTED),
+        ([REFUTED, SKIPPED], REFUTED),
         ([REFUTED, ERROR, HOLDS], ERROR),
     ],
 )
@@ -658,7 +658,7 @@ def test_a_known_miss_is_as_expected_until_it_holds_or_moves(
     assert (own.miss, own.counts_as, own.verdict) == (state, counts, found)
 
 
-@pytest.mark.parametrize("verdict", [ERROR, LEFT_OUT])
+@pytest.mark.parametrize("verdict", [ERROR, SKIPPED])
 def test_a_known_miss_says_nothing_of_what_was_not_measured(verdict: Verdict) -> None:
     own = missed(-0.1, verdict=verdict)
     assert (own.miss, own.counts_as) == (None, verdict)
@@ -683,11 +683,11 @@ def checked(found: Verdict, **fields: object) -> Finding:
     return replace(own, **fields)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("found", [REFUTED, INCONCLUSIVE, HOLDS, LEFT_OUT])
+@pytest.mark.parametrize("found", [REFUTED, INCONCLUSIVE, HOLDS, SKIPPED])
 def test_a_check_decides_only_where_that_is_asked_for(found: Verdict) -> None:
     own = Judged(series_with_a_check(), (finding(HOLDS, "a"), checked(found)))
     assert own.verdict() is own.counts_as() is HOLDS
-    assert own.counts_as(strict=True) is (HOLDS if found is LEFT_OUT else found)
+    assert own.counts_as(strict=True) is (HOLDS if found is SKIPPED else found)
 
 
 def test_a_kernel_that_breaks_in_a_check_refutes_the_series() -> None:

@@ -313,9 +313,9 @@ def test_draws_are_the_boots_of_a_cell_with_any_seed_by_kernel(store: BootStore)
         origin = Provenance(f"{kernel}{seed}", kernel, "QEMU 10.0.2", "host")
         store.add(store.new_boot(), task, origin, time.time(), sample(value))
     store.add("bad", Task(cell=cell, kernel=KERNEL), ORIGIN, time.time(), None, outcome="hang")
-    assert sorted(store.draws(cell, "iops")) == [[10.0, 11.0], [20.0]]
-    assert store.draws(replace(cell, seed=7), "iops") == store.draws(cell, "iops")
-    assert store.draws(cell, "ios_per_s") == []
+    assert sorted(store.by_seed(cell, "iops")) == [[10.0, 11.0], [20.0]]
+    assert store.by_seed(replace(cell, seed=7), "iops") == store.by_seed(cell, "iops")
+    assert store.by_seed(cell, "ios_per_s") == []
 
 
 DAMAGE = {

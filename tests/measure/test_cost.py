@@ -199,11 +199,11 @@ def test_a_function_is_sure_that_differs_by_more_than_seeds_do(shift: float) -> 
 
 def test_more_seeds_tell_what_few_do_not() -> None:
     """Ten instructions planted in a function whose work is chance."""
-    draws = random.Random(1)
+    numbers = random.Random(1)
 
     def seeds(count: int, more: float) -> list[Cost]:
         others = {f"f{number}": 10.0 for number in range(300)}
-        mine = (158 + more + draws.gauss(0, 2) for _ in range(count))
+        mine = (158 + more + numbers.gauss(0, 2) for _ in range(count))
         return [Cost(0, {"sbitmap_get": one, **others}) for one in mine]
 
     told = {count: cost.changes(seeds(count, 0), seeds(count, 10)) for count in (3, 12)}
@@ -223,10 +223,12 @@ def test_one_seed_or_two_make_nothing_sure() -> None:
 
 @pytest.mark.slow
 def test_of_functions_that_do_the_same_hardly_one_is_ever_called_sure() -> None:
-    draws = random.Random(2)
+    numbers = random.Random(2)
 
     def seeds() -> list[Cost]:
-        return [Cost(0, {f"f{n}": draws.gauss(100, 0.1 * n) for n in range(1, 40)}) for _ in "123"]
+        return [
+            Cost(0, {f"f{n}": numbers.gauss(100, 0.1 * n) for n in range(1, 40)}) for _ in "123"
+        ]
 
     called = sum(any(one.sure for one in cost.changes(seeds(), seeds())) for _ in range(400))
     assert called <= 32  # 5 % are allowed: 20 on average, more than 32 once in 200 trials

@@ -37,7 +37,7 @@ def test_what_took_longest_begins_first(guests: Guests, monkeypatch: pytest.Monk
     known = {("nullb", "randread_burst", "exact", cpus): 9.0 / cpus for cpus in (1, 8)}
     monkeypatch.setattr(durations, "recorded", lambda store: Durations(known))
     kernel = fakes.kernel("k")
-    runner = Runner(fakes.testbed(kernel), BootStore(), Progress(), ThisHost(8.0, cpus=1))
+    runner = Runner(fakes.checked_testbed(kernel), BootStore(), Progress(), ThisHost(8.0, cpus=1))
     runner.all([Task(cell=cell, kernel=kernel) for cell in (WIDE, ONE)])
     assert [job.cell.cpus for job in guests.booted] == [1, 8]
 
@@ -45,7 +45,7 @@ def test_what_took_longest_begins_first(guests: Guests, monkeypatch: pytest.Monk
 def test_boots_on_record_tell_for_all_of_their_kind(guests: Guests) -> None:
     kernel = fakes.kernel("k")
     store = BootStore()
-    Runner(fakes.testbed(kernel), store, Progress()).all([Task(cell=ONE, kernel=kernel)])
+    Runner(fakes.checked_testbed(kernel), store, Progress()).all([Task(cell=ONE, kernel=kernel)])
     found = durations.recorded(store)
     assert found.of(replace(ONE, scheduler="none", seed=9)) == found.of(ONE) < 4
     assert found.of(WIDE) == Durations().of(WIDE)

@@ -46,7 +46,7 @@ def job(
 ) -> Job:
     """A cell on a kernel, resolved on this host."""
     built = fakes.kernel(kernel, code)
-    checked = fakes.testbed(built, root=guest)
+    checked = fakes.checked_testbed(built, root=guest)
     facts = replace(checked.host.facts, emulator=emulator)
     testbed = replace(checked, host=replace(checked.host, facts=facts))
     return resolve(Task(cell=of or raid(), kernel=built), testbed)
@@ -215,7 +215,7 @@ def test_the_same_is_the_same_measurement() -> None:
 
 def test_labels_do_not_say_what_is_measured() -> None:
     own = fakes.kernel("kernel-id", "code")
-    checked = fakes.testbed(own)
+    checked = fakes.checked_testbed(own)
     tasks = [Task(cell=raid(), kernel=own, arm=arm, swept=(arm,)) for arm in ("before", "numjobs")]
     assert len({resolve(task, checked).key for task in tasks}) == 1
 
@@ -264,7 +264,7 @@ def test_a_file_system_gets_a_disk_that_keeps_data(work: str, backed: bool, size
 def exact(kernel: str, block_layer: frozenset[str] | None = None, code: str = "code") -> Job:
     """An exact job on a kernel with that block layer."""
     built = fakes.kernel(kernel, code)
-    testbed = fakes.testbed(built, plugin=fakes.PLUGIN)
+    testbed = fakes.checked_testbed(built, plugin=fakes.PLUGIN)
     return resolve(
         Task(cell=raid(engine=Engine.EXACT), kernel=built, block_layer=block_layer), testbed
     )
@@ -283,7 +283,7 @@ def test_a_system_map_of_its_own_is_in_the_key_of_an_equal_kernel() -> None:
     own = exact("one")
     fakes.kernel("two", "code").system_map.write_text("ffffffff81000008 T submit_bio\n")
     built = Kernel("two", "6.12.117", "tree", ("base",), "gcc; ld")
-    testbed = fakes.testbed(built, plugin=fakes.PLUGIN)
+    testbed = fakes.checked_testbed(built, plugin=fakes.PLUGIN)
     assert resolve(Task(cell=raid(engine=Engine.EXACT), kernel=built), testbed).key != own.key
 
 
@@ -291,7 +291,7 @@ def test_what_is_not_summed_by_it_does_not_depend_on_the_block_layer() -> None:
     built = fakes.kernel("one", "code")
     for of in (raid(), raid(engine=Engine.SIM), raid("dbench_xfs")):
         jobs = [
-            resolve(Task(cell=of, kernel=built, block_layer=layer), fakes.testbed(built))
+            resolve(Task(cell=of, kernel=built, block_layer=layer), fakes.checked_testbed(built))
             for layer in (None, frozenset(("kfree",)))
         ]
         assert jobs[0].key == jobs[1].key

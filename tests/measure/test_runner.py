@@ -67,7 +67,9 @@ def runner(guests: Guests, store: BootStore, quiet: Progress) -> Runner:
 
 def fresh(store: BootStore, progress: Progress, memory_gib: float = 8) -> Runner:
     """A runner as the lab has it after it was started again."""
-    return Runner(fakes.testbed(fakes.kernel("base"), memory_gib=memory_gib), store, progress)
+    return Runner(
+        fakes.checked_testbed(fakes.kernel("base"), memory_gib=memory_gib), store, progress
+    )
 
 
 def iops(found: Rounds) -> dict[str, list[float]]:
@@ -167,7 +169,7 @@ def test_deterministic_boots_that_memory_does_not_hold_wait_for_each_other(
     guests.on_boot = both.wait
     deterministic = fakes.cell(engine=Engine.EXACT)
     tasks = [task(of=deterministic, kernel=str(number)) for number in range(6)]
-    size = resolve(tasks[0], fakes.testbed(fakes.kernel("base"))).machine.memory_mib
+    size = resolve(tasks[0], fakes.checked_testbed(fakes.kernel("base"))).machine.memory_mib
     found = fresh(store, quiet, 1 + 2.5 * size / 1024).all(tasks)
     assert all(outcome.boots for outcome in found)
     assert guests.together == 2
@@ -522,5 +524,7 @@ def test_what_is_timed_has_the_host_alone_and_what_is_not_has_it_not(
     guests.on_boot = others_may_run
     kernel = fakes.kernel("k")
     own = fakes.cell("nullb", engine=engine)
-    Runner(fakes.testbed(kernel), BootStore(), Progress()).all([Task(cell=own, kernel=kernel)])
+    Runner(fakes.checked_testbed(kernel), BootStore(), Progress()).all(
+        [Task(cell=own, kernel=kernel)]
+    )
     assert seen == [engine.deterministic]

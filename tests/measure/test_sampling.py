@@ -36,7 +36,7 @@ def job(work: str = "randread_burst", **changes: int) -> Job:
     """A job on raid64."""
     kernel = fakes.kernel("kernel-id")
     cell = fakes.cell("raid64", work=work, parameters=changes)
-    return resolve(Task(cell=cell, kernel=kernel), fakes.testbed(kernel))
+    return resolve(Task(cell=cell, kernel=kernel), fakes.checked_testbed(kernel))
 
 
 def facts() -> dict[str, str]:
@@ -161,7 +161,9 @@ def measured(forged: Forged, guest_sends: Callable[..., None], folder: Path) -> 
     kernel.system_map.write_text(SYSTEM_MAP)
     (kernel.folder / "block-layer").write_text("submit_bio\n")
     cell = fakes.cell("raid64", engine=Engine.EXACT, parameters={"numjobs": JOBS})
-    own = resolve(Task(cell=cell, kernel=kernel), fakes.testbed(kernel, plugin=fakes.PLUGIN))
+    own = resolve(
+        Task(cell=cell, kernel=kernel), fakes.checked_testbed(kernel, plugin=fakes.PLUGIN)
+    )
     guest_sends(forged.outputs(), {**facts(), "queue/scheduler": "none [bfq]"})
     (folder / "insns").write_text(forged.counts())
     return dict(sampling.measure(own, folder).values)

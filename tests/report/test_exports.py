@@ -140,7 +140,7 @@ def test_kcidb_is_valid(run: run_record.Run) -> None:
         (Verdict.HOLDS, "PASS"),
         (Verdict.REFUTED, "FAIL"),
         (Verdict.ERROR, "ERROR"),
-        (Verdict.LEFT_OUT, "SKIP"),
+        (Verdict.SKIPPED, "SKIP"),
         (Verdict.INCONCLUSIVE, None),  # for KCIDB a test without a status is not finished
     ],
 )
@@ -174,7 +174,7 @@ def test_equal_runs_compare_equal() -> None:
 
 
 UNMEASURED = [
-    ("left out", "the profile leaves out clients=4", "tcg"),
+    ("skipped", "the profile leaves out clients=4", "tcg"),
     ("INCONCLUSIVE", "needs the engine kvm; on this host: refused", "kvm"),
     ("REFUTED", "the patched kernel breaks in arm after: BUG", "tcg"),
     ("ERROR", "arm before failed: gone", "exact"),
@@ -182,7 +182,7 @@ UNMEASURED = [
 
 
 def partly_measured() -> run_record.Run:
-    """A run in which one finding was measured and the others left out, lacking or failed."""
+    """A run in which one finding was measured and the others skipped, lacking or failed."""
     found = [
         examples.finding((), (), verdict=verdict, reason=reason, engine=engine, change=None)
         for verdict, reason, engine in UNMEASURED

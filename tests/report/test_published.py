@@ -10,7 +10,7 @@ import examples
 from lab.inputs.terms import Level
 from lab.report.published import published
 
-_LEFT_OUT: dict[str, Any] = {"verdict": "left out", "values": (), "measured": (), "change": None}
+_SKIPPED: dict[str, Any] = {"verdict": "skipped", "values": (), "measured": (), "change": None}
 
 
 def _of(*findings: object) -> str:
@@ -33,22 +33,22 @@ def test_each_figure_has_a_line_with_its_verdict() -> None:
 
 def test_a_figure_that_another_engine_judged_is_not_shown_as_left_out() -> None:
     held = examples.finding(level=Level.SIMULATED, engine="sim", machine="xeon16")
-    lines = _of(held, examples.finding(**_LEFT_OUT)).splitlines()
+    lines = _of(held, examples.finding(**_SKIPPED)).splitlines()
     assert sum(line.startswith("| own") for line in lines) == 1
     assert lines[-1] == "1 of 1 published figures are decided: 1 HOLDS."
 
 
 def test_a_figure_that_nothing_judged_is_shown_and_counted() -> None:
-    text = _of(examples.finding(**_LEFT_OUT), examples.finding(verdict="REFUTED"))
+    text = _of(examples.finding(**_SKIPPED), examples.finding(verdict="REFUTED"))
     assert "1 of 1 published" in text  # the same figure, judged
     other = {
-        **_LEFT_OUT,
+        **_SKIPPED,
         "published": examples.figure("+80%"),
         "reason": "the profile leaves it out",
     }
     text = _of(examples.finding(**other), examples.finding(verdict="INCONCLUSIVE"))
     assert "the profile leaves it out" in text
-    assert "0 of 2 published figures are decided: 1 left out, 1 INCONCLUSIVE." in text
+    assert "0 of 2 published figures are decided: 1 skipped, 1 INCONCLUSIVE." in text
 
 
 def test_a_run_without_published_figures_says_so() -> None:

@@ -115,7 +115,7 @@ def test_too_few_rounds_show_no_interval_and_how_many_more_it_takes() -> None:
 @pytest.mark.parametrize(
     ("asked", "evidence", "reason"),
     [
-        (experiment(expectation(), left_out="left out because"), Evidence(), "left out because"),
+        (experiment(expectation(), skipped="skipped because"), Evidence(), "skipped because"),
         (experiment(expectation(), lacking="needs 16 host CPUs"), ROUNDS, "needs 16 host CPUs"),
         (experiment(expectation()), Evidence(((), ()), 4), "4 rejected"),
         (
@@ -147,7 +147,7 @@ def full_report(words: str) -> str:
     own = judged(
         *((experiment(asked), ROUNDS), (lacking, ROUNDS), (experiment(asked), huge)),
         *((experiment(asked, claim="c" * 60), broken),),
-        (experiment(asked, left_out=words or "x"), Evidence()),
+        (experiment(asked, skipped=words or "x"), Evidence()),
         words=words,
     )
     return terminal.text(recorded(own, judged(words=words, error=f"it failed\n  where: {words}")))
@@ -192,14 +192,14 @@ def test_the_summary_has_a_line_for_each_claim() -> None:
         (experiment(expectation("iops", "<= 0%"), "fails"), ROUNDS),
         (experiment(expectation(), "both"), ROUNDS),
         (experiment(expectation("iops", "<= 0%"), "both"), ROUNDS),
-        (experiment(expectation(), "waits", left_out="x"), Evidence()),
+        (experiment(expectation(), "waits", skipped="x"), Evidence()),
     ]
     text = terminal.summary(recorded(judged(*asked)))
     assert summary_rows(text) == [
         ["own", "holds", "HOLDS"],
         ["own", "fails", "REFUTED"],
         ["own", "both", "REFUTED"],
-        ["own", "waits", "left out"],
+        ["own", "waits", "skipped"],
     ]
 
 
@@ -223,10 +223,10 @@ def test_rejected_rounds_of_one_trial_are_counted_once() -> None:
     assert "disturbed them: 5." in " ".join(terminal.summary(recorded(judged(*asked))).split())
 
 
-def test_the_summary_says_what_the_profile_leaves_out_only_when_it_did() -> None:
-    left_out = (experiment(expectation(), left_out="x"), Evidence())
-    said = "Left out by the profile: One boot a cell"
-    assert said in terminal.summary(recorded(judged(left_out)))
+def test_the_summary_says_what_the_profile_skips_only_when_it_did() -> None:
+    skipped = (experiment(expectation(), skipped="x"), Evidence())
+    said = "Skipped by the profile: One boot a cell"
+    assert said in terminal.summary(recorded(judged(skipped)))
     assert said not in terminal.summary(recorded(judged((experiment(expectation()), ROUNDS))))
 
 

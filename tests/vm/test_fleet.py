@@ -59,7 +59,9 @@ def test_what_a_lost_host_had_is_measured_elsewhere_and_is_the_same(
 ) -> None:
     monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
     own = determinism.probe_cell(topology_name="nullb", scheduler="none")
-    tasks = [Task(cell=replace(own, seed=seed), kernel=testbed.probe_kernel) for seed in range(1, 5)]
+    tasks = [
+        Task(cell=replace(own, seed=seed), kernel=testbed.probe_kernel) for seed in range(1, 5)
+    ]
     address, out = f"tls://127.0.0.1:{free_port()}", io.StringIO()
     progress = Progress(out=out)
     # The hosts' caches are several, and each would have keys of its own.

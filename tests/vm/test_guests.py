@@ -75,7 +75,9 @@ def test_guests_that_take_turns_do_not_notice(testbed: Testbed, tmp_path: Path) 
         assert sample.phases_s["workload"] > 2 * 3
 
 
-def test_equal_deterministic_guests_are_equal_to_the_last_byte(testbed: Testbed, tmp_path: Path) -> None:
+def test_equal_deterministic_guests_are_equal_to_the_last_byte(
+    testbed: Testbed, tmp_path: Path
+) -> None:
     wanted = job(testbed, "nullb_mq", "bfq", "randwrite_uring", Engine.EXACT, ios=200, numjobs=2)
     outputs = []
     for run in ("first", "second"):
@@ -289,7 +291,7 @@ def test_a_guest_whose_qemu_was_killed_is_booted_again(testbed: Testbed, results
         os.kill(guest, signal.SIGKILL)
     output, _ = run.communicate(timeout=300)
     assert run.returncode == 0, output
-    # Once at least: with a megasas QEMU dies by itself in one of sixty boots (docs/measuring.md).
+    # Once at least: with a megasas QEMU dies by itself in one of sixty boots (docs/notes/2026-11-measuring.md).
     assert "FAILED: died" in output
     for scheduler in ("none", "bfq"):
         assert re.search(rf"megasas {scheduler} randread_burst +[\d,.]+ IOPS", output), output
@@ -319,7 +321,9 @@ def test_a_shell_is_the_guest_of_a_cell_and_is_left_by_exit(testbed: Testbed) ->
     assert "[kyber]" in said
 
 
-def test_a_deterministic_boot_is_repeated_to_the_last_digit(testbed: Testbed, tmp_path: Path) -> None:
+def test_a_deterministic_boot_is_repeated_to_the_last_digit(
+    testbed: Testbed, tmp_path: Path
+) -> None:
     own = {**os.environ, "LAB_RESULTS": str(tmp_path / "results")}
 
     def lab(*words: str) -> subprocess.CompletedProcess[str]:

@@ -5,7 +5,7 @@
  * Private caches without end, kept coherent as by MESI: a line has one owner that wrote it last, or
  * any number of holders that read it. Reading what another owns costs a dirty move, reading what
  * others hold a clean one, writing what others hold an upgrade, and what another owns a dirty move
- * again. What nobody else has is free. How dear a move is depends on how near the other one is.
+ * again. What nobody else has is free. What a transfer costs depends on how near the other CPU is.
  */
 #include <stdio.h>
 

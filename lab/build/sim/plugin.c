@@ -7,7 +7,7 @@
  * stride=N (lines.c). With io=ADDRESS, a block that the guest executes for each I/O, a run of fio is
  * simulated: warm=N and ios=N say how many I/Os warm up and how many are measured, at least, and
  * shortest=NS what each takes at least; that is done again in the same run, with fewer, with moves of
- * lines as dear as variants=N/... say, in thousandths. Without it instructions are counted: with jobs=N between the
+ * lines at the transfer costs that variants=N/... say, in thousandths. Without it instructions are counted: with jobs=N between the
  * marks of fio's jobs, for the guest ends phases when a run of fio begins, when each of N jobs begins
  * and ends its I/O, and when the run ends; with up=ADDRESS from when that block is executed on. While
  * something is measured, calls of the functions calls=ADDRESS/... are written to called=FILE.
@@ -86,7 +86,7 @@ EXPORT int qemu_plugin_version = PLUGIN_API;
 #define MEASURES_LESS 2
 
 static unsigned int marks, jobs, ended;
-/* How dear moves of lines are, in thousandths, each time that something is measured in a run. */
+/* The cost of cache-line transfers, in thousandths of the model's, each time that something is measured in a run. */
 static unsigned int variants[1 + MAX_VARIANTS] = { 1000 }, variant_count = 1, variant;
 static uint64_t insn_cost, pause_cost, clock_cost, marker, up, io, warm, ios, done;
 static unsigned int vcpus;

@@ -12,7 +12,7 @@
  * A simulated run, for every phase, and the rest for the one that is measured:
  *
  *	phase MEASURED END USER		when it ended, and the time of all vCPUs in user space
- *	ADDRESS TIME EXECUTIONS		of a kernel block, moved lines left out
+ *	ADDRESS TIME EXECUTIONS		of a kernel block, moved lines skipped
  *	ADDRESS TIME CLEAN DIRTY UPGRADE	of a kernel instruction that moved lines
  *	line ADDRESS INSTRUCTION MOVES	which lines these were
  */

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "lab"
-# In the order the data flows: a room imports only rooms before it.
-ROOMS = (
+# In the order the data flows: a package imports only packages before it.
+PACKAGES = (
     *("base", "inputs", "build", "guest", "measure", "fleet"),
     *("judge", "report", "commands", "cli"),
 )
@@ -26,8 +26,8 @@ def path_of(name: str) -> Path:
     return PACKAGE.joinpath(*name.split(".")).with_suffix(".py")
 
 
-def room_of(name: str) -> str:
-    """The room of a module; ``setup`` stands before all rooms but ``base``."""
+def package_of(name: str) -> str:
+    """The package of a module; ``setup`` stands before all packages but ``base``."""
     return "cli" if name == "__main__" else name.partition(".")[0]
 
 
@@ -57,43 +57,43 @@ def lab_imports(name: str) -> frozenset[str]:
     for full in imports(path_of(name)):
         parts = full.split(".")
         if parts[0] == "lab" and len(parts) > 1 and parts[1] != "__version__":
-            found.add(".".join(parts[1:3]) if parts[1] in ROOMS else parts[1])
+            found.add(".".join(parts[1:3]) if parts[1] in PACKAGES else parts[1])
     return frozenset(found)
 
 
-def room_floors(room: str) -> int:
-    """How many rooms stand above each other up to this one, itself included."""
-    return 1 + max(map(room_floors, rooms_below(room)), default=0)
+def layer_of(package: str) -> int:
+    """How many packages stand above each other up to this one, itself included."""
+    return 1 + max(map(layer_of, packages_below(package)), default=0)
 
 
-def rooms_below(room: str) -> list[str]:
-    """The rooms that a room imports, in order."""
-    own = [name_of(path) for path in MODULES if room_of(name_of(path)) == room]
-    used = {room_of(other) for name in own for other in lab_imports(name)} - {room}
-    return [name for name in ROOMS if name in used]
+def packages_below(package: str) -> list[str]:
+    """The packages that a package imports, in order."""
+    own = [name_of(path) for path in MODULES if package_of(name_of(path)) == package]
+    used = {package_of(other) for name in own for other in lab_imports(name)} - {package}
+    return [name for name in PACKAGES if name in used]
 
 
 def table() -> str:
-    """A line for each room: modules, lines, the longest module, and the rooms it imports."""
-    rows = [("room", "modules", "lines", "longest", "imports")]
-    for room in ROOMS:
+    """A line for each package: modules, lines, the longest module, and the packages it imports."""
+    rows = [("package", "modules", "lines", "longest", "imports")]
+    for package in PACKAGES:
         sizes = {
             path.stem: len(path.read_text().splitlines())
             for path in MODULES
-            if room_of(name_of(path)) == room
+            if package_of(name_of(path)) == package
         }
         longest = max(sizes, key=lambda stem: sizes[stem])
         size = f"{longest} {sizes[longest]}"
-        below = " ".join(rooms_below(room)) or "-"
-        rows.append((room, str(len(sizes)), str(sum(sizes.values())), size, below))
+        below = " ".join(packages_below(package)) or "-"
+        rows.append((package, str(len(sizes)), str(sum(sizes.values())), size, below))
     widths = [max(len(row[place]) for row in rows) for place in range(4)]
     lines = [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]])
         for row in rows
     ]
-    floors = max(map(room_floors, ROOMS))
+    layers = max(map(layer_of, PACKAGES))
     arrows = sum(len(lab_imports(name_of(path))) for path in MODULES)
-    lines.append(f"{len(MODULES)} modules, {arrows} imports, {floors} floors of rooms")
+    lines.append(f"{len(MODULES)} modules, {arrows} imports, {layers} layers of packages")
     return "\n".join(lines)
 
 
