@@ -79,8 +79,9 @@ class GuestError(LabError):
 
     outcome is one word for reports: of the kernel's ``panic``, ``hang``, ``failed`` (a step),
     ``corrupt`` (what came is not what the lab's programs write), ``flooded`` (too much came) and
-    ``endless`` (it begins again and again); of nobody's yet ``died`` (QEMU ended) and ``lost`` (an
-    interrupt); of the lab's ``mismatch`` and ``garbled`` (what was counted says nothing).
+    ``endless`` (it begins again and again); of nobody's yet ``died`` (QEMU ended);
+    of the host's or QEMU's ``killed`` and ``lost`` (an interrupt); of the lab's ``mismatch`` and
+    ``garbled`` (what was counted says nothing).
     """
 
     def __init__(self, outcome: str, what: str, *, where: str = "", hint: str = "") -> None:

@@ -21,7 +21,7 @@ from lab.inputs.terms import Engine, Verdict
 from lab.judge import judge
 from lab.judge.verdict import Judged
 from lab.measure.session import Session
-from lab.report import tables
+from lab.report import overview, tables
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Mail, Run
 
@@ -127,7 +127,8 @@ def judged(
 
     def say(one: Judged) -> None:
         after = duration(time.time() - session.started)
-        session.progress.say(f"{one.series.name}: {one.counts_as(strict=strict)}, after {after}")
+        outcome = overview.outcome(one.verdict(), one.counts_as(strict=strict))
+        session.progress.say(f"{one.series.name}: {outcome}, after {after}")
 
     found = judge.judge(wanted, session, claims=claims, finished=say)
     run = RunBuilder(session, title, mail=mail).judged(found, control, strict=strict)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,10 +26,13 @@ from lab.guest.time_slices import Slot
 from lab.inputs.terms import Engine
 
 # Under multi-threaded TCG QEMU itself can fail: it ends on an assertion or loses an interrupt
-# (docs/notes/2026-11-measuring.md). That says nothing of the kernel, so such a guest is booted again. It was seen
-# in about one of a hundred boots: three times in a row is no accident.
-QEMU_FAILURES = ("died", "lost")
+# (docs/notes/2026-11-measuring.md). That says nothing of the kernel, so such a guest is booted
+# again. It was seen in about one of a hundred boots: three times in a row is no accident. A QEMU
+# that somebody killed (the host's memory ended) is not its kernel's doing either.
+QEMU_FAILURES = ("died", "killed", "lost")
 ATTEMPTS = 3
+# What a killed process ends with, and bubblewrap when its program was killed.
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 # The phase in which a guest is measured, and so the one in which the host must not disturb it.
 MEASURED = "workload"
 # All three are chosen. Polling limits how exactly phases are timed, a few seconds each at least;
@@ -163,12 +167,12 @@ def run(
             if watch.done and not watch.offence:
                 guest.wait(_EXIT_S)
                 watch.offence = _flood(machine)
-            alive = guest.poll() is None
+            status = guest.poll()
     finally:
         names = [path.name for path in machine.written]
         foreign = qemu_files.keep(machine.qemu_folder, folder, names)
     watch.offence = watch.offence or foreign
-    _judge(machine, watch, alive)
+    _judge(machine, watch, status)
     noise = host_noise.signals(*watch.readings) if len(watch.readings) > 1 else {}
     complaints = console.complaints(_console(machine))
     return Boot(facts(watch.outputs), watch.outputs, watch.phases_s, noise, complaints)
@@ -329,8 +333,10 @@ def _late(
     return had > allowed or waited > _PATIENCE * allowed
 
 
-def _judge(machine: Machine, watch: _Watch, alive: bool) -> None:
-    """Raise the GuestError that fits a guest which did not reach the end of its plan."""
+def _judge(machine: Machine, watch: _Watch, status: int | None) -> None:
+    """Raise the GuestError that fits a guest which did not reach the end of its plan; status is
+    QEMU's, None while it runs.
+    """
     if watch.ended and not watch.offence:
         return
     text = _console(machine)
@@ -357,8 +363,15 @@ def _judge(machine: Machine, watch: _Watch, alive: bool) -> None:
     if watch.failure:
         raise GuestError("failed", _failed_step(watch, text), where=str(machine.folder))
     waited = time.monotonic() - watch.since
-    if not alive:
+    if status is not None:
         ending = tail_of_file(machine.folder / _log_name(machine), 5)
+        if status in _KILLED:
+            raise GuestError(
+                "killed",
+                f"somebody killed QEMU in phase {watch.phase}",
+                where=str(machine.folder / "command"),
+                hint="`dmesg` says whether the host's memory ended",
+            )
         raise GuestError(
             "died",
             f"QEMU ended by itself in phase {watch.phase}; its log ends:\n{ending}",

@@ -239,13 +239,13 @@ class BootStore:
         """How all boots of kernels ended that are on record, those of earlier runs too.
 
         A kind is what the guest's end is called (see GuestError), or what its kernel complained of.
-        What was the lab's or surely QEMU's fault counts for nothing.
+        What was the lab's, the host's or surely QEMU's fault counts for nothing.
         """
         marks = ", ".join("?" * len(kernels))
         with self.connection() as connection:
             rows = connection.execute(
                 f"SELECT id, outcome, complaints FROM boots WHERE kernel IN ({marks})"
-                " AND outcome NOT IN ('lost', ?, ?, ?) ORDER BY boots.rowid",
+                " AND outcome NOT IN ('lost', 'killed', ?, ?, ?) ORDER BY boots.rowid",
                 [*kernels, *LABS_FAILURES, _DAMAGED],
             ).fetchall()
         failures, examples = Counter[str](), dict[str, str]()

@@ -56,13 +56,13 @@ def of_checks(one: Series) -> list[Row]:
     return [row for claim in one.claims if claim.is_check for row in _of_claim(one, claim)]
 
 
-def outcome(one: Series) -> str:
+def outcome(verdict: Verdict, counts_as: Verdict) -> str:
     """The verdict on a series; one that is as recorded says so."""
-    if one.counts_as is one.verdict:
-        return str(one.verdict)
-    if one.counts_as is Verdict.HOLDS:
-        return f"{one.verdict} as recorded"
-    return f"{one.verdict}, not as recorded"
+    if counts_as is verdict:
+        return str(verdict)
+    if counts_as is Verdict.HOLDS:
+        return f"{verdict} as recorded"
+    return f"{verdict}, not as recorded"
 
 
 def checks(one: Series) -> str:

@@ -34,7 +34,7 @@ def screen(run: Run) -> str:
 def _series(one: Series, *, each_figure: bool) -> list[str]:
     """The lines of a series."""
     checks = f" ({told})" if (told := overview.checks(one)) else ""
-    lines = [f"{one.name}: {overview.outcome(one)}{checks}"[:WIDTH]]
+    lines = [f"{one.name}: {overview.outcome(one.verdict, one.counts_as)}{checks}"[:WIDTH]]
     if one.error:
         lines.append(f"  {one.error.splitlines()[0]}"[:WIDTH])
     # Where checks alone were asked for they are what there is to show.

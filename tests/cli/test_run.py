@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,10 +54,15 @@ class Judge:
     checked: bool = True
 
     def __call__(
-        self, wanted: Sequence[Series], session: Session, **_: object
+        self,
+        wanted: Sequence[Series],
+        session: Session,
+        finished: Callable[[Judged], None],
+        **_: object,
     ) -> tuple[Judged, ...]:
         if self.checked:
             session.checked = examples.session().checked
+        finished(self.series)
         return (self.series,)
 
 
@@ -85,6 +90,7 @@ def test_a_verdict_is_printed_recorded_and_the_exit_code(
     done = lab("run", NAME)
     assert done.return_value == status
     assert f"\n{NAME}: {verdict}\n" in done.output
+    assert f"{NAME}: {verdict}, after " in done.stderr
     folder = record_store.find(BootStore().folder, "last")
     assert record_store.load(folder).series[0].verdict is verdict
     assert f"Report: {folder / 'report.html'}\nRecord: {folder}\n" in done.output

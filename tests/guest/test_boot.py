@@ -500,9 +500,19 @@ def test_an_interrupt_ends_the_guest_and_removes_the_disk(guest: Guest, tmp_path
     assert not (tmp_path / "boot/calls").exists()
 
 
+@pytest.mark.parametrize("mode", [*Mode])
+def test_a_qemu_that_was_killed_is_not_its_kernels_doing(
+    guest: Guest, mode: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if why := sandbox.obstacle_to(mode):
+        pytest.skip(why)
+    monkeypatch.setenv(sandbox.CHOICE, mode)
+    assert failure(guest, send("phase", "setup"), "kill -KILL $$").outcome == "killed"
+
+
 @pytest.mark.parametrize(
     ("outcome", "calls"),
-    [("died", boot.ATTEMPTS), ("lost", boot.ATTEMPTS), ("panic", 1), ("hang", 1)],
+    [*((own, boot.ATTEMPTS) for own in ("died", "killed", "lost")), ("panic", 1), ("hang", 1)],
 )
 def test_only_a_guest_that_qemu_broke_is_booted_again(outcome: str, calls: int) -> None:
     made = []

@@ -292,7 +292,7 @@ def test_ends_are_those_of_all_boots_of_the_kernels(store: BootStore) -> None:
     complaining = replace(sample(), complaints=("WARNING in x()", "BUG: y"))
     first = store.new_boot()
     store.add(first, TASK, ORIGIN, 1.0, complaining)
-    for outcome in ("hang", "panic", "hang", "lost", "mismatch", "garbled"):
+    for outcome in ("hang", "panic", "hang", "lost", "killed", "mismatch", "garbled"):
         store.add(store.new_boot(), TASK, ORIGIN, 2.0, None, outcome=outcome, reason="x")
     add(store)
     found = store.ends([TASK.kernel.id])
