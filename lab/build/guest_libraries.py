@@ -3,7 +3,8 @@
 
 A distribution's fio is linked with the libraries of every storage service that it can talk to:
 Ceph, Gluster, RDMA and what these need, 75 MiB in all. The guest would unpack them at every boot
-and relocate them at every start of fio, 48 M instructions each time (docs/notes/2026-11-measuring.md).
+and relocate them at every start of fio, 48 M instructions each time
+(docs/notes/2026-11-measuring.md).
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     default=Engine.EXACT.value,
     show_default=True,
     type=click.Choice([Engine.EXACT.value, Engine.SIM.value]),
-    help="exact: instructions; sim: nanoseconds of all vCPUs, waiting and cache-line transfers included.",
+    help="exact: instructions; sim: nanoseconds of all vCPUs, waiting and transfers included.",
 )
 @options.machine
 @click.option(

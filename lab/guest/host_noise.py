@@ -28,7 +28,8 @@ METRICS = {f"{PREFIX}{name}": Metric("%") for name in ("run_delay", "steal", "pr
 LIMITS = {"run_delay": 0.5, "steal": 0.5, "pressure": 1.0, "others": 5.0}
 _OWN_DOING = ("run_delay", "pressure")
 # Guests that run in time slices all lose the same to a disturbance. Seen in 23 such rounds: the
-# ratios of the 12 with 2.5 to 16 % of steal varied no more than the others' (docs/notes/2026-11-verdicts.md).
+# ratios of the 12 with 2.5 to 16 % of steal varied no more than the others'
+# (docs/notes/2026-11-verdicts.md).
 _SHARED_STEAL = 10.0
 _SPARE_CPUS = 2  # one for QEMU's main loop, one for the lab
 _VCPU = "CPU "  # QEMU names its vCPU threads "CPU 0/TCG", "CPU 1/KVM", ...

@@ -48,11 +48,11 @@ COUNTS = "insns"
 # The one folder that QEMU may write to, in that of its machine, while it runs.
 QEMU_FOLDER = "qemu"
 # A deterministic guest needs entropy from somewhere, and collecting it from timing costs 0.2 G
-# instructions (docs/notes/2026-11-measuring.md). RDRAND follows QEMU's -seed, so it is the same in every run:
-# QEMU commits 8d8404f1564 ("util: Add qemu_guest_getrandom and associated routines") and
-# 369fd5ca6681 ("target/i386: Implement CPUID_EXT_RDRAND") (in v4.1.0).
-# A kernel that finds a hypervisor spins on the lock's word itself in place of queueing
-# (virt_spin_lock() in arch/x86/include/asm/qspinlock.h); a machine's queues.
+# instructions (docs/notes/2026-11-measuring.md). RDRAND follows QEMU's -seed, so it is the same in
+# every run: QEMU commits 8d8404f1564 ("util: Add qemu_guest_getrandom and associated routines") and
+# 369fd5ca6681 ("target/i386: Implement CPUID_EXT_RDRAND") (in v4.1.0). A kernel that finds a
+# hypervisor spins on the lock's word itself in place of queueing (virt_spin_lock() in
+# arch/x86/include/asm/qspinlock.h); a machine's queues.
 _DETERMINISTIC_CPU = f"{_CPU},+rdrand,-hypervisor"
 
 

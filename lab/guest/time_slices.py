@@ -5,7 +5,8 @@ The CPUs of a shared host lose half their speed whenever a neighbour uses the ot
 core: for a second or for ten, and nothing on this side of the hypervisor shows it. Guests measured
 one after the other meet different hosts. Guests that run in slices of a tenth of a second share the
 good moments and the bad ones. None can notice, as QEMU stops a guest's clock with the guest
-(do_vm_stop() and cpu_disable_ticks() in its system/cpus.c). docs/notes/2026-11-measuring.md has the figures.
+(do_vm_stop() and cpu_disable_ticks() in its system/cpus.c). docs/notes/2026-11-measuring.md has the
+figures.
 """
 
 from __future__ import annotations

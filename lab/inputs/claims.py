@@ -26,6 +26,7 @@ from lab.base.stats import Interval
 from lab.base.text import number, percent
 from lab.base.toml import Model
 from lab.inputs.names import Name
+from lab.inputs.seeds import SeedCount
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 
@@ -186,10 +187,9 @@ class Row(Model):
         le=64,
         description="with fewer host CPUs it is inconclusive; as many vCPUs, when not told",
     )
-    seeds: int = Field(
+    seeds: SeedCount = Field(
         default=0,
-        ge=0,
-        description="of the exact engine, when the profile and the claim have fewer",
+        description="of a deterministic engine, when the profile and the claim have fewer",
     )
     may_be_zero: bool = Field(
         default=False, description="the counter may rightly find nothing with the patches"
@@ -315,8 +315,8 @@ class Claim(Model, ABC):
     compare: tuple[Name, Name] = ("before", "after")
     cpus: int = Field(default=0, ge=0, le=64, description="vCPUs, when not the topology's")
     parameters: dict[Name, Value] = {}
-    seeds: int = Field(
-        default=0, ge=0, description="of the exact engine, when the profile has fewer"
+    seeds: SeedCount = Field(
+        default=0, description="of a deterministic engine, when the profile has fewer"
     )
     expect: Annotated[
         tuple[Expectation, ...],

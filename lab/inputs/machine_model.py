@@ -19,7 +19,8 @@ DEFAULT = "xeon16"
 # A set of vCPUs is a word of 64 bits (lab/build/sim/sim.h).
 MAX_CPUS = 64
 # How far a vCPU may be ahead of the slowest other one. A lock that is held for less seems free:
-# at 1000 ns a gain of 87 % looks like 58 %, from 10 down it stays within 1.2 % (docs/notes/2026-11-simulated.md).
+# at 1000 ns a gain of 87 % looks like 58 %, from 10 down it stays within 1.2 %
+# (docs/notes/2026-11-simulated.md).
 QUANTUM_NS = 10
 # No model: an instruction takes a nanosecond, and nothing else takes any time. Nothing is asked
 # about contention then: turns are long, which is faster, and a PAUSE waits for one.

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from lab.base.system import data, kernel_source
 from lab.base.toml import Model, load, named
+from lab.inputs.seeds import SeedCount
 from lab.inputs.workload import Value
 
 FOLDER = data("configs") / "profile"
@@ -31,11 +32,9 @@ class Profile(Model):
     rounds: int = Field(
         default=16, ge=1, description="rounds of boots that a wall-clock comparison has at most"
     )
-    seeds: int = Field(
+    seeds: SeedCount = Field(
         default=1,
-        ge=1,
-        description="boots of an exact cell at most, each with other random numbers: 3, 6, 12, ... "
-        "until they decide",
+        description="seeds of a deterministic cell at most: 1, or 3, 6, 12, 24 until they decide",
     )
     counted_boots: int = Field(default=2, ge=1, description="boots of what is counted, not exact")
     without: tuple[str, ...] = Field(

@@ -27,8 +27,8 @@ class Disk(Model):
     value: str
 
 
-# By how the disk is found: what has a name is null_blk's.
-_DRIVERS = {"name": "null_", "nvme": "nvme_", "scsi": "scsi_"}
+# By how the disk is found; one that is found by its name is null_blk's or virtio-blk's.
+_DRIVERS = {"nvme": "nvme_", "scsi": "scsi_"}
 
 
 class Topology(Model):
@@ -84,7 +84,11 @@ class Topology(Model):
     @property
     def driver(self) -> str:
         """How the names of the functions begin that start the disk's requests."""
-        return "dm_" if self.dm else _DRIVERS[self.disk.by]
+        if self.dm:
+            return "dm_"
+        virtio = any(device.startswith("virtio-blk") for device in self.devices)
+        by_name = "virtio_" if virtio else "null_"
+        return _DRIVERS.get(self.disk.by, by_name)
 
     def refusal(self, release: str, fragments: Collection[str]) -> str:
         """Why a kernel of this release, such as 6.12.117, that was configured with these fragments

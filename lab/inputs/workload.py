@@ -33,7 +33,8 @@ _COUNTED = 0.31
 class Noise(Model):
     """How far two seeds of equal guests are apart at the exact engine, as fractions.
 
-    The largest that was seen on six seeds, rounded up; docs/notes/2026-11-verdicts.md has the figures.
+    The largest that was seen on six seeds, rounded up; docs/notes/2026-11-verdicts.md has the
+    figures.
     """
 
     insns: float = Field(default=0.01, ge=0, description="kernel instructions per I/O")

@@ -161,6 +161,20 @@ def test_a_kernel_that_cannot_have_a_topology_is_refused_in_a_line(
     assert not refused or release in found
 
 
+@pytest.mark.parametrize(
+    ("name", "prefix"),
+    [("nullb", "null_"), ("nullb_mq_old", "null_"), ("nvme_mq", "nvme_"), ("raid64", "scsi_")],
+)
+def test_the_driver_is_that_of_the_disk(name: str, prefix: str) -> None:
+    assert topology.get(name).driver == prefix
+
+
+def test_a_virtio_disk_has_the_virtio_driver() -> None:
+    devices = ("virtio-blk-pci,drive=disk,num-queues=4",)
+    own = topology.get("nullb").model_copy(update={"devices": devices, "null_blk": None})
+    assert own.driver == "virtio_"
+
+
 def test_a_kernel_without_the_driver_of_a_topology_is_refused() -> None:
     disk = topology.get("disk7200")
     assert "needs the kernel fragment armdisk" in disk.refusal("6.12.117", ("base", "block"))

@@ -291,7 +291,8 @@ def test_a_guest_whose_qemu_was_killed_is_booted_again(testbed: Testbed, results
         os.kill(guest, signal.SIGKILL)
     output, _ = run.communicate(timeout=300)
     assert run.returncode == 0, output
-    # Once at least: with a megasas QEMU dies by itself in one of sixty boots (docs/notes/2026-11-measuring.md).
+    # Once at least: with a megasas QEMU dies by itself in one of sixty boots
+    # (docs/notes/2026-11-measuring.md).
     assert "FAILED: died" in output
     for scheduler in ("none", "bfq"):
         assert re.search(rf"megasas {scheduler} randread_burst +[\d,.]+ IOPS", output), output
