@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO
 
 from lab.base import cache, sandbox
 from lab.base.errors import GuestError
@@ -25,12 +25,6 @@ from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
 from lab.inputs.terms import Engine
 
-# Under multi-threaded TCG QEMU itself can fail: it ends on an assertion or loses an interrupt
-# (docs/notes/2026-11-measuring.md). That says nothing of the kernel, so such a guest is booted
-# again. It was seen in about one of a hundred boots: three times in a row is no accident. A QEMU
-# that somebody killed (the host's memory ended) is not its kernel's doing either.
-QEMU_FAILURES = ("died", "killed", "lost")
-ATTEMPTS = 3
 # What a killed process ends with, and bubblewrap when its program was killed.
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 # The phase in which a guest is measured, and so the one in which the host must not disturb it.
@@ -56,8 +50,6 @@ _PIECE = 1 << 20
 _LEAST_FREE = 16 << 20
 # Of the words of a step that failed, and of its log.
 _SHOWN = 600
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -176,39 +168,6 @@ def run(
     noise = host_noise.signals(*watch.readings) if len(watch.readings) > 1 else {}
     complaints = console.complaints(_console(machine))
     return Boot(facts(watch.outputs), watch.outputs, watch.phases_s, noise, complaints)
-
-
-class Retries:
-    """Which failed boots of one guest are tried again, given how earlier ones failed.
-
-    What is known to be QEMU's fault is tried again, ATTEMPTS times in all. A guest that hung under
-    multi-threaded TCG may have met a failure of QEMU's that is not known: it gets a second chance,
-    for a kernel that hangs does so again. A deterministic guest that hung would hang in the same
-    place.
-    """
-
-    def __init__(self, *, deterministic: bool) -> None:
-        self._deterministic = deterministic
-        self._seen: list[str] = []
-
-    def again(self, error: GuestError) -> bool:
-        """Whether to boot the guest once more after this failure."""
-        seen = [*self._seen]
-        self._seen.append(error.outcome)
-        if error.outcome in QEMU_FAILURES:
-            return sum(outcome in QEMU_FAILURES for outcome in seen) < ATTEMPTS - 1
-        return error.outcome == "hang" and not self._deterministic and "hang" not in seen
-
-
-def steadily(call: Callable[[], T]) -> T:
-    """Call what boots a guest; again as often as it was QEMU that failed."""
-    retries = Retries(deterministic=True)
-    while True:
-        try:
-            return call()
-        except GuestError as exc:
-            if not retries.again(exc):
-                raise
 
 
 def _noise(guest: Process, slot: Slot | None) -> host_noise.Reading | None:

@@ -18,7 +18,7 @@ from lab.base.process import run
 from lab.base.progress import Progress
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
-from lab.guest import boot
+from lab.guest import boot, retries
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs import machine_model
@@ -195,7 +195,7 @@ def check_engine(
     ):
         cache.remove(folder)
         try:
-            done = boot.steadily(lambda: boot.run(machine, orders))
+            done = retries.steadily(lambda: boot.run(machine, orders))
         except GuestError as exc:
             return EngineReport(engine, False, _failure(engine, machine, exc, deadline))
     if engine is Engine.KVM and "Hypervisor detected: KVM" not in machine.console.read_text():

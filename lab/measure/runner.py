@@ -18,7 +18,7 @@ from lab.base.progress import Progress
 from lab.base.stats import Paired, paired
 from lab.base.text import number
 from lab.guest import host_noise
-from lab.guest.boot import ATTEMPTS, Retries
+from lab.guest.retries import ATTEMPTS, Retries
 from lab.guest.time_slices import Slot, TimeSlices
 from lab.measure import determinism, durations, host, metrics
 from lab.measure.boot_store import BootStore, Provenance, StoredBoot

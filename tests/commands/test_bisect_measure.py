@@ -262,7 +262,7 @@ def test_a_commit_takes_one_boot_and_the_ends_one_for_each_seed(
 def test_a_change_that_no_function_surely_has_is_looked_for_in_the_block_layer(
     functions: ByFunction, guests: Guests
 ) -> None:
-    """Forty functions whose work is chance, each a little dearer at the bad end."""
+    """Forty functions whose work is chance, each costs a little more at the bad end."""
     numbers = random.Random(1)
 
     def cost_of(kernel: str) -> Cost:

@@ -18,8 +18,8 @@ from lab.base.errors import BuildError, GuestError, LabError, UsageError
 from lab.commands import gate, gate_config
 from lab.commands.gate import BranchResult, Gating
 from lab.commands.gate_history import GateHistory
-from lab.guest.boot import ATTEMPTS
 from lab.guest.host_noise import LIMITS, PREFIX
+from lab.guest.retries import ATTEMPTS
 from lab.inputs import profile, workload
 from lab.inputs.terms import Engine, Verdict
 from lab.measure.cost import Cost

@@ -22,7 +22,7 @@ from lab.base.errors import KERNEL_FAILURES, ExitCode, GuestError, LabError
 from lab.base.sandbox import Mode
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
-from lab.guest import boot, lost_interrupt, qemu_command
+from lab.guest import boot, lost_interrupt, qemu_command, retries
 from lab.guest.boot import Boot
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
@@ -512,7 +512,7 @@ def test_a_qemu_that_was_killed_is_not_its_kernels_doing(
 
 @pytest.mark.parametrize(
     ("outcome", "calls"),
-    [*((own, boot.ATTEMPTS) for own in ("died", "killed", "lost")), ("panic", 1), ("hang", 1)],
+    [*((own, retries.ATTEMPTS) for own in ("died", "killed", "lost")), ("panic", 1), ("hang", 1)],
 )
 def test_only_a_guest_that_qemu_broke_is_booted_again(outcome: str, calls: int) -> None:
     made = []
@@ -522,7 +522,7 @@ def test_only_a_guest_that_qemu_broke_is_booted_again(outcome: str, calls: int) 
         raise GuestError(outcome, "it failed")
 
     with pytest.raises(GuestError, match="it failed"):
-        boot.steadily(call)
+        retries.steadily(call)
     assert len(made) == calls
 
 

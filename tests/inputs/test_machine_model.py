@@ -104,7 +104,7 @@ def test_nothing_is_free_but_in_the_free_model() -> None:
         assert all(costs) == (name != "free16"), name
 
 
-def test_a_farther_level_is_dearer() -> None:
+def test_a_farther_level_costs_more() -> None:
     for name in machine_model.known():
         levels = machine_model.get(name).level
         for kind in ("clean_ns", "dirty_ns", "upgrade_ns"):

@@ -413,7 +413,7 @@ def test_the_wall_clock_of_an_emulator_is_measured_only_where_it_is_asked_for(as
         assert all(one.runs for one in ask(claim(other), host_time=False))
 
 
-def test_what_is_simulated_is_also_asked_with_dearer_and_cheaper_moves(ask: Write) -> None:
+def test_what_is_simulated_is_also_asked_with_other_transfer_costs(ask: Write) -> None:
     (asked,) = ask(claim(f'{IOPS}\nmachine = "xeon16"'))
     assert [cell.variants for cell in cells(asked)] == [(0.5, 2.0)] * 2
     (counted,) = ask(claim(f'{COUNTER}\nmachine = "xeon16"'))

@@ -559,7 +559,7 @@ def test_findings_keep_the_order_of_the_questions() -> None:
 def simulated(
     change: str, before: Sequence[float], after: Sequence[float], **variants: tuple[float, float]
 ) -> Finding:
-    """The finding on a simulated change; of half or twice as dear moves one value an arm."""
+    """The finding on a simulated change; one value an arm at half and twice the transfer cost."""
     asked = experiment(change=change, level=Level.SIMULATED)
     factors = {"half": 0.5, "twice": 2.0}
     others = {factors[name]: ((old,), (new,)) for name, (old, new) in variants.items()}
@@ -579,7 +579,7 @@ def simulated(
         (">= +24%", 100, 150, 124.5, 170, HOLDS),
     ],
 )
-def test_a_simulated_verdict_is_that_of_dearer_and_cheaper_moves_too(
+def test_a_simulated_verdict_is_that_of_other_transfer_costs_too(
     change: str, before: float, after: float, half: float, twice: float, expected: Verdict
 ) -> None:
     found = simulated(change, [before], [after], half=(100, half), twice=(100, twice))
@@ -590,9 +590,11 @@ def test_a_simulated_verdict_is_that_of_dearer_and_cheaper_moves_too(
 
 def test_a_verdict_that_depends_on_the_machine_says_so() -> None:
     found = simulated(">= +24%", [100], [150], half=(100, 110), twice=(100, 170))
-    assert found.reason == ("it depends on the machine: with transfers x0.5 it would be REFUTED")
+    assert found.reason == (
+        "sensitive to the machine model: REFUTED at cache-line transfer cost x0.5"
+    )
     found = simulated(">= +24%", [100], [101], half=(100, 130), twice=(100, 170))
-    assert found.reason.endswith("with transfers x0.5 and x2 it would be HOLDS")
+    assert found.reason.endswith("HOLDS at cache-line transfer cost x0.5 and x2")
 
 
 def test_a_simulated_variant_without_values_is_not_left_out_silently() -> None:
@@ -603,7 +605,7 @@ def test_a_simulated_variant_without_values_is_not_left_out_silently() -> None:
     assert "gave no iops" in found.reason
 
 
-def test_a_simulated_value_is_judged_with_dearer_and_cheaper_moves_too() -> None:
+def test_a_simulated_value_is_judged_with_other_transfer_costs_too() -> None:
     asked = experiment(value="<= 5", level=Level.SIMULATED, metric="moves_per_io")
     variants = {0.5: ((3.0,),), 2.0: ((7.0,),)}
     found = judged(asked, Evidence(((4.0,),), variants=variants))

@@ -20,8 +20,8 @@ from guests import Guests
 from lab.base import host_time
 from lab.base.errors import GuestError
 from lab.base.progress import Progress
-from lab.guest.boot import ATTEMPTS
 from lab.guest.host_noise import LIMITS, PREFIX
+from lab.guest.retries import ATTEMPTS
 from lab.inputs.terms import Engine
 from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell, Task

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab.build.kernel import Kernel
-from lab.guest import boot
+from lab.guest import retries
 from lab.inputs import counters, profile
 from lab.inputs.terms import Engine
 from lab.judge import experiment
@@ -49,7 +49,7 @@ def test_ten_readers_make_nine_merges(
 ) -> None:
     names = ("stable_merges", "lock_acquisitions", "inversions", "mean_batch")
     job = counted(testbed, instrumented, "nullb", "bfq", "randread_burst", *names)
-    values = boot.steadily(lambda: sampling.measure(job, tmp_path)).values
+    values = retries.steadily(lambda: sampling.measure(job, tmp_path)).values
     assert values["stable_merges"] == 9
     assert values["requests"] == values["ios"]
     assert values["lock_acquisitions"] > 1  # at least to insert and to dispatch
@@ -69,7 +69,7 @@ def test_qemu_counts_the_calls_that_the_kernel_itself_counts(
     assert wanted
     job = counted(testbed, instrumented, "nullb", "bfq", "randread_burst", *wanted)
     job = replace(job, calls=wanted)
-    values = boot.steadily(lambda: sampling.measure(job, tmp_path)).values
+    values = retries.steadily(lambda: sampling.measure(job, tmp_path)).values
     found = sampling.called(job, job.at(tmp_path))
     assert {name: found[name] for name in same} == {name: values[name] for name in same}
     assert found["stable_merges"] == 9
@@ -85,7 +85,7 @@ def test_dm_without_defects_switches_hardly_ever(
     job = counted(
         testbed, instrumented, "dm_mpath", "none", "randread_aio", "switches", "issues_by_kworker"
     )
-    sample = boot.steadily(lambda: sampling.measure(job, tmp_path))
+    sample = retries.steadily(lambda: sampling.measure(job, tmp_path))
     assert sample.facts["disk"].startswith("dm-")
     assert sample.facts["hw_queues"] == "2"
     assert sample.values["switches"] < 0.5

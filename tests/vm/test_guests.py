@@ -21,7 +21,7 @@ from real import QUICK, job
 from lab.base import cache
 from lab.base.errors import GuestError, LabError
 from lab.base.progress import Progress
-from lab.guest import boot
+from lab.guest import boot, retries
 from lab.guest.boot import Boot
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
@@ -46,14 +46,14 @@ def test_a_guest_has_the_hardware_queues_of_its_topology(
     wanted = job(
         testbed, machine, "mq-deadline", "randread_burst", Engine.TCG, seconds=1, ramp_seconds=0
     )
-    sample = boot.steadily(lambda: sampling.measure(wanted, tmp_path))
+    sample = retries.steadily(lambda: sampling.measure(wanted, tmp_path))
     assert sample.facts["hw_queues"] == str(topology.get(machine).hw_queues)
     assert sample.values["ios"] > 100
 
 
 def test_dbench_runs_on_xfs(testbed: Testbed, tmp_path: Path) -> None:
     wanted = job(testbed, "raid64", "bfq", "dbench_xfs", Engine.TCG, clients=2, seconds=8)
-    sample = boot.steadily(lambda: sampling.measure(wanted, tmp_path))
+    sample = retries.steadily(lambda: sampling.measure(wanted, tmp_path))
     assert sample.values["passes"] >= 1
     assert sample.facts["device/queue_depth"] == "8"
     assert sample.facts["queue/rotational"] == "1"
@@ -70,7 +70,7 @@ def test_guests_that_take_turns_do_not_notice(testbed: Testbed, tmp_path: Path) 
         with TimeSlices(2) as slices, ThreadPoolExecutor(2) as pool:
             return list(pool.map(measured, slices.slots, ("one", "other")))
 
-    for sample in boot.steadily(both):
+    for sample in retries.steadily(both):
         assert sample.values["runtime_s"] == pytest.approx(3, rel=0.1)
         assert sample.phases_s["workload"] > 2 * 3
 
@@ -105,7 +105,7 @@ def test_engines_are_checked_and_a_kvm_that_boots_nothing_is_refused(testbed: Te
 
 
 def run_guest(machine: Machine, orders: Orders) -> Boot:
-    return boot.steadily(lambda: boot.run(machine, orders))
+    return retries.steadily(lambda: boot.run(machine, orders))
 
 
 def machine_of(testbed: Testbed, folder: Path, name: str = "megasas", *parameters: str) -> Machine:
