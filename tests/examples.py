@@ -92,7 +92,7 @@ def claimed(*expect: Expectation, words: str = "p") -> PublishedClaim:
 
 def figure(
     change: str = "", before: float | None = None, after: float | None = None
-) -> run_record.Published:
+) -> run_record.PublishedRecord:
     """A published change, or published levels, as a record has them."""
     return run_builder.published(Published(change=change, before=before, after=after))
 
@@ -103,7 +103,7 @@ AFTER = (28_000.0, 30_000.0, 27_500.0, 29_000.0, 28_500.0, 30_500.0)
 
 def cell(
     arm: str = "before", values: Sequence[float] = (100.0,), **changes: object
-) -> run_record.Cell:
+) -> run_record.CellRecord:
     """A cell whose boots have these values of its metric, in rounds t0, t1, ..."""
     fields: dict[str, object] = {
         "arm": arm,
@@ -124,7 +124,7 @@ def cell(
     }
     fields.setdefault("better", metrics.get(str(fields["metric"])).better)
     boots = tuple(
-        run_record.Boot(
+        run_record.BootRecord(
             id=f"boot-{arm}-{changes.get('topology', 'nullb')}-{number}",
             started=1_700_000_000.0 + number,
             seconds=10.0,
@@ -134,14 +134,14 @@ def cell(
         )
         for number, value in enumerate(values)
     )
-    return run_record.Cell.model_validate({**fields, "boots": boots})
+    return run_record.CellRecord.model_validate({**fields, "boots": boots})
 
 
 def finding(
     values: tuple[tuple[float, ...], ...] = (BEFORE, AFTER),
     cells: tuple[int, ...] = (0, 1),
     **changes: object,
-) -> run_record.Finding:
+) -> run_record.FindingRecord:
     """An expectation about IOPS that holds."""
     means = tuple(sum(own) / len(own) for own in values if own)
     fields: dict[str, object] = {
@@ -165,14 +165,14 @@ def finding(
         **changes,
     }
     fields.setdefault("better", metrics.get(str(fields["metric"])).better)
-    return run_record.Finding.model_validate(fields)
+    return run_record.FindingRecord.model_validate(fields)
 
 
 def claim(
-    *findings: run_record.Finding, name: str = "faster", verdict: str = Verdict.HOLDS
-) -> run_record.Claim:
+    *findings: run_record.FindingRecord, name: str = "faster", verdict: str = Verdict.HOLDS
+) -> run_record.ClaimRecord:
     """A claim with these findings."""
-    return run_record.Claim(
+    return run_record.ClaimRecord(
         name=name,
         verdict=Verdict(verdict),
         counts_as=Verdict(verdict),
@@ -185,10 +185,10 @@ def claim(
 
 
 def series(
-    *claims: run_record.Claim, error: str = "", verdict: str = Verdict.HOLDS
-) -> run_record.Series:
+    *claims: run_record.ClaimRecord, error: str = "", verdict: str = Verdict.HOLDS
+) -> run_record.SeriesRecord:
     """A series with these claims."""
-    return run_record.Series(
+    return run_record.SeriesRecord(
         name="own",
         title="make it fast",
         origin='commit 1234567 ("make it fast")',
@@ -200,18 +200,18 @@ def series(
     )
 
 
-def described(name: str) -> run_record.Workload:
+def described(name: str) -> run_record.WorkloadRecord:
     """What a record says of a workload."""
     own = workload.get(name)
     meaning = metrics.get(own.metric)
-    return run_record.Workload(
+    return run_record.WorkloadRecord(
         title=own.title, metric=own.metric, unit=meaning.unit, better=meaning.better
     )
 
 
 def run(
-    *judged: run_record.Series, cells: Sequence[run_record.Cell] = (), **changes: object
-) -> run_record.Run:
+    *judged: run_record.SeriesRecord, cells: Sequence[run_record.CellRecord] = (), **changes: object
+) -> run_record.RunRecord:
     """A run of these series and cells; a series of one claim that holds when none is given."""
     fields: dict[str, object] = {
         "id": "20260101-120000-abcd",
@@ -223,7 +223,7 @@ def run(
         "started": 1_767_268_800.0,
         "finished": 1_767_270_000.0,
         "lab": "0.1 abcdef0",
-        "host": run_record.Host(
+        "host": run_record.HostRecord(
             cpus=2,
             cpu_model="A CPU",
             memory_gib=24.0,
@@ -238,18 +238,18 @@ def run(
         "workloads": {name: described(name) for name in {own.workload for own in cells}},
         **changes,
     }
-    return run_record.Run.model_validate(fields)
+    return run_record.RunRecord.model_validate(fields)
 
 
-def paired_run() -> run_record.Run:
+def paired_run() -> run_record.RunRecord:
     """A run with one claim that holds by wall clock."""
     cells = (cell("before", BEFORE), cell("after", AFTER))
     return run(series(claim(finding())), cells=cells)
 
 
-def swept_run() -> run_record.Run:
+def swept_run() -> run_record.RunRecord:
     """dbench by clients, three arms, as the exact engine measures it."""
-    cells: list[run_record.Cell] = []
+    cells: list[run_record.CellRecord] = []
     findings, single = [], []
     for clients, (mq, sq, patched, told) in {
         1: (40.0, 44.0, 36.0, "-7.74%"),
@@ -298,7 +298,7 @@ def swept_run() -> run_record.Run:
     return run(series(*on_raid), cells=cells)
 
 
-def matrix_run(cells: int, boots: int = 3) -> run_record.Run:
+def matrix_run(cells: int, boots: int = 3) -> run_record.RunRecord:
     """A matrix without a claim: so many cells under four schedulers."""
     schedulers = ("none", "mq-deadline", "bfq", "kyber")
     found = [
@@ -316,13 +316,13 @@ def matrix_run(cells: int, boots: int = 3) -> run_record.Run:
     return run(cells=found, title="a matrix", command="lab matrix")
 
 
-def tables_run() -> run_record.Run:
+def tables_run() -> run_record.RunRecord:
     """A command that judges nothing: two tables, one of notes only."""
-    table = run_record.Table(
+    table = run_record.TableRecord(
         title="What is | where",
         columns=tables.columns("function", "before", "after"),
         rows=(("submit_bio", "1.00", "2.00"), ("a|b <c>", "10.00", "20.00")),
         totals=(("kernel", "11.00", "22.00"),),
         notes=("two of two", "first line\n  second line " + "word " * 30),
     )
-    return run(tables=(table, run_record.Table(title="A conclusion", notes=("it is so",))))
+    return run(tables=(table, run_record.TableRecord(title="A conclusion", notes=("it is so",))))

@@ -20,7 +20,7 @@ from lab.base.toml import Model
 from lab.inputs.terms import Engine
 from lab.report import exports, finish
 from lab.report.finish import Finished
-from lab.report.run_record import Run
+from lab.report.run_record import RunRecord
 
 if TYPE_CHECKING:  # a hundred milliseconds of imports, for who only completes a word
     from lab.commands.dry_run import Plan
@@ -171,7 +171,9 @@ def planned(found: Plan) -> None:
     answer(own, lambda: click.echo(visible(found.text)))
 
 
-def run(found: Run, session: Session, *, for_ci: bool = False, phases: bool = True) -> Finished:
+def run(
+    found: RunRecord, session: Session, *, for_ci: bool = False, phases: bool = True
+) -> Finished:
     """Write down what a run found, and print it, or its record."""
     done = finish.finish(found, session.store, for_ci=for_ci)
     if wanted():

@@ -24,7 +24,7 @@ from lab.measure.runner import Outcome
 from lab.measure.session import Session
 from lab.report import exports, finish, matrix_text
 from lab.report.run_builder import RunBuilder, host_record
-from lab.report.run_record import Table
+from lab.report.run_record import TableRecord
 
 # So many cache lines are shown of a simulated kernel.
 _LINES = 8
@@ -294,7 +294,9 @@ def diff_command(
     ending.run(run, session, phases=False)
 
 
-def _simulated(session: Session, names: Sequence[str], outcomes: Sequence[Outcome]) -> list[Table]:
+def _simulated(
+    session: Session, names: Sequence[str], outcomes: Sequence[Outcome]
+) -> list[TableRecord]:
     """What a simulation says beside the cost by function: throughput, and which lines move."""
     worst = [
         matrix_text.lines_table(name, session.store.lines(outcome.boots[-1].id), _LINES)
@@ -306,7 +308,7 @@ def _simulated(session: Session, names: Sequence[str], outcomes: Sequence[Outcom
         f"Simulated on {cell.machine} with {cell.cpus} CPUs: {number(before)} -> {number(after)} "
         f"IOPS, {percent(after / before - 1, exact=False)}"
     )
-    return [*worst, Table(title=title)]
+    return [*worst, TableRecord(title=title)]
 
 
 _CELLS = "How many small cells are measured on one CPU."

@@ -28,7 +28,7 @@ from lab.inputs.terms import Verdict
 from lab.measure.boot_store import BootStore
 from lab.report import ci, finding, record_store, tables, trend, trend_page
 from lab.report.run_builder import RunBuilder
-from lab.report.run_record import Table
+from lab.report.run_record import TableRecord
 from lab.report.tables import texts
 from lab.report.trend import BranchTrend
 
@@ -117,7 +117,7 @@ def exit_code(results: Sequence[BranchResult]) -> ExitCode:
     return ExitCode.INCONCLUSIVE if Verdict.INCONCLUSIVE in verdicts else ExitCode.DONE
 
 
-def table(results: Sequence[BranchResult]) -> Table:
+def table(results: Sequence[BranchResult]) -> TableRecord:
     """One line a branch, then what is red in it."""
     rows, notes = [], []
     for one in results:
@@ -133,7 +133,7 @@ def table(results: Sequence[BranchResult]) -> Table:
                 shown = finding.parts(found).change or "-"
                 notes.append(f"  {one.series.name} {claim.name}: {shown} ({found.reason})")
     columns = texts("branch", "state", "verdict", "cells")
-    return Table(title="Gate", columns=columns, rows=tuple(rows), notes=tuple(notes))
+    return TableRecord(title="Gate", columns=columns, rows=tuple(rows), notes=tuple(notes))
 
 
 @click.command("trend")

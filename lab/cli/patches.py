@@ -39,7 +39,7 @@ from lab.measure.cell import PlannedCell
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
 from lab.report.run_builder import RunBuilder
-from lab.report.run_record import Mail, Step
+from lab.report.run_record import Mail, StepRecord
 
 # Options of `lab try` that do nothing with claims, or without.
 _USELESS = {
@@ -183,7 +183,7 @@ def _answered(
     run = builder.measured(
         [outcome for one in trials for outcome in one.outcomes],
         try_tables.of_tried(tried, command),
-        tuple(Step(title=one.title, broken=one.broken) for one in tried),
+        tuple(StepRecord(title=one.title, broken=one.broken) for one in tried),
         compared=[sides for one in trials for sides in one.compared],
     )
     ending.run(run, session)
@@ -218,7 +218,7 @@ def _measured(
     run = builder.measured(
         [side for one in changes for side in (one.before, one.after)],
         result_tables.of_steps(steps),
-        tuple(Step(title=one.title, broken=one.broken, warned=one.warned) for one in steps),
+        tuple(StepRecord(title=one.title, broken=one.broken, warned=one.warned) for one in steps),
         compared=cost_diff.compared(changes),
     )
     ending.run(run, session)

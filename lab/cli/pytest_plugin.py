@@ -30,9 +30,9 @@ from lab.measure.session import Session
 from lab.report import finding, finish, terminal
 from lab.report.finish import Finished
 from lab.report.run_builder import RunBuilder
-from lab.report.run_record import Claim, Run
+from lab.report.run_record import ClaimRecord, RunRecord
 
-_RUN = pytest.StashKey[Run]()
+_RUN = pytest.StashKey[RunRecord]()
 _FINISHED = pytest.StashKey[Finished]()
 _VERDICT = "verdict"
 
@@ -148,7 +148,7 @@ class ClaimItem(pytest.Item):
         if found.verdict is not Verdict.HOLDS:
             pytest.xfail(f"known miss: {_reason(found)}")
 
-    def _found(self) -> Claim:
+    def _found(self) -> ClaimRecord:
         """The claim in the record. Raises LabError when its series could not be judged."""
         name, title = self.claim
         (own,) = (one for one in _run(self.session).series if one.name == name)
@@ -167,7 +167,7 @@ class ClaimItem(pytest.Item):
         return self.path, None, f"claim {self.name}"
 
 
-def _reason(claim: Claim) -> str:
+def _reason(claim: ClaimRecord) -> str:
     """Why a claim does not hold, on one line."""
     decisive = finding.deciding(claim)
     if decisive is None:
@@ -175,7 +175,7 @@ def _reason(claim: Claim) -> str:
     return finding.parts(decisive).known_miss or decisive.reason
 
 
-def _run(session: pytest.Session) -> Run:
+def _run(session: pytest.Session) -> RunRecord:
     """The record of the selected claims; they are measured when it is first asked for."""
     config = session.config
     if _RUN not in config.stash:
@@ -197,7 +197,7 @@ def _run(session: pytest.Session) -> Run:
     return config.stash[_RUN]
 
 
-def _measured(wanted: Sequence[tuple[str, str]], lab: Session, config: pytest.Config) -> Run:
+def _measured(wanted: Sequence[tuple[str, str]], lab: Session, config: pytest.Config) -> RunRecord:
     own = [series.get(name) for name in dict.fromkeys(name for name, _ in wanted)]
     try:
         found = judge.judge(own, lab, claims=wanted)

@@ -23,7 +23,7 @@ from lab.judge.verdict import Judged
 from lab.measure.session import Session
 from lab.report import overview, tables
 from lab.report.run_builder import RunBuilder
-from lab.report.run_record import Mail, Run
+from lab.report.run_record import Mail, RunRecord
 
 
 @click.command("run")
@@ -146,7 +146,7 @@ def chosen(wanted: Sequence[Series], claims: Sequence[str]) -> list[tuple[str, s
     return [pair for pair in found if not claims or pair[1] in claims]
 
 
-def _exit_code(run: Run) -> ExitCode:
+def _exit_code(run: RunRecord) -> ExitCode:
     """The exit code for what was found, the worst first."""
     verdicts = {one.counts_as for one in run.series}
     codes = {

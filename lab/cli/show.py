@@ -18,10 +18,10 @@ from lab.inputs import counters, kconfig, machine_model, profile, series, topolo
 from lab.measure.boot_store import BootStore
 from lab.report import compare, finish, mail, record_store, run_record, terminal
 from lab.report.formats import FORMATS, PROFILES
-from lab.report.run_record import Run
+from lab.report.run_record import RunRecord
 
 _SCHEMAS: dict[str, type[toml.Model]] = {
-    "run": run_record.Run,
+    "run": run_record.RunRecord,
     "series": series.Series,
     "topology": topology.Topology,
     "workload": workload.Workload,
@@ -31,7 +31,7 @@ _SCHEMAS: dict[str, type[toml.Model]] = {
     "list": ending.Names,
     "dry-run": ending.Planned,
     "build": ending.Built,
-    "doctor": run_record.Host,
+    "doctor": run_record.HostRecord,
     "gc": ending.Freed,
     "rerun": ending.Repeated,
     "trend": ending.Trends,
@@ -167,7 +167,7 @@ def report_command(run: str, name: str, tested_by: str, cell: str, output: Path 
         click.echo(text, nl=False)
 
 
-def _profile(run: Run, store: BootStore, name: str, cell: str) -> str:
+def _profile(run: RunRecord, store: BootStore, name: str, cell: str) -> str:
     """What an I/O costs by function; UsageError where a run has nothing of that kind."""
     if text := PROFILES[name](run, store.cost, cell):
         return text

@@ -67,7 +67,7 @@ class BranchResult:
     changes of its exact cells, and what an I/O costs in the block layer of each, in instructions.
     """
 
-    series: run_record.Series
+    series: run_record.SeriesRecord
     state: str
     changes: Mapping[str, float | None]
     values: Mapping[str, float] = field(default_factory=dict)
@@ -119,7 +119,7 @@ def known_branch(config: Gate, name: str) -> Branch:
 def accept(
     config: Gate,
     name: str,
-    judged: run_record.Run,
+    judged: run_record.RunRecord,
     cells: Sequence[str],
     reason: str,
     history: GateHistory,
@@ -295,9 +295,9 @@ def _title(planned: PlannedCell) -> str:
     return "/".join((cell.topology, cell.scheduler, work))
 
 
-def _claim(title: str, found: Finding, gating: Gating) -> run_record.Claim:
+def _claim(title: str, found: Finding, gating: Gating) -> run_record.ClaimRecord:
     cell = found.experiment.sides[0].cell
-    return run_record.Claim(
+    return run_record.ClaimRecord(
         name=title,
         verdict=found.verdict,
         counts_as=found.verdict,
@@ -314,10 +314,10 @@ def _series(
     branch: Branch,
     base: str,
     judged: Verdict,
-    claims: tuple[run_record.Claim, ...],
+    claims: tuple[run_record.ClaimRecord, ...],
     error: str = "",
-) -> run_record.Series:
-    return run_record.Series(
+) -> run_record.SeriesRecord:
+    return run_record.SeriesRecord(
         name=name,
         title=f"{branch.source} against {base or branch.baseline}",
         origin=f"baseline: {branch.baseline}",

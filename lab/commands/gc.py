@@ -94,7 +94,7 @@ def delete(found: list[Garbage], store: BootStore) -> None:
     store.sweep()
 
 
-def _boots(run: run_record.Run) -> Iterator[str]:
+def _boots(run: run_record.RunRecord) -> Iterator[str]:
     return (boot.id for cell in run.cells for boot in cell.boots)
 
 

@@ -22,7 +22,7 @@ from lab.measure.boot_store import BootStore
 from lab.measure.job import fio_jobs, ordered_ios
 from lab.measure.runner import Outcome
 from lab.report import tables
-from lab.report.run_record import Column, Table
+from lab.report.run_record import Column, TableRecord
 
 # Chosen: so many functions tell nearly all that differs; each has to be disassembled.
 _FUNCTIONS = 40
@@ -101,14 +101,14 @@ def differences(store: BootStore, sides: tuple[Outcome, Outcome]) -> list[Differ
     return sorted((one for one in found if one.more), key=lambda one: (-abs(one.more), one.place))
 
 
-def table(names: tuple[str, str], found: Sequence[Difference], rows: int) -> Table:
+def table(names: tuple[str, str], found: Sequence[Difference], rows: int) -> TableRecord:
     """The lines that differ, as many as rows, and the rest in one."""
     shown = [(_short(one.place), one.before, one.after, one.source) for one in found[:rows]]
     if rest := found[rows:]:
         sums = (sum(one.before for one in rest), sum(one.after for one in rest))
         shown.append((f"{len(rest)} more", *sums, ""))
     every = (sum(one.before for one in found), sum(one.after for one in found))
-    return Table(
+    return TableRecord(
         title=f"Kernel instructions per I/O by source line: {names[0]} -> {names[1]}",
         columns=(*tables.columns("line", *names, "difference"), Column(title="source")),
         rows=tuple(_row(*one) for one in shown),

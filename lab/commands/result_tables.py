@@ -20,7 +20,7 @@ from lab.commands.scaling import Curve
 from lab.commands.try_patches import SeriesStep
 from lab.inputs.terms import Verdict
 from lab.report import finding
-from lab.report.run_record import Curves, Table
+from lab.report.run_record import Curves, TableRecord
 from lab.report.tables import columns, texts
 
 # Instructions per I/O; what is less would be shown as nothing.
@@ -31,22 +31,22 @@ _IOPS = "iops"
 _DOUBT = 0.05
 
 
-def of_changes(found: Sequence[CellChange]) -> tuple[Table, ...]:
+def of_changes(found: Sequence[CellChange]) -> tuple[TableRecord, ...]:
     """The cells that differ, then the functions of the one that differs most."""
     return tuple(_of_changes(found))
 
 
-def of_steps(steps: Sequence[SeriesStep]) -> tuple[Table, ...]:
+def of_steps(steps: Sequence[SeriesStep]) -> tuple[TableRecord, ...]:
     """Every step: the cells that differ, then the functions of the one that differs most."""
     return tuple(table for step in steps for table in _of_step(step))
 
 
-def of_scaling(title: str, cpus: Sequence[int], found: Sequence[Curve]) -> Table:
+def of_scaling(title: str, cpus: Sequence[int], found: Sequence[Curve]) -> TableRecord:
     """A row a curve, a column for each number of CPUs; and the same to be drawn."""
     values = {one.name: tuple(each.value(_IOPS) for each in one.outcomes) for one in found}
     arms = list(dict.fromkeys(one.arm for one in found))
     failed = [each for one in found for each in one.outcomes if each.error]
-    return Table(
+    return TableRecord(
         title=title,
         columns=columns("1000 IOPS, by CPUs", *map(str, cpus)),
         rows=tuple(
@@ -62,12 +62,12 @@ def of_scaling(title: str, cpus: Sequence[int], found: Sequence[Curve]) -> Table
     )
 
 
-def note(text: str) -> Table:
+def note(text: str) -> TableRecord:
     """A paragraph."""
-    return Table(title="", notes=(text,))
+    return TableRecord(title="", notes=(text,))
 
 
-def of_error_rates(found: Sequence[Rates], alpha: float) -> Table:
+def of_error_rates(found: Sequence[Rates], alpha: float) -> TableRecord:
     """A row for each noise and truth: how often made-up rounds were judged how."""
 
     def share(hits: int, runs: int) -> str:
@@ -84,7 +84,7 @@ def of_error_rates(found: Sequence[Rates], alpha: float) -> Table:
         for one in found
     ]
     bound = percent(math.expm1(error_rates.PUBLISHED / 2), exact=False)
-    return Table(
+    return TableRecord(
         title=f"Verdicts on made-up rounds: +40 % is claimed, so {bound} is the bound",
         columns=columns("noise", "true change", "HOLDS", "REFUTED", "rounds"),
         rows=tuple(shown),
@@ -96,7 +96,7 @@ def of_error_rates(found: Sequence[Rates], alpha: float) -> Table:
     )
 
 
-def of_seed_pairs(compared: Sequence[SeedPair]) -> Table:
+def of_seed_pairs(compared: Sequence[SeedPair]) -> TableRecord:
     """One line a simulated cell, then how often a change was called where there is none."""
     rows, notes = [], []
     for cell, other in dict.fromkeys((one.cell, one.kernels[1]) for one in compared):
@@ -109,12 +109,12 @@ def of_seed_pairs(compared: Sequence[SeedPair]) -> Table:
         own = [one for one in compared if one.kernels[1] == other]
         notes.append(f"{other}: {_called([one.called for one in own])}")
     titles = columns("simulated, one seed against another", "", "called", "largest", "margin")
-    return Table(title="A/A control", columns=titles, rows=tuple(rows), notes=tuple(notes))
+    return TableRecord(title="A/A control", columns=titles, rows=tuple(rows), notes=tuple(notes))
 
 
 def of_control(
     compared: Sequence[Comparison], repeated: Sequence[Repetition], alpha: float
-) -> Table:
+) -> TableRecord:
     """One line a cell, then how often a change was called where there is none."""
     rows = []
     for cell in dict.fromkeys(one.cell for one in compared):
@@ -133,13 +133,13 @@ def of_control(
         *(f"  {one.cell} failed: {one.failure}" for one in repeated if one.failure),
     ]
     titles = columns("the same under several names", "called", "largest change", "pair SD")
-    return Table(title="A/A control", columns=titles, rows=tuple(rows), notes=tuple(notes))
+    return TableRecord(title="A/A control", columns=titles, rows=tuple(rows), notes=tuple(notes))
 
 
-def of_controls(found: Sequence[Answer]) -> Table:
+def of_controls(found: Sequence[Answer]) -> TableRecord:
     """A row for each claim of a control, then how often a change was seen where there is none."""
     same = [one for one in found if one.control == NOTHING and Verdict.HOLDS in one.expected]
-    return Table(
+    return TableRecord(
         title="Patches whose verdict is known",
         columns=texts("control", "claim", "must be", "found", ""),
         rows=tuple(map(_answer, found)),
@@ -150,9 +150,9 @@ def of_controls(found: Sequence[Answer]) -> Table:
     )
 
 
-def of_commits(found: Sequence[Commit]) -> Table:
+def of_commits(found: Sequence[Commit]) -> TableRecord:
     """Every patch of a series: its style, what its kernels said, and what is wrong with it."""
-    return Table(
+    return TableRecord(
         title="Patches, each with all before it applied",
         columns=texts("patch", "checkpatch", "boots", ""),
         rows=tuple(
@@ -164,7 +164,7 @@ def of_commits(found: Sequence[Commit]) -> Table:
 
 def of_bisection(
     found: Found, line: Sequence[str], measure: CommitMeasure, subjects: Sequence[str]
-) -> Table:
+) -> TableRecord:
     """Every commit that was looked at, in that order, and the first bad one, or those it may be."""
     rows = []
     for place, step in enumerate(found.steps, start=1):
@@ -173,7 +173,7 @@ def of_bisection(
             shown = measure.shown(step.value)
             which = "bad" if is_bad(found.good, found.bad, step.value) else "good"
         rows.append((str(place), str(line.index(step.commit)), step.commit[:12], shown, which))
-    return Table(
+    return TableRecord(
         title=f"{len(found.steps)} commits looked at of {len(line)}",
         columns=texts("", "place", "commit", "measured", ""),
         rows=tuple(rows),
@@ -198,8 +198,8 @@ def _called(calls: Sequence[bool]) -> str:
     )
 
 
-def _of_step(step: SeriesStep) -> Iterator[Table]:
-    yield Table(title=step.title)
+def _of_step(step: SeriesStep) -> Iterator[TableRecord]:
+    yield TableRecord(title=step.title)
     if step.configuration:
         yield note(
             f"The kernel's configuration differs, too: {finding.options(step.configuration)}"
@@ -211,14 +211,14 @@ def _of_step(step: SeriesStep) -> Iterator[Table]:
         yield note(step.warned)
 
 
-def _of_changes(found: Sequence[CellChange]) -> Iterator[Table]:
+def _of_changes(found: Sequence[CellChange]) -> Iterator[TableRecord]:
     shown = [one for one in found if one.failed or one.finding.verdict is not Verdict.HOLDS]
     equal = sum(one.equal for one in found)
     chance = len(found) - len(shown) - equal
     rest = f"{equal} of {len(found)} cells are equal to the last digit"
     rest += f", {chance} differ by no more than chance." if chance else "."
     if shown:
-        yield Table(
+        yield TableRecord(
             title="Kernel instructions per I/O: before and after, the change in all, and that of "
             "the block layer",
             columns=columns("cell", "before", "after", "in all", "block layer", ""),
@@ -230,7 +230,7 @@ def _of_changes(found: Sequence[CellChange]) -> Iterator[Table]:
     if largest := next((one for one in shown if one.functions), None):
         yield _functions(largest)
     if failed := tuple(_failures(found)):
-        yield Table(title="", notes=failed)
+        yield TableRecord(title="", notes=failed)
 
 
 def _row(one: CellChange) -> tuple[str, ...]:
@@ -251,7 +251,7 @@ def _with_doubt(one: CellChange) -> str:
     return f"{percent(change, exact=True).removesuffix(' %')} ±{100 * off:.2g} %"
 
 
-def _functions(one: CellChange) -> Table:
+def _functions(one: CellChange) -> TableRecord:
     """The functions that surely differ; where none does, the ones that do most."""
     surely = [f for f in one.functions if f.sure]
     listed = [f for f in surely or one.functions if abs(f.difference) >= _SHOWN][:_ROWS]
@@ -262,7 +262,7 @@ def _functions(one: CellChange) -> Table:
         total = sum(f.difference for f in rest)
         shown.append((f"{len(rest)} more", "", "", f"{total:+z,.2f}"))
     how = "those that surely differ" if surely else "none surely differs"
-    return Table(
+    return TableRecord(
         title=f"Where it is: {one.planned}, kernel instructions per I/O by function, {how}",
         columns=columns("function", "before", "after", "difference"),
         rows=tuple(shown),

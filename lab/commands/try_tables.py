@@ -13,7 +13,7 @@ from lab.commands.try_patches import Tried
 from lab.inputs import workload
 from lab.measure.cell import Cell, PlannedCell
 from lab.report import finding
-from lab.report.run_record import Table
+from lab.report.run_record import TableRecord
 from lab.report.tables import columns
 
 # What the lab sets in every job, and what says how long it runs.
@@ -25,16 +25,16 @@ _ROWS = 8
 _SHOWN_NS = 1.0
 
 
-def of_tried(steps: Sequence[Tried], command: Sequence[str]) -> tuple[Table, ...]:
+def of_tried(steps: Sequence[Tried], command: Sequence[str]) -> tuple[TableRecord, ...]:
     """Every step of a series; command is what tries these patches, to repeat a cell with."""
     return tuple(table for one in steps for table in _of_step(one, command, len(steps) > 1))
 
 
-def _of_step(step: Tried, command: Sequence[str], several: bool) -> Iterator[Table]:
+def _of_step(step: Tried, command: Sequence[str], several: bool) -> Iterator[TableRecord]:
     trial = step.trial
     first, *others = step.answers
     lead = f"{step.title}: " if several else ""
-    yield Table(title=f"{lead}{first}", notes=tuple(map(str, others)))
+    yield TableRecord(title=f"{lead}{first}", notes=tuple(map(str, others)))
     notes = [_evidence(first.planned, step, command)] if first.planned else []
     if step.broken and str(first) not in step.broken:
         notes.append(step.broken)
@@ -43,14 +43,14 @@ def _of_step(step: Tried, command: Sequence[str], several: bool) -> Iterator[Tab
             f"The kernel's configuration differs, too: {finding.options(step.configuration)}"
         )
     if notes:
-        yield Table(title="", notes=tuple(notes))
+        yield TableRecord(title="", notes=tuple(notes))
     if trial.exact:
         yield from result_tables.of_changes(list(trial.exact.values()))
     for one in trial.simulated:
         if not one.failed:
             yield _simulated(one)
     if rest := list(_rest(step, command)):
-        yield Table(title="", notes=tuple(rest))
+        yield TableRecord(title="", notes=tuple(rest))
 
 
 def _evidence(planned: PlannedCell, step: Tried, command: Sequence[str]) -> str:
@@ -85,7 +85,7 @@ def job_line(cell: Cell) -> str:
     return " ".join(["fio", *told])
 
 
-def _simulated(one: SimulatedChange) -> Table:
+def _simulated(one: SimulatedChange) -> TableRecord:
     """Throughput and waiting of both kernels, and the functions that cost more or less time."""
     before, after = (sum(own) / len(own) for own in one.iops)
     cell, waits = one.planned.cell, [f"{100 * own:.0f} %" for own in one.waiting]
@@ -95,7 +95,7 @@ def _simulated(one: SimulatedChange) -> Table:
         for f in listed
     ]
     boots = len(one.after.boots)
-    return Table(
+    return TableRecord(
         title=(
             f"{cell.cpus} simulated CPUs ({try_answers.in_words(cell)}): {number(before)} -> "
             f"{number(after)} IOPS, {percent(one.change, exact=False)}; CPU time that waits for "

@@ -12,7 +12,7 @@ from lab.base.stats import Interval, paired
 from lab.inputs.terms import Better
 from lab.judge.seed_noise import change_of, seed_noise
 from lab.measure import metrics
-from lab.report.run_record import Cell, Claim, Finding, Run, Series
+from lab.report.run_record import CellRecord, ClaimRecord, FindingRecord, RunRecord, SeriesRecord
 
 _NOTHING = Interval(0.0, 0.0)
 
@@ -61,7 +61,7 @@ class ArmTable:
         return None if change is None else metrics.improvement(change, self.better)
 
 
-def of_series(run: Run, series: Series) -> list[ArmTable]:
+def of_series(run: RunRecord, series: SeriesRecord) -> list[ArmTable]:
     """The grids of a series: arms of all claims that measured the same thing side by side."""
     grids: dict[tuple[object, ...], ArmTable] = {}
     for claim, finding in _comparisons(series):
@@ -83,7 +83,7 @@ def of_series(run: Run, series: Series) -> list[ArmTable]:
     return list(grids.values())
 
 
-def real(cells: tuple[Cell, Cell], metric: str, alpha: float) -> bool:
+def real(cells: tuple[CellRecord, CellRecord], metric: str, alpha: float) -> bool:
     """Whether two cells differ by more than noise.
 
     Host time: the interval of paired boots, without correction, leaves out no change. The exact
@@ -105,7 +105,7 @@ def real(cells: tuple[Cell, Cell], metric: str, alpha: float) -> bool:
     return found.interval(alpha).apart(_NOTHING)
 
 
-def _comparisons(series: Series) -> Iterator[tuple[Claim, Finding]]:
+def _comparisons(series: SeriesRecord) -> Iterator[tuple[ClaimRecord, FindingRecord]]:
     """What compares two arms and was measured."""
     for claim in series.claims:
         for finding in claim.findings:
@@ -113,11 +113,11 @@ def _comparisons(series: Series) -> Iterator[tuple[Claim, Finding]]:
                 yield claim, finding
 
 
-def _unswept(cell: Cell) -> Iterator[tuple[str, object]]:
+def _unswept(cell: CellRecord) -> Iterator[tuple[str, object]]:
     return ((k, v) for k, v in sorted(cell.parameters.items()) if k not in cell.swept)
 
 
-def _add(own: ArmTable, run: Run, finding: Finding) -> None:
+def _add(own: ArmTable, run: RunRecord, finding: FindingRecord) -> None:
     cells = tuple(run.cells[place] for place in finding.cells)
     label = ", ".join(str(cells[0].parameters[name]) for name in cells[0].swept)
     own.swept = ", ".join(cells[0].swept)

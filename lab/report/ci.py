@@ -12,7 +12,7 @@ from lab.base.text import visible
 from lab.inputs.terms import Verdict
 from lab.report import finding, tables, terminal
 from lab.report.escapes import identifier, workflow_command, xml
-from lab.report.run_record import Claim, Finding, Run, Series
+from lab.report.run_record import ClaimRecord, FindingRecord, RunRecord, SeriesRecord
 
 _KCIDB_VERSION = {"major": 5, "minor": 3}
 # INCONCLUSIVE has no status: KCIDB takes that for a test that is not finished.
@@ -30,7 +30,7 @@ _ANNOTATED = {
 }
 
 
-def junit(run: Run) -> str:
+def junit(run: RunRecord) -> str:
     """JUnit XML: a suite for each series, a case for each claim.
 
     A refuted claim is a failure and one that could not be judged an error. Inconclusive and left
@@ -56,7 +56,7 @@ def junit(run: Run) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(top, "unicode") + "\n"
 
 
-def kcidb(run: Run) -> str:
+def kcidb(run: RunRecord) -> str:
     """KCIDB v5.3: a checkout and a build for each series, a test for each claim.
 
     The number of a test is what its deciding expectation measured on the patched side.
@@ -90,7 +90,7 @@ def kcidb(run: Run) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def b4(run: Run) -> str:
+def b4(run: RunRecord) -> str:
     """What `b4 review` takes from the command of a check: JSON with a status and a summary.
 
     Inconclusive is a warning, and so is what patches without a claim were warned of.
@@ -111,7 +111,7 @@ def b4(run: Run) -> str:
     return json.dumps([found], indent=1) + "\n"
 
 
-def notices(run: Run) -> Iterator[str]:
+def notices(run: RunRecord) -> Iterator[str]:
     """What is red or open as commands of GitHub Actions, which shows them beside the job."""
     for series in run.series:
         if series.error:
@@ -125,7 +125,7 @@ def notices(run: Run) -> Iterator[str]:
                 yield workflow_command(kind, f"{series.name} {claim.name}", told)
 
 
-def _steps(top: ET.Element, run: Run) -> None:
+def _steps(top: ET.Element, run: RunRecord) -> None:
     """A suite of patches without a claim; what was measured of them goes with its first case."""
     suite = ET.SubElement(top, "testsuite", name=xml(run.title))
     suite.set("timestamp", _time(run.started)[:19])
@@ -141,7 +141,7 @@ def _steps(top: ET.Element, run: Run) -> None:
     _count(suite)
 
 
-def _case(suite: ET.Element, run: Run, series: Series, claim: Claim) -> None:
+def _case(suite: ET.Element, run: RunRecord, series: SeriesRecord, claim: ClaimRecord) -> None:
     seconds = _seconds(run, claim)
     names = {"classname": xml(series.name), "name": xml(claim.name)}
     case = ET.SubElement(suite, "testcase", names)
@@ -174,7 +174,9 @@ def _count(element: ET.Element) -> None:
     element.set("time", f"{sum(float(case.get('time', '0')) for case in cases):.3f}")
 
 
-def _kcidb_test(run: Run, series: Series, claim: Claim, build: str) -> dict[str, object]:
+def _kcidb_test(
+    run: RunRecord, series: SeriesRecord, claim: ClaimRecord, build: str
+) -> dict[str, object]:
     test: dict[str, object] = {
         "id": f"{build}-{identifier(claim.name)}",
         "build_id": build,
@@ -193,13 +195,13 @@ def _kcidb_test(run: Run, series: Series, claim: Claim, build: str) -> dict[str,
     return test
 
 
-def _told(found: Finding) -> str:
+def _told(found: FindingRecord) -> str:
     told = finding.parts(found)
     seen = "; ".join(filter(None, (told.measured and f"measured {told.measured}", told.reason)))
     return f"{told.verdict} {told.evidence}: {told.subject}; expected {told.expected}; {seen}"
 
 
-def _seconds(run: Run, claim: Claim) -> float:
+def _seconds(run: RunRecord, claim: ClaimRecord) -> float:
     """How long the boots of a claim took; one that is shared counts for each."""
     places = {place for found in claim.findings for place in found.cells}
     return round(sum(boot.seconds for place in places for boot in run.cells[place].boots), 3)

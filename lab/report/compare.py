@@ -12,7 +12,7 @@ from lab.base.plain_table import PlainTable
 from lab.base.text import number, percent, visible
 from lab.base.toml import Model
 from lab.report import finding
-from lab.report.run_record import Finding, Run
+from lab.report.run_record import FindingRecord, RunRecord
 
 # What one run of an engine differs by from the next is not for this table to judge.
 _NOTE = (
@@ -44,7 +44,7 @@ class Comparison(Model):
     values: dict[str, Values] = Field(description="by what was measured")
 
 
-def compared(one: Run, other: Run) -> Comparison:
+def compared(one: RunRecord, other: RunRecord) -> Comparison:
     """The verdicts of two runs, and every measured value that both have."""
     before, after = (dict(_claims(run)) for run in (one, other))
     verdicts = {
@@ -56,7 +56,7 @@ def compared(one: Run, other: Run) -> Comparison:
     return Comparison(runs=(one.id, other.id), verdicts=verdicts, values=values)
 
 
-def text(one: Run, other: Run) -> str:
+def text(one: RunRecord, other: RunRecord) -> str:
     """Verdicts that changed, then every measured value that both runs have, in 80 columns."""
     found = compared(one, other)
     lines = [f"{one.id}  {one.command}", f"{other.id}  {other.command}", ""]
@@ -105,13 +105,13 @@ def _values(found: Comparison) -> str:
     return (table.text() if equal < len(found.values) else "") + summary
 
 
-def _claims(run: Run) -> Iterator[tuple[str, str]]:
+def _claims(run: RunRecord) -> Iterator[tuple[str, str]]:
     for series in run.series:
         for claim in series.claims:
             yield f"{series.name}.{claim.name}", claim.verdict
 
 
-def _measured(run: Run) -> Iterator[tuple[str, tuple[tuple[float, ...], bool]]]:
+def _measured(run: RunRecord) -> Iterator[tuple[str, tuple[tuple[float, ...], bool]]]:
     """Name, values (one a boot, in the order of their seeds) and whether they are exact, of all
     that a run measured.
 
@@ -133,5 +133,5 @@ def _measured(run: Run) -> Iterator[tuple[str, tuple[tuple[float, ...], bool]]]:
                 yield name, (values, cell.engine.deterministic)
 
 
-def _name(claim: str, found: Finding, arm: str) -> str:
+def _name(claim: str, found: FindingRecord, arm: str) -> str:
     return f"{claim} {arm} {finding.parts(found).subject}, {found.executed}"

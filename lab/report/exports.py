@@ -13,7 +13,7 @@ from lab.report import arm_table, finding, tables
 from lab.report.arm_table import ArmTable, Entry
 from lab.report.escapes import markdown as escaped
 from lab.report.escapes import markdown_code as code
-from lab.report.run_record import Claim, Finding, Run, Series
+from lab.report.run_record import ClaimRecord, FindingRecord, RunRecord, SeriesRecord
 
 _COMMIT_WIDTH = 74
 _SIGNS = {
@@ -28,7 +28,7 @@ _COLUMNS = (
 )
 
 
-def commit(run: Run, width: int = _COMMIT_WIDTH) -> str:
+def commit(run: RunRecord, width: int = _COMMIT_WIDTH) -> str:
     """Tables of the series of a run for a commit message, no line wider than git has it.
 
     A row for each swept value, a column for each arm with its change as an improvement against
@@ -43,7 +43,7 @@ def commit(run: Run, width: int = _COMMIT_WIDTH) -> str:
     return visible("\n\n".join([*parts, *_footnotes(run, width)])) + "\n"
 
 
-def markdown(run: Run) -> str:
+def markdown(run: RunRecord) -> str:
     """Verdicts and measurements as GitHub-flavoured Markdown."""
     lines = [f"# {escaped(run.title)}", ""]
     if run.control:
@@ -73,7 +73,7 @@ def markdown(run: Run) -> str:
     return "\n".join(lines) + "\n"
 
 
-def csv_text(run: Run) -> str:
+def csv_text(run: RunRecord) -> str:
     """Every number of every boot: a row for each boot and metric, with all that tells it apart.
 
     The tables of a run without boots are given as they are, an empty line between two.
@@ -83,7 +83,7 @@ def csv_text(run: Run) -> str:
     return tables.csv_rows((_COLUMNS, *_numbers(run)))
 
 
-def _numbers(run: Run) -> Iterator[tuple[object, ...]]:
+def _numbers(run: RunRecord) -> Iterator[tuple[object, ...]]:
     for cell in run.cells:
         parameters = " ".join(f"{k}={v}" for k, v in sorted(cell.parameters.items()))
         what = (cell.topology, cell.scheduler, cell.workload, parameters, cell.executed)
@@ -94,7 +94,7 @@ def _numbers(run: Run) -> Iterator[tuple[object, ...]]:
                 yield (run.id, *what, *arm, *when, metric, repr(value))
 
 
-def json_text(run: Run) -> str:
+def json_text(run: RunRecord) -> str:
     """The record itself; ``lab schema run`` prints its JSON Schema."""
     return run.model_dump_json(indent=1) + "\n"
 
@@ -141,7 +141,7 @@ def _aligned(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
             yield f"  {row[0]:>8}  {name:<20} {cell:>24}".rstrip()
 
 
-def _footnotes(run: Run, width: int) -> list[str]:
+def _footnotes(run: RunRecord, width: int) -> list[str]:
     text = (
         "In brackets the improvement against the first column, positive is better. * more than "
         "noise. exact, sim: by more than two seeds of one kernel differ in this workload; with "
@@ -151,7 +151,7 @@ def _footnotes(run: Run, width: int) -> list[str]:
     return ["\n".join(textwrap.wrap(text, width))]
 
 
-def _claim(series: Series, claim: Claim) -> Iterator[str]:
+def _claim(series: SeriesRecord, claim: ClaimRecord) -> Iterator[str]:
     yield f"## {_of_claim(claim)} {escaped(series.name)}: {escaped(claim.name)}"
     yield ""
     yield f"{escaped(f'{finding.whose(claim)}: {claim.statement}')}. "
@@ -163,7 +163,7 @@ def _claim(series: Series, claim: Claim) -> Iterator[str]:
         yield _markdown_row(found)
 
 
-def _markdown_row(found: Finding) -> str:
+def _markdown_row(found: FindingRecord) -> str:
     told = finding.parts(found)
     cells = (
         _mark(told.verdict),
@@ -177,7 +177,7 @@ def _markdown_row(found: Finding) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cells(run: Run) -> Iterator[str]:
+def _cells(run: RunRecord) -> Iterator[str]:
     yield "| topology | scheduler | workload | engine | boots | mean | |"
     yield "|---|---|---|---|---:|---:|---|"
     for cell in run.cells:
@@ -188,7 +188,7 @@ def _cells(run: Run) -> Iterator[str]:
         yield f"| {' | '.join(map(escaped, shown))} | {escaped(cell.unit) if values else ''} |"
 
 
-def _of_claim(claim: Claim) -> str:
+def _of_claim(claim: ClaimRecord) -> str:
     return f"{_SIGNS.get(claim.verdict, '')} {finding.verdict(claim)}".strip()
 
 

@@ -11,7 +11,7 @@ from lab.base.stats import SEED_COUNTS
 from lab.base.text import number, percent
 from lab.inputs.terms import Level, Miss, Verdict
 from lab.inputs.workload import Value
-from lab.report.run_record import Claim, Finding, Series
+from lab.report.run_record import ClaimRecord, FindingRecord, SeriesRecord
 
 ARROW = " -> "
 # So many options are named that differ in the configuration.
@@ -52,7 +52,7 @@ class Parts:
         return ", ".join(filter(None, (self.values, self.change, *self.certainty)))
 
 
-def parts(found: Finding, arrow: str = ARROW) -> Parts:
+def parts(found: FindingRecord, arrow: str = ARROW) -> Parts:
     """The parts of a finding; arrow stands between its arms and between their values."""
     subject = ", ".join((found.metric, *map(_condition, found.conditions.items())))
     return Parts(
@@ -71,7 +71,7 @@ def parts(found: Finding, arrow: str = ARROW) -> Parts:
     )
 
 
-def configuration(own: Series) -> str:
+def configuration(own: SeriesRecord) -> str:
     """What the patches of a series change in the configuration of its kernels; empty if nothing."""
     return "; ".join(
         f"the kernel's configuration differs, too ({folder}): {options(changed)}"
@@ -85,7 +85,7 @@ def options(changed: Sequence[str]) -> str:
     return ", ".join(changed[:_OPTIONS]) + more
 
 
-def verdict(claim: Claim) -> str:
+def verdict(claim: ClaimRecord) -> str:
     """The verdict on a claim; one that holds says what it holds by, when that is not all, and one
     that is missed as it is recorded says so.
     """
@@ -100,21 +100,21 @@ def verdict(claim: Claim) -> str:
     return f"{claim.verdict} ({judged} of {len(claim.findings)} expectations)"
 
 
-def whose(claim: Claim) -> str:
+def whose(claim: ClaimRecord) -> str:
     """Who says what a claim says: somebody published it, or the lab supposes it."""
     if claim.is_check:
         return "Check of the lab's own"
     return f"Published ({claim.source})" if claim.source else "Published"
 
 
-def deciding(claim: Claim) -> Finding | None:
+def deciding(claim: ClaimRecord) -> FindingRecord | None:
     """The finding with the claim's verdict that says most: wall clock before cost before counts."""
     own = [found for found in claim.findings if found.verdict is claim.verdict]
     own.sort(key=lambda f: (not f.measured, f.change is None, _LEVELS.index(f.level)))
     return own[0] if own else None
 
 
-def _published(found: Finding) -> str:
+def _published(found: FindingRecord) -> str:
     """The published figure and its machine, and how its change fits to what was measured.
 
     A simulated change is as uncertain as what a cache-line transfer costs.
@@ -140,7 +140,7 @@ def _published(found: Finding) -> str:
     return f"{shown}: {'above' if more else 'below'} the published change was measured"
 
 
-def _known_miss(found: Finding) -> str:
+def _known_miss(found: FindingRecord) -> str:
     """What is recorded of an expectation that does not hold, and what to do when that is wrong."""
     known = found.known_miss
     if known is None:
@@ -159,7 +159,7 @@ def _condition(condition: tuple[str, Value]) -> str:
     return f"{value} vCPUs" if name == "cpus" else f"{name}={value}"
 
 
-def _change(found: Finding) -> str:
+def _change(found: FindingRecord) -> str:
     """The change in per cent, with its interval where that is of several boots."""
     if found.change is None:
         return ""
@@ -173,7 +173,7 @@ def _change(found: Finding) -> str:
     return f"{shown} [{100 * low:+z,.1f}, {100 * high:+z,.1f}]"
 
 
-def _certainty(found: Finding) -> tuple[str, ...]:
+def _certainty(found: FindingRecord) -> tuple[str, ...]:
     boots = max(map(len, found.values), default=0)
     return (
         *((f"p {found.p:.3f}",) if found.p is not None else ()),
@@ -183,7 +183,7 @@ def _certainty(found: Finding) -> tuple[str, ...]:
     )
 
 
-def _sensitivity(found: Finding) -> str:
+def _sensitivity(found: FindingRecord) -> str:
     """What would be with other costs of moving a cache line: ``x0.5 +45.1 %, x2 +84.0 %``."""
     return ", ".join(
         f"x{factor} {number(value) if found.change is None else percent(value, exact=True)}"

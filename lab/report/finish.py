@@ -9,7 +9,7 @@ from pathlib import Path
 from lab.base import cache
 from lab.measure.boot_store import BootStore
 from lab.report import ci, exports, html, record_store, screen, terminal
-from lab.report.run_record import Run
+from lab.report.run_record import RunRecord
 
 # GitHub takes a job's summary up to 1 MiB.
 _SUMMARY_BYTES = 1_000_000
@@ -35,7 +35,7 @@ class Finished:
         return f"\n{self.text}{took}\n{self.places}"
 
 
-def finish(run: Run, store: BootStore, *, for_ci: bool = False) -> Finished:
+def finish(run: RunRecord, store: BootStore, *, for_ci: bool = False) -> Finished:
     """Write the record of a run and its page; for_ci also ``junit.xml`` and ``summary.md``.
 
     What is printed comes out of the record: of series one screen, of which ``lab show`` has the
@@ -50,7 +50,7 @@ def finish(run: Run, store: BootStore, *, for_ci: bool = False) -> Finished:
     return Finished(folder, page, store.folder / "boots", text)
 
 
-def write_page(run: Run, store: BootStore, output: Path | None = None) -> Path:
+def write_page(run: RunRecord, store: BootStore, output: Path | None = None) -> Path:
     """Write the page of a run, into its folder unless told otherwise, and return where it is."""
     target = (output or store.folder / "runs" / run.id / "report.html").absolute()
     page = html.html(run, store.folder.absolute(), target, store.history, store.cost)

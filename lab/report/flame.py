@@ -20,7 +20,7 @@ from html import escape
 from lab.base.text import number, percent, visible
 from lab.report import profiles
 from lab.report.profiles import Costs, Profile, Stack
-from lab.report.run_record import Run
+from lab.report.run_record import RunRecord
 
 _ROW = 22
 _FUNCTION = 165  # the height of a function
@@ -120,7 +120,7 @@ def graphs(before: Profile, after: Profile) -> list[Graph]:
     return found
 
 
-def standalone(run: Run, costs: Costs, only: str = "") -> str:
+def standalone(run: RunRecord, costs: Costs, only: str = "") -> str:
     """All differences of a run below each other, as a file of its own; empty without any."""
     parts: list[str] = []
     top = 8

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from lab.report import ci, exports, flame, mail, profiles, published
 from lab.report.profiles import Costs
-from lab.report.run_record import Run
+from lab.report.run_record import RunRecord
 
-FORMATS: dict[str, Callable[[Run], str]] = {
+FORMATS: dict[str, Callable[[RunRecord], str]] = {
     "commit": exports.commit,
     "markdown": exports.markdown,
     "published": published.published,
@@ -23,7 +23,7 @@ FORMATS: dict[str, Callable[[Run], str]] = {
 
 # Of what an I/O costs by function, which is not in the record: of all cells, or of those with a
 # text in their name. Empty where nothing was counted.
-PROFILES: dict[str, Callable[[Run, Costs, str], str]] = {
+PROFILES: dict[str, Callable[[RunRecord, Costs, str], str]] = {
     "folded": profiles.folded,
     "speedscope": profiles.speedscope,
     "svg": flame.standalone,

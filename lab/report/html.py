@@ -28,7 +28,15 @@ from lab.judge import seed_noise
 from lab.report import arm_table, finding, flame, overview, profiles, svg
 from lab.report.arm_table import ArmTable
 from lab.report.profiles import Comparison, Costs
-from lab.report.run_record import Cell, Claim, CostDifference, Curves, Finding, Run, Series
+from lab.report.run_record import (
+    CellRecord,
+    ClaimRecord,
+    CostDifference,
+    Curves,
+    FindingRecord,
+    RunRecord,
+    SeriesRecord,
+)
 
 _TEMPLATE = "report.html.j2"
 _PERCENTILES = ("p50", "p90", "p99", "p999")
@@ -79,7 +87,7 @@ class MatrixTable:
 
 
 def html(
-    run: Run,
+    run: RunRecord,
     results: Path,
     target: Path,
     history: History,
@@ -149,7 +157,7 @@ def _sha256(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _parts(found: Finding) -> finding.Parts:
+def _parts(found: FindingRecord) -> finding.Parts:
     return finding.parts(found, " → ")
 
 
@@ -158,13 +166,13 @@ def _slug(verdict: Verdict) -> str:
     return verdict.replace(" ", "-")
 
 
-def _verdicts(own: Series) -> str:
+def _verdicts(own: SeriesRecord) -> str:
     """The verdicts that a filter shows a series for."""
     found = {claim.verdict for claim in own.claims} or {own.verdict}
     return " ".join(sorted(map(_slug, found)))
 
 
-def _source(run: Run, cost: CostDifference, function: str) -> str:
+def _source(run: RunRecord, cost: CostDifference, function: str) -> str:
     """Where to read a function of the release that was measured; empty where it is not known."""
     release = _RELEASE.match(run.cells[cost.cells[0]].facts.get("release", ""))
     name = _FUNCTION.match(function)
@@ -173,11 +181,11 @@ def _source(run: Run, cost: CostDifference, function: str) -> str:
     return f"https://elixir.bootlin.com/linux/v{release[1]}{release[2] or ''}/A/ident/{name[1]}"
 
 
-def _points(cell: Cell, top: float) -> Markup:
+def _points(cell: CellRecord, top: float) -> Markup:
     return Markup(svg.points(cell.values()[-_POINTS:], top))
 
 
-def _finding_plots(run: Run, found: Finding) -> Markup:
+def _finding_plots(run: RunRecord, found: FindingRecord) -> Markup:
     """Changes of the rounds, and the boots of each arm; nothing where one boot says all."""
     if not found.timed or len(found.values) != 2 or not found.values[0]:
         return Markup("")
@@ -193,7 +201,7 @@ def _finding_plots(run: Run, found: Finding) -> Markup:
     return Markup(drawn)
 
 
-def _grid_plots(run: Run, own: Series) -> Markup:
+def _grid_plots(run: RunRecord, own: SeriesRecord) -> Markup:
     """Improvement by swept value, measured and published, for metrics that were swept."""
     drawn = []
     for found in arm_table.of_series(run, own):
@@ -231,7 +239,7 @@ def _curves(own: Curves, title: str) -> Markup:
     return Markup(svg.lines(own.labels, own.values, title, dashed=own.dashed, log=True))
 
 
-def _latency(run: Run, claim: Claim) -> Markup:
+def _latency(run: RunRecord, claim: ClaimRecord) -> Markup:
     """Latency percentiles of the arms of a claim, where fio looked at the clock."""
     curves: dict[str, list[float | None]] = {}
     for found in claim.findings:
@@ -244,7 +252,7 @@ def _latency(run: Run, claim: Claim) -> Markup:
     return Markup(drawn)
 
 
-def _histories(run: Run, claim: Claim, history: History) -> Markup:
+def _histories(run: RunRecord, claim: ClaimRecord, history: History) -> Markup:
     """The value of the claim's last arm over all kernels that were measured so far.
 
     A change point is marked at every kernel whose values all differ from all of the one before by
@@ -279,7 +287,7 @@ def _histories(run: Run, claim: Claim, history: History) -> Markup:
     return Markup("").join(drawn)
 
 
-def _costs(run: Run, claim: str = "") -> list[CostDifference]:
+def _costs(run: RunRecord, claim: str = "") -> list[CostDifference]:
     """What was found by function for a claim, or for none."""
     return [cost for cost in run.costs if cost.claim == claim and cost.functions]
 
@@ -302,9 +310,9 @@ def _flame(compared: Comparison | None) -> Markup:
     return Markup("").join(drawn)
 
 
-def _matrix(run: Run) -> Iterator[MatrixTable]:
+def _matrix(run: RunRecord) -> Iterator[MatrixTable]:
     """The cells of a run without a claim, as tables."""
-    by_workload: dict[tuple[str, str], list[Cell]] = {}
+    by_workload: dict[tuple[str, str], list[CellRecord]] = {}
     places = {id(cell): place for place, cell in enumerate(run.cells)}
     for cell in run.cells:
         by_workload.setdefault((cell.workload, cell.metric), []).append(cell)
@@ -328,7 +336,7 @@ def _matrix(run: Run) -> Iterator[MatrixTable]:
         )
 
 
-def _hardware(run: Run) -> dict[str, Mapping[str, str]]:
+def _hardware(run: RunRecord) -> dict[str, Mapping[str, str]]:
     """What the guests were, one for each topology, arm and engine that differ in it."""
     found: dict[str, Mapping[str, str]] = {}
     for cell in run.cells:
@@ -339,7 +347,7 @@ def _hardware(run: Run) -> dict[str, Mapping[str, str]]:
     return found
 
 
-def _noise(run: Run) -> list[tuple[str, int, float, float]]:
+def _noise(run: RunRecord) -> list[tuple[str, int, float, float]]:
     """Signals of contention: name, boots, median and largest in per cent."""
     found = []
     for name in host_noise.METRICS:
@@ -350,13 +358,13 @@ def _noise(run: Run) -> list[tuple[str, int, float, float]]:
     return found
 
 
-def _counts(run: Run) -> dict[Verdict, int]:
+def _counts(run: RunRecord) -> dict[Verdict, int]:
     found = [claim.verdict for one in run.series for claim in one.claims]
     found += [one.verdict for one in run.series if one.error]
     return {name: found.count(name) for name in _ORDER if name in found}
 
 
-def _dots(run: Run) -> list[tuple[overview.Row, Markup]]:
+def _dots(run: RunRecord) -> list[tuple[overview.Row, Markup]]:
     """The published figures that are changes, each with a strip that shows it beside what was
     measured.
     """
@@ -374,7 +382,7 @@ def _dots(run: Run) -> list[tuple[overview.Row, Markup]]:
     return drawn
 
 
-def _commands(run: Run) -> list[str]:
+def _commands(run: RunRecord) -> list[str]:
     """What to type to see the same: the command, and that of each of the project's series alone."""
     known = series.known()
     alone = [f"make lab-run SERIES={own.name}" for own in run.series if own.name in known]

@@ -14,7 +14,7 @@ from lab.base.errors import UsageError
 from lab.base.text import visible
 from lab.inputs.terms import Engine, Verdict
 from lab.report import exports, finding, tables
-from lab.report.run_record import Claim, Finding, Mail, Run, Series
+from lab.report.run_record import ClaimRecord, FindingRecord, Mail, RunRecord, SeriesRecord
 
 # What a terminal of 80 columns shows after being quoted some times.
 WIDTH = 72
@@ -30,7 +30,7 @@ _NO_TRAILER = (Verdict.REFUTED, Verdict.ERROR)
 _IDENTITY = re.compile(r"[^\s<>][^<>]* <[^<>\s@]+@[^<>\s@]+>")
 
 
-def reply(run: Run, tested_by: str = "") -> str:
+def reply(run: RunRecord, tested_by: str = "") -> str:
     """A reply to the mail that the patches of a run came in, in lines of 72 characters.
 
     Without such a mail it is the text alone. tested_by, ``Name <address>``, becomes a trailer.
@@ -63,7 +63,7 @@ def _line(text: str) -> str:
     return " ".join(visible(text).split())
 
 
-def _paragraphs(run: Run) -> Iterator[str]:
+def _paragraphs(run: RunRecord) -> Iterator[str]:
     if run.mail:
         said = _wrapped(_line(f"On {run.mail.date}, {_name(run.mail)} wrote:"))
         yield f"{said}\n> {_line(run.mail.subject)}"
@@ -83,7 +83,7 @@ def _name(mail: Mail) -> str:
     return name or address
 
 
-def _what(run: Run) -> str:
+def _what(run: RunRecord) -> str:
     """What was measured on what, as one writes it to a list."""
     releases = dict.fromkeys(cell.facts.get("release", "") for cell in run.cells)
     kernels = " and ".join(filter(None, releases)) or "a kernel"
@@ -100,7 +100,7 @@ def _what(run: Run) -> str:
     )
 
 
-def _series(series: Series) -> Iterator[str]:
+def _series(series: SeriesRecord) -> Iterator[str]:
     if differs := finding.configuration(series):
         yield _wrapped(differs)
     if series.error:
@@ -109,14 +109,14 @@ def _series(series: Series) -> Iterator[str]:
         yield "\n".join(_claim(claim))
 
 
-def _claim(claim: Claim) -> Iterator[str]:
+def _claim(claim: ClaimRecord) -> Iterator[str]:
     yield _wrapped(f"{claim.name} ({claim.topology}, {claim.scheduler}, {claim.workload}):")
     yield _wrapped(f"{finding.verdict(claim)}. {finding.whose(claim)}: {claim.statement}", "  ")
     for found in claim.findings:
         yield from _finding(found)
 
 
-def _finding(found: Finding) -> Iterator[str]:
+def _finding(found: FindingRecord) -> Iterator[str]:
     told = finding.parts(found)
     said = told.measured or told.reason
     verdict = f" ({told.verdict}{f': {told.reason}' if told.reason and told.measured else ''})"
@@ -131,7 +131,7 @@ def _unframed(text: str) -> str:
     return "\n".join(kept).strip("\n")
 
 
-def _command(run: Run) -> str:
+def _command(run: RunRecord) -> str:
     """The command that was run, in lines that a shell joins; patches by their Message-ID."""
     words = shlex.split(run.command)
     if run.mail and run.mail.source in words:
@@ -144,7 +144,7 @@ def _command(run: Run) -> str:
     return " \\\n    ".join([f"  {lines[0]}", *lines[1:]])
 
 
-def _trailer(run: Run, identity: str) -> str:
+def _trailer(run: RunRecord, identity: str) -> str:
     """Who tested, where the patches did what they claim, or at least broke nothing."""
     if not _IDENTITY.fullmatch(identity) or not identity.isprintable():
         raise UsageError(f"not an identity: {identity!r}", hint="write 'Name <name@example.org>'")

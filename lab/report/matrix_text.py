@@ -11,7 +11,7 @@ from lab.measure import cost
 from lab.measure.cost import Cost
 from lab.measure.sim_counts import Line
 from lab.report import tables
-from lab.report.run_record import Cell, Column, Run, Table
+from lab.report.run_record import CellRecord, Column, RunRecord, TableRecord
 
 _NOTHING = "-"
 # So many functions are named for a line.
@@ -23,13 +23,13 @@ _EXACT = {
 }
 
 
-def text(run: Run) -> str:
+def text(run: RunRecord) -> str:
     """What a matrix prints: its title, what its profile leaves out, all values, the hardware."""
     skipped = f"Skipped: {run.skips}\n" if run.skips else ""
     return f"{run.title}\n{skipped}{matrix(run)}\n{hardware(run)}"
 
 
-def matrix(run: Run) -> str:
+def matrix(run: RunRecord) -> str:
     """One table a workload and metric: a row for each topology (and swept parameter), a column a
     scheduler.
     """
@@ -43,7 +43,7 @@ def matrix(run: Run) -> str:
     return "\n".join(found)
 
 
-def hardware(run: Run) -> str:
+def hardware(run: RunRecord) -> str:
     """What the guests really were, as they reported it; empty when none did."""
     table = PlainTable("Hardware as the guests reported it")
     for name in ("topology", "hw queues", "CPUs online", "CPUs possible", "rotating", "kernel"):
@@ -58,7 +58,7 @@ def hardware(run: Run) -> str:
     return table.text() if seen else ""
 
 
-def failures(run: Run) -> str:
+def failures(run: RunRecord) -> str:
     """One line a cell that has no result."""
     return "\n".join(f"  {cell.name}: {cell.error}" for cell in run.cells if cell.error)
 
@@ -68,7 +68,7 @@ def cost_table(
     costs: tuple[Cost, Cost],
     rows: int,
     what: str = "Kernel instructions per I/O",
-) -> Table:
+) -> TableRecord:
     """What an I/O costs in two measurements: what changed by function, then totals."""
     before, after = costs
     changed = cost.changes([before], [after])
@@ -82,7 +82,7 @@ def cost_table(
         ("kernel", before.kernel_total, after.kernel_total),
         ("user space", before.user, after.user),
     )
-    return Table(
+    return TableRecord(
         title=f"{what} by function: {names[0]} -> {names[1]}",
         columns=tables.columns("function", *names, "difference"),
         rows=tuple(_difference(*one) for one in shown),
@@ -90,13 +90,13 @@ def cost_table(
     )
 
 
-def lines_table(arm: str, lines: Sequence[Line], rows: int) -> Table:
+def lines_table(arm: str, lines: Sequence[Line], rows: int) -> TableRecord:
     """The cache lines that move most between CPUs, and which functions move them."""
     found = []
     for line in lines[:rows]:
         by = ", ".join(f"{name} {number(moves)}" for name, moves in [*line.moves.items()][:_MOVERS])
         found.append((line.place, number(line.total), by))
-    return Table(
+    return TableRecord(
         title=f"Cache lines that move most, moves per I/O: {arm}",
         columns=(*tables.columns("line", "moves"), Column(title="by")),
         rows=tuple(found),
@@ -107,7 +107,7 @@ def _difference(name: str, one: float, other: float) -> tuple[str, ...]:
     return name, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+z,.2f}"
 
 
-def _workload_table(run: Run, cells: Sequence[Cell], metric: str) -> str:
+def _workload_table(run: RunRecord, cells: Sequence[CellRecord], metric: str) -> str:
     first = cells[0]
     work = run.workloads.get(first.workload)
     boots = max(len(cell.boots) for cell in cells)
@@ -128,7 +128,7 @@ def _workload_table(run: Run, cells: Sequence[Cell], metric: str) -> str:
     return table.text()
 
 
-def _shown(cell: Cell, metric: str) -> str:
+def _shown(cell: CellRecord, metric: str) -> str:
     if cell.error:
         return "failed"
     return number(cell.mean(metric))

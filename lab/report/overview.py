@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lab.inputs.terms import Level, Miss, Verdict
 from lab.report import finding
-from lab.report.run_record import Claim, Finding, Run, Series
+from lab.report.run_record import ClaimRecord, FindingRecord, RunRecord, SeriesRecord
 
 # A known miss in the column of verdicts.
 _SHOWN = {Miss.KNOWN: "known miss", Miss.HOLDS: "miss holds!", Miss.MOVED: "miss moved!"}
@@ -33,7 +33,7 @@ class Row:
     measured: str
     verdict: str
     evidence: str
-    finding: Finding
+    finding: FindingRecord
 
     @property
     def state(self) -> Verdict:
@@ -41,7 +41,7 @@ class Row:
         return self.finding.verdict
 
 
-def of_claims(one: Series, *, each_figure: bool = True) -> list[Row]:
+def of_claims(one: SeriesRecord, *, each_figure: bool = True) -> list[Row]:
     """The rows of a series' published claims; one for each claim, or one for each figure."""
     return [
         row
@@ -51,7 +51,7 @@ def of_claims(one: Series, *, each_figure: bool = True) -> list[Row]:
     ]
 
 
-def of_checks(one: Series) -> list[Row]:
+def of_checks(one: SeriesRecord) -> list[Row]:
     """A row for each of the lab's own checks that was measured."""
     return [row for claim in one.claims if claim.is_check for row in _of_claim(one, claim)]
 
@@ -65,14 +65,14 @@ def outcome(verdict: Verdict, counts_as: Verdict) -> str:
     return f"{verdict}, not as recorded"
 
 
-def checks(one: Series) -> str:
+def checks(one: SeriesRecord) -> str:
     """How many of the lab's own checks of a series hold, of those that were measured."""
     measured = [own for own in one.claims if own.is_check and own.verdict is not Verdict.SKIPPED]
     held = sum(own.verdict is Verdict.HOLDS for own in measured)
     return f"{held} of {len(measured)} checks hold" if measured else ""
 
 
-def failed_checks(run: Run) -> list[str]:
+def failed_checks(run: RunRecord) -> list[str]:
     """The checks that do not hold, as SERIES.CHECK."""
     return [
         f"{one.name}.{claim.name}"
@@ -82,7 +82,7 @@ def failed_checks(run: Run) -> list[str]:
     ]
 
 
-def figures(run: Run) -> Iterator[Finding]:
+def figures(run: RunRecord) -> Iterator[FindingRecord]:
     """The findings of all published claims."""
     for one in run.series:
         for claim in one.claims:
@@ -96,7 +96,7 @@ def levels(values: Sequence[float], change: float | None) -> str:
     return f"{shown} {_percent(change)}" if change is not None else shown
 
 
-def _figures(one: Series, claim: Claim) -> list[Row]:
+def _figures(one: SeriesRecord, claim: ClaimRecord) -> list[Row]:
     """A row for each figure that was measured; for a claim without one, a row in all."""
     measured = [own for own in claim.findings if own.published and own.measured]
     if not measured:
@@ -110,7 +110,7 @@ def _figures(one: Series, claim: Claim) -> list[Row]:
     return rows
 
 
-def _of_claim(one: Series, claim: Claim) -> list[Row]:
+def _of_claim(one: SeriesRecord, claim: ClaimRecord) -> list[Row]:
     """One row for a claim; none where nothing of it was to be measured."""
     decisive = finding.deciding(claim)
     if claim.verdict is Verdict.SKIPPED or decisive is None:
@@ -118,7 +118,9 @@ def _of_claim(one: Series, claim: Claim) -> list[Row]:
     return [_row(one, claim, decisive, claim.name, claim.name)]
 
 
-def _row(one: Series, claim: Claim, found: Finding, label: str, short: str) -> Row:
+def _row(
+    one: SeriesRecord, claim: ClaimRecord, found: FindingRecord, label: str, short: str
+) -> Row:
     return Row(
         claim=f"{one.name}.{claim.name}",
         label=label,
@@ -131,7 +133,7 @@ def _row(one: Series, claim: Claim, found: Finding, label: str, short: str) -> R
     )
 
 
-def _apart(found: Finding, claim: Claim) -> str:
+def _apart(found: FindingRecord, claim: ClaimRecord) -> str:
     """What tells a figure from the others of its claim."""
     shown = [own for own in claim.findings if own.published and own.measured]
     others = [own.conditions for own in shown]
@@ -147,7 +149,7 @@ def _apart(found: Finding, claim: Claim) -> str:
     return " ".join(told) or found.machine
 
 
-def _published(found: Finding) -> str:
+def _published(found: FindingRecord) -> str:
     figure = found.published
     if figure is None:
         return "-"
@@ -170,7 +172,7 @@ def _short(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _evidence(found: Finding) -> str:
+def _evidence(found: FindingRecord) -> str:
     """What the evidence is, in a word."""
     words = {Level.MECHANISM: "counts", Level.COST: "exact", Level.WALL: str(found.engine)}
     return found.machine or words.get(found.level, str(found.level))

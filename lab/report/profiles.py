@@ -19,7 +19,7 @@ from lab import __version__
 from lab.base.text import visible
 from lab.build import block_layer
 from lab.measure.cost import Cost
-from lab.report.run_record import Cell, Run
+from lab.report.run_record import CellRecord, RunRecord
 
 # What an I/O of a boot cost; None where that was not counted.
 Costs = Callable[[str], Cost | None]
@@ -60,7 +60,7 @@ class Profile:
 Comparison = tuple[Profile, Profile]
 
 
-def of_cell(cell: Cell, costs: Costs, own: Collection[str] = ()) -> Profile | None:
+def of_cell(cell: CellRecord, costs: Costs, own: Collection[str] = ()) -> Profile | None:
     """The profile of a cell; None where nothing was counted by function, or nothing is left.
 
     own are the functions that are told apart as the block layer's.
@@ -91,7 +91,7 @@ def _readable(costs: Costs, boot: str) -> Cost | None:
         return None
 
 
-def of_run(run: Run, costs: Costs, only: str = "") -> list[Profile]:
+def of_run(run: RunRecord, costs: Costs, only: str = "") -> list[Profile]:
     """The profiles of a run's cells, each once; of those alone whose name has a text in it."""
     own = _block_layer(run)
     found = (of_cell(cell, costs, own) for cell in run.cells)
@@ -99,7 +99,7 @@ def of_run(run: Run, costs: Costs, only: str = "") -> list[Profile]:
     return list({(one.name, *one.stacks.items()): one for one in kept}.values())
 
 
-def compared(run: Run, costs: Costs, only: str = "") -> dict[tuple[int, int], Comparison]:
+def compared(run: RunRecord, costs: Costs, only: str = "") -> dict[tuple[int, int], Comparison]:
     """What a run compares by function, by the places of two cells; of those alone with a text in a
     name.
     """
@@ -112,7 +112,7 @@ def compared(run: Run, costs: Costs, only: str = "") -> dict[tuple[int, int], Co
     return found
 
 
-def _block_layer(run: Run) -> frozenset[str]:
+def _block_layer(run: RunRecord) -> frozenset[str]:
     """The functions of the block layer in the kernels of a run; none of those that are deleted."""
     found: set[str] = set()
     for identity in dict.fromkeys(boot.kernel for cell in run.cells for boot in cell.boots):
@@ -121,7 +121,7 @@ def _block_layer(run: Run) -> frozenset[str]:
     return frozenset(found)
 
 
-def folded(run: Run, costs: Costs, only: str = "") -> str:
+def folded(run: RunRecord, costs: Costs, only: str = "") -> str:
     """Folded stacks: ``CELL;ARM;kernel;FUNCTION N``, what 1,000 I/Os cost in whole numbers.
 
     Of simulated cells N is in nanoseconds.
@@ -134,7 +134,7 @@ def folded(run: Run, costs: Costs, only: str = "") -> str:
     )
 
 
-def speedscope(run: Run, costs: Costs, only: str = "") -> str:
+def speedscope(run: RunRecord, costs: Costs, only: str = "") -> str:
     """A file of speedscope's (www.speedscope.app), a profile for each cell and arm."""
     frames: dict[str, int] = {}
     profiles = []
@@ -166,7 +166,7 @@ def speedscope(run: Run, costs: Costs, only: str = "") -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def _told_apart(run: Run, costs: Costs, only: str) -> Iterator[tuple[str, Profile]]:
+def _told_apart(run: RunRecord, costs: Costs, only: str) -> Iterator[tuple[str, Profile]]:
     """Profiles with the names of their cells, numbered where one arm has a cell several times."""
     seen: Counter[str] = Counter()
     for one in of_run(run, costs, only):

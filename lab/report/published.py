@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from lab.inputs.terms import Verdict
 from lab.report import finding, tables
-from lab.report.run_record import Claim, Finding, Run, Series, Table
+from lab.report.run_record import ClaimRecord, FindingRecord, RunRecord, SeriesRecord, TableRecord
 
 _DECIDED = (Verdict.HOLDS, Verdict.REFUTED)
 _COLUMNS = ("series", "claim", "published", "measured", "evidence", "verdict")
 
 
-def published(run: Run) -> str:
+def published(run: RunRecord) -> str:
     """A Markdown table of the published figures, with a line that counts the verdicts.
 
     A figure that is skipped on this host but judged by another engine is not shown twice. The
@@ -23,11 +23,13 @@ def published(run: Run) -> str:
     rows = [row for series in run.series for row in _rows(series)]
     if not rows:
         return "no expectation of this run carries a published figure\n"
-    table = Table(title="", columns=tables.texts(*_COLUMNS), rows=tuple(rows), notes=(_count(run),))
+    table = TableRecord(
+        title="", columns=tables.texts(*_COLUMNS), rows=tuple(rows), notes=(_count(run),)
+    )
     return "\n".join(tables.markdown(table)) + "\n"
 
 
-def _rows(series: Series) -> Iterator[tuple[str, ...]]:
+def _rows(series: SeriesRecord) -> Iterator[tuple[str, ...]]:
     for claim in series.claims:
         for found in _figures(claim):
             told = finding.parts(found)
@@ -37,16 +39,16 @@ def _rows(series: Series) -> Iterator[tuple[str, ...]]:
             yield series.name, name, _text(found), measured, told.evidence, _verdict(found)
 
 
-def _text(found: Finding) -> str:
+def _text(found: FindingRecord) -> str:
     return found.published.text if found.published else ""
 
 
-def _verdict(found: Finding) -> str:
+def _verdict(found: FindingRecord) -> str:
     known = f", {found.known_miss.state}" if found.known_miss else ""
     return f"{found.verdict}{known}"
 
 
-def _figures(claim: Claim) -> list[Finding]:
+def _figures(claim: ClaimRecord) -> list[FindingRecord]:
     figures = [found for found in claim.findings if found.published]
     judged = {
         (found.metric, found.arms, _text(found))
@@ -61,7 +63,7 @@ def _figures(claim: Claim) -> list[Finding]:
     ]
 
 
-def _count(run: Run) -> str:
+def _count(run: RunRecord) -> str:
     verdicts = Counter(
         found.verdict
         for series in run.series

@@ -12,13 +12,13 @@ from pydantic import ValidationError
 
 from lab.base import cache
 from lab.base.errors import UsageError, nearest
-from lab.report.run_record import SCHEMA_VERSION, Run
+from lab.report.run_record import SCHEMA_VERSION, RunRecord
 
 _FILE = "run.json"
 _STAMP = "%Y%m%d-%H%M%S"
 
 
-def save(run: Run, results: Path) -> Path:
+def save(run: RunRecord, results: Path) -> Path:
     """Write a run below the results folder and return its own folder."""
     folder = cache.make_folder(results / "runs" / run.id)
     cache.write_atomically(folder / _FILE, run.model_dump_json(indent=1))
@@ -66,11 +66,11 @@ def find(results: Path, name: str) -> Path:
     raise UsageError(what, where=str(results / "runs"), hint=nearest(name, ["last", *ids]))
 
 
-def load(folder: Path) -> Run:
+def load(folder: Path) -> RunRecord:
     """Read the record in a run's folder. Raises UsageError for one that this lab cannot read."""
     path = folder / _FILE
     try:
-        return Run.model_validate_json(path.read_bytes())
+        return RunRecord.model_validate_json(path.read_bytes())
     except OSError as exc:
         raise UsageError(f"the record cannot be read: {exc.strerror}", where=str(path)) from exc
     except ValidationError as exc:

@@ -56,15 +56,15 @@ class RunBuilder:
         self._title = title
         self._mail = mail
         self._command = command or shlex.join(["lab", *sys.argv[1:]])
-        self._cells: list[run_record.Cell] = []
+        self._cells: list[run_record.CellRecord] = []
         self._places: dict[tuple[str, Cell, tuple[str, ...]], int] = {}
         self._costs: list[run_record.CostDifference] = []
-        self._workloads: dict[str, run_record.Workload] = {}
+        self._workloads: dict[str, run_record.WorkloadRecord] = {}
         self._groups: dict[object, int] = {}
 
     def judged(
         self, found: Sequence[Judged], control: str = "", *, strict: bool = False
-    ) -> run_record.Run:
+    ) -> run_record.RunRecord:
         """The record of series that were judged; strict has checks decide like claims."""
         series = tuple(self._series(one, strict=strict) for one in found)
         return self.run(series=series, control=control)
@@ -72,11 +72,11 @@ class RunBuilder:
     def measured(
         self,
         outcomes: Sequence[Outcome],
-        tables: tuple[run_record.Table, ...] = (),
-        steps: tuple[run_record.Step, ...] = (),
+        tables: tuple[run_record.TableRecord, ...] = (),
+        steps: tuple[run_record.StepRecord, ...] = (),
         *,
         compared: Sequence[tuple[Outcome, Outcome]] = (),
-    ) -> run_record.Run:
+    ) -> run_record.RunRecord:
         """The record of cells that were measured without a claim; of those that are compared it
         keeps what they cost by function.
         """
@@ -94,14 +94,14 @@ class RunBuilder:
 
     def run(
         self,
-        series: tuple[run_record.Series, ...] = (),
+        series: tuple[run_record.SeriesRecord, ...] = (),
         control: str = "",
-        tables: tuple[run_record.Table, ...] = (),
-        steps: tuple[run_record.Step, ...] = (),
-    ) -> run_record.Run:
+        tables: tuple[run_record.TableRecord, ...] = (),
+        steps: tuple[run_record.StepRecord, ...] = (),
+    ) -> run_record.RunRecord:
         """The record of everything that got its place so far, and of these series and tables."""
         session, profile = self._session, self._session.profile
-        return run_record.Run(
+        return run_record.RunRecord(
             id=record_store.new_id(session.store.folder, session.started),
             command=self._command,
             title=self._title,
@@ -122,7 +122,7 @@ class RunBuilder:
             costs=tuple(self._costs),
         )
 
-    def _series(self, one: Judged, *, strict: bool) -> run_record.Series:
+    def _series(self, one: Judged, *, strict: bool) -> run_record.SeriesRecord:
         own = one.series
         claims = []
         for title, found in one.claims().items():
@@ -130,7 +130,7 @@ class RunBuilder:
             findings = tuple(map(self.finding, found))
             setup, job = self._setup(found)
             claims.append(
-                run_record.Claim(
+                run_record.ClaimRecord(
                     name=title,
                     is_check=claim.is_check,
                     verdict=of_claim(found),
@@ -145,7 +145,7 @@ class RunBuilder:
                     findings=findings,
                 )
             )
-        return run_record.Series(
+        return run_record.SeriesRecord(
             name=own.name,
             title=own.title,
             origin=own.origin,
@@ -169,7 +169,7 @@ class RunBuilder:
         parts = (topology.get(cell.topology).title, queues, cell.scheduler, f"Linux {release}")
         return ", ".join(parts), workload.command_line(cell.workload, dict(cell.parameters))
 
-    def finding(self, found: Finding) -> run_record.Finding:
+    def finding(self, found: Finding) -> run_record.FindingRecord:
         """The record of a finding; its cells, and what they cost by function, are noted with it."""
         asked = found.experiment
         expectation = asked.expectation
@@ -183,7 +183,7 @@ class RunBuilder:
         if by_function and len(cells) == 2:
             self._cost(f"{asked.series}.{asked.claim}", (cells[0], cells[1]))
         metric = metrics.get(expectation.metric)
-        return run_record.Finding(
+        return run_record.FindingRecord(
             level=asked.level,
             engine=asked.engine,
             metric=expectation.metric,
@@ -231,11 +231,11 @@ class RunBuilder:
         metric = metrics.headline(cell, found[-1].values if found else {})
         work = workload.get(cell.workload)
         meaning = metrics.get(work.metric)
-        self._workloads[cell.workload] = run_record.Workload(
+        self._workloads[cell.workload] = run_record.WorkloadRecord(
             title=work.title, metric=work.metric, unit=meaning.unit, better=meaning.better
         )
         self._cells.append(
-            run_record.Cell(
+            run_record.CellRecord(
                 arm=arm,
                 topology=cell.topology,
                 scheduler=cell.scheduler,
@@ -288,7 +288,7 @@ class RunBuilder:
             )
         )
 
-    def _lines(self, cell: run_record.Cell) -> tuple[run_record.MovedLine, ...]:
+    def _lines(self, cell: run_record.CellRecord) -> tuple[run_record.MovedLine, ...]:
         """The cache lines that move most in the last boot of a cell, with who moves them."""
         return tuple(
             run_record.MovedLine(
@@ -300,9 +300,9 @@ class RunBuilder:
         )
 
 
-def published(figure: Published) -> run_record.Published:
+def published(figure: Published) -> run_record.PublishedRecord:
     """The record of a published figure."""
-    return run_record.Published(
+    return run_record.PublishedRecord(
         text=figure.text,
         before=figure.before,
         after=figure.after,
@@ -312,17 +312,17 @@ def published(figure: Published) -> run_record.Published:
     )
 
 
-def _known_miss(found: Finding) -> run_record.KnownMiss | None:
+def _known_miss(found: Finding) -> run_record.KnownMissRecord | None:
     known, state = found.experiment.expectation.known_miss, found.miss
     if known is None or state is None:
         return None
-    return run_record.KnownMiss(
+    return run_record.KnownMissRecord(
         state=state, measured=known.measured, date=known.date.isoformat(), reason=known.reason
     )
 
 
-def _boot(found: StoredBoot) -> run_record.Boot:
-    return run_record.Boot(
+def _boot(found: StoredBoot) -> run_record.BootRecord:
+    return run_record.BootRecord(
         id=found.id,
         started=found.started,
         seconds=found.seconds,
@@ -332,12 +332,12 @@ def _boot(found: StoredBoot) -> run_record.Boot:
     )
 
 
-def host_record(report: Report | None) -> run_record.Host:
+def host_record(report: Report | None) -> run_record.HostRecord:
     """The machine; without a report nothing was checked, for the run ended before that."""
     try:
         report = report or Report(facts())
     except LabError as exc:
-        return run_record.Host(
+        return run_record.HostRecord(
             cpus=os.cpu_count() or 1,
             cpu_model=platform.machine(),
             memory_gib=0.0,
@@ -348,7 +348,7 @@ def host_record(report: Report | None) -> run_record.Host:
             engines=(),
         )
     own = report.facts
-    return run_record.Host(
+    return run_record.HostRecord(
         cpus=own.cpus,
         cpu_model=own.cpu_model,
         memory_gib=own.memory_gib,

@@ -25,7 +25,7 @@ AVerdict = Annotated[Verdict, Field(strict=False)]
 AMiss = Annotated[Miss, Field(strict=False)]
 
 
-class Boot(Model):
+class BootRecord(Model):
     """One guest run: when (seconds since 1970), how long, in which round, and its numbers."""
 
     id: str = Field(description="also the name of its folder in results/boots")
@@ -36,7 +36,7 @@ class Boot(Model):
     values: dict[str, float] = Field(description="by metric")
 
 
-class Cell(Model):
+class CellRecord(Model):
     """What was measured: arm, hardware, scheduler, workload, and its boots."""
 
     arm: str
@@ -55,7 +55,7 @@ class Cell(Model):
     unit: str
     better: ABetter
     facts: dict[str, str] = Field(description="what the guest really was")
-    boots: tuple[Boot, ...]
+    boots: tuple[BootRecord, ...]
     error: str = ""
 
     @property
@@ -84,7 +84,7 @@ class Cell(Model):
         return statistics.fmean(values) if values else None
 
 
-class Published(Model):
+class PublishedRecord(Model):
     """A published figure: its levels where they are known, and its change as a fraction."""
 
     text: str = Field(description="levels, unit and change in words")
@@ -102,7 +102,7 @@ class Published(Model):
         return self.changes[0] if len(self.changes) == 1 else None
 
 
-class KnownMiss(Model):
+class KnownMissRecord(Model):
     """An expectation that is recorded not to hold, and whether that is still so."""
 
     state: AMiss
@@ -111,7 +111,7 @@ class KnownMiss(Model):
     reason: str
 
 
-class Finding(Model):
+class FindingRecord(Model):
     """An expectation: what was published, expected and measured, and the verdict.
 
     change and interval are fractions; an end of the interval is None when it is infinite.
@@ -123,8 +123,8 @@ class Finding(Model):
     unit: str
     better: ABetter
     conditions: dict[str, Value] = Field(description="workload parameters and vCPUs")
-    published: Published | None = None
-    known_miss: KnownMiss | None = None
+    published: PublishedRecord | None = None
+    known_miss: KnownMissRecord | None = None
     expected: str
     because: str
     verdict: AVerdict
@@ -163,7 +163,7 @@ class Finding(Model):
         return self.level is Level.WALL
 
 
-class Claim(Model):
+class ClaimRecord(Model):
     """A published claim of a series, or a check of the lab's, and what its expectations came to."""
 
     name: str
@@ -177,7 +177,7 @@ class Claim(Model):
     workload: str
     setup: str = Field(default="", description="driver, queues, scheduler and kernel, in words")
     job: str = Field(default="", description="what ran, as a command line")
-    findings: tuple[Finding, ...]
+    findings: tuple[FindingRecord, ...]
 
     @property
     def breaks(self) -> bool:
@@ -185,7 +185,7 @@ class Claim(Model):
         return any(found.broken for found in self.findings)
 
 
-class Series(Model):
+class SeriesRecord(Model):
     """A series under judgement; error says why it could not be judged."""
 
     name: str
@@ -195,7 +195,7 @@ class Series(Model):
     verdict: AVerdict = Field(description="of the published claims together")
     counts_as: AVerdict = Field(description="what decides the exit code")
     error: str
-    claims: tuple[Claim, ...]
+    claims: tuple[ClaimRecord, ...]
     configuration: dict[str, tuple[str, ...]] = Field(
         default={},
         description="options that differ from the kernel without the patches, such as "
@@ -203,7 +203,7 @@ class Series(Model):
     )
 
 
-class Workload(Model):
+class WorkloadRecord(Model):
     """What a workload does, and what its own number means."""
 
     title: str
@@ -233,7 +233,7 @@ class Curves(Model):
         return self
 
 
-class Table(Model):
+class TableRecord(Model):
     """What a command shows that judges no claims, as the text of its cells.
 
     totals are rows below a line; notes are paragraphs below the table; curves are drawn where
@@ -284,7 +284,7 @@ class ProvedEngine(Model):
     reason: str
 
 
-class Host(Model):
+class HostRecord(Model):
     """The machine that measured."""
 
     cpus: int
@@ -312,7 +312,7 @@ class Mail(Model):
     base_commit: str = Field(default="", description="what the series says that it applies to")
 
 
-class Step(Model):
+class StepRecord(Model):
     """Patches that were measured without a claim: what they break, or were warned of."""
 
     title: str
@@ -320,7 +320,7 @@ class Step(Model):
     warned: str = ""
 
 
-class Run(Model):
+class RunRecord(Model):
     """Everything that one command measured and found."""
 
     schema_version: int = Field(default=SCHEMA_VERSION, ge=SCHEMA_VERSION, le=SCHEMA_VERSION)
@@ -334,13 +334,17 @@ class Run(Model):
     started: float
     finished: float
     lab: str = Field(description="version and revision of the lab")
-    host: Host
-    series: tuple[Series, ...] = ()
-    tables: tuple[Table, ...] = Field(
+    host: HostRecord
+    series: tuple[SeriesRecord, ...] = ()
+    tables: tuple[TableRecord, ...] = Field(
         default=(), description="what the command shows in place of verdicts or a matrix"
     )
     mail: Mail | None = Field(default=None, description="what somebody's patches came in")
-    steps: tuple[Step, ...] = Field(default=(), description="somebody's patches without a claim")
-    cells: tuple[Cell, ...] = ()
-    workloads: dict[str, Workload] = Field(default={}, description="by name, those of the cells")
+    steps: tuple[StepRecord, ...] = Field(
+        default=(), description="somebody's patches without a claim"
+    )
+    cells: tuple[CellRecord, ...] = ()
+    workloads: dict[str, WorkloadRecord] = Field(
+        default={}, description="by name, those of the cells"
+    )
     costs: tuple[CostDifference, ...] = ()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from lab.base.text import visible
 from lab.inputs.terms import Miss, Verdict
 from lab.report import overview
-from lab.report.run_record import Run, Series
+from lab.report.run_record import RunRecord, SeriesRecord
 
 WIDTH = 80
 LINES = 40
@@ -19,7 +19,7 @@ _HEAD = ("claim", "published", "measured", "verdict", "by")
 _COLUMNS = (19, 18, 18, 12, 8)
 
 
-def screen(run: Run) -> str:
+def screen(run: RunRecord) -> str:
     """The verdicts of a run: each series, its published figures beside what was measured."""
     foot = [*_foot(run)]
     for each_figure in (True, False):
@@ -31,7 +31,7 @@ def screen(run: Run) -> str:
     return visible("\n".join([*lines, *foot]))
 
 
-def _series(one: Series, *, each_figure: bool) -> list[str]:
+def _series(one: SeriesRecord, *, each_figure: bool) -> list[str]:
     """The lines of a series."""
     checks = f" ({told})" if (told := overview.checks(one)) else ""
     lines = [f"{one.name}: {overview.outcome(one.verdict, one.counts_as)}{checks}"[:WIDTH]]
@@ -49,7 +49,7 @@ def _line(cells: Sequence[str]) -> str:
     return f" {' '.join(shown)}".rstrip()
 
 
-def _foot(run: Run) -> Iterator[str]:
+def _foot(run: RunRecord) -> Iterator[str]:
     """What the table does not say: known misses, checks that fail, what was skipped."""
     states = {own.known_miss.state for own in overview.figures(run) if own.known_miss}
     if Miss.KNOWN in states:

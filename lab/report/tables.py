@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from lab.base.plain_table import WIDTH, PlainTable
 from lab.report import escapes
-from lab.report.run_record import Column, Table
+from lab.report.run_record import Column, TableRecord
 
 
 def columns(*titles: str) -> tuple[Column, ...]:
@@ -23,7 +23,7 @@ def texts(*titles: str) -> tuple[Column, ...]:
     return tuple(Column(title=title) for title in titles)
 
 
-def text(table: Table, width: int = WIDTH) -> str:
+def text(table: TableRecord, width: int = WIDTH) -> str:
     """A table with its notes, in so many columns. A note's own lines stay lines."""
     parts = []
     if table.columns:
@@ -47,7 +47,7 @@ def text(table: Table, width: int = WIDTH) -> str:
     return "".join(parts)
 
 
-def markdown(table: Table) -> list[str]:
+def markdown(table: TableRecord) -> list[str]:
     """A table as lines of GitHub-flavoured Markdown, its notes as paragraphs."""
     paragraphs = [f"## {escapes.markdown(table.title)}"] if table.title else []
     if table.columns:
@@ -61,7 +61,7 @@ def markdown(table: Table) -> list[str]:
     return "\n\n".join(paragraphs).split("\n")
 
 
-def csv_text(table: Table) -> str:
+def csv_text(table: TableRecord) -> str:
     """A table's rows below their titles."""
     titles = [column.title for column in table.columns]
     return csv_rows((titles, *table.rows, *table.totals))

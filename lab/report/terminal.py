@@ -10,7 +10,7 @@ from lab.base.plain_table import PlainTable
 from lab.base.text import visible
 from lab.inputs.terms import Verdict
 from lab.report import finding, matrix_text, tables
-from lab.report.run_record import Claim, Finding, Run, Series
+from lab.report.run_record import ClaimRecord, FindingRecord, RunRecord, SeriesRecord
 
 _WIDTH = 80
 _INDENT = " " * 6
@@ -18,7 +18,7 @@ _INDENT = " " * 6
 _LABEL = len("published ")
 
 
-def text(run: Run) -> str:
+def text(run: RunRecord) -> str:
     """What the run's command prints: its tables, its verdicts, or its matrix of cells.
 
     Verdicts are every series with its claims and expectations, then one line a claim.
@@ -30,7 +30,7 @@ def text(run: Run) -> str:
     return visible(matrix_text.text(run))
 
 
-def summary(run: Run) -> str:
+def summary(run: RunRecord) -> str:
     """One line a claim."""
     table = PlainTable("Verdicts")
     for title in ("series", "claim", "verdict"):
@@ -56,7 +56,7 @@ def summary(run: Run) -> str:
     return "\n".join(lines) + "\n"
 
 
-def series(one: Series) -> str:
+def series(one: SeriesRecord) -> str:
     """The claims of one series."""
     lines = [f"{one.name}: {one.verdict}", *_wrapped(one.title, "  "), *_wrapped(one.origin, "  ")]
     if differs := finding.configuration(one):
@@ -70,7 +70,7 @@ def series(one: Series) -> str:
     return "\n".join(lines) + "\n"
 
 
-def claim(own: Claim) -> list[str]:
+def claim(own: ClaimRecord) -> list[str]:
     """One claim: what was published, then each expectation with what was measured."""
     lines = [f"  {own.name}: {finding.verdict(own)}"]
     lines += _wrapped(f"{finding.whose(own)}: {own.statement}", "    ")
@@ -82,7 +82,7 @@ def claim(own: Claim) -> list[str]:
     return lines
 
 
-def _finding(found: Finding) -> Iterator[str]:
+def _finding(found: FindingRecord) -> Iterator[str]:
     told = finding.parts(found)
     title = f"{told.verdict:<12} {told.evidence}: {told.subject}"
     yield from _wrapped(title, "    - ", hanging=6)
@@ -97,7 +97,7 @@ def _finding(found: Finding) -> Iterator[str]:
             yield from _wrapped(f"{label:<9} {said}", _INDENT, hanging=len(_INDENT) + _LABEL)
 
 
-def _rejections(findings: Sequence[Finding]) -> str:
+def _rejections(findings: Sequence[FindingRecord]) -> str:
     """How many rounds were rejected; those that answer several expectations count once."""
     rejected = {found.group: found.rejected for found in findings if found.timed}
     return f"Rounds rejected because the host disturbed them: {sum(rejected.values())}."

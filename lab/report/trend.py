@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lab.base import steps
 from lab.base.text import percent
-from lab.report.run_record import Column, Table
+from lab.report.run_record import Column, TableRecord
 from lab.report.tables import columns, texts
 
 # The chance that a history without steps gets one at all.
@@ -88,7 +88,7 @@ def of(nights: Mapping[str, Sequence[Night]], least: float) -> list[BranchTrend]
     return found
 
 
-def tables(found: Sequence[BranchTrend]) -> tuple[Table, ...]:
+def tables(found: Sequence[BranchTrend]) -> tuple[TableRecord, ...]:
     """A line for each branch, and one for each step."""
     return tuple(_tables(found))
 
@@ -122,7 +122,7 @@ def _cell(name: str, nights: Sequence[Night], least: float, series: int) -> Cell
     return CellTrend(name, values, jumps)
 
 
-def _tables(found: Sequence[BranchTrend]) -> Iterator[Table]:
+def _tables(found: Sequence[BranchTrend]) -> Iterator[TableRecord]:
     rows = []
     for branch in found:
         last = branch.nights[-1]
@@ -131,13 +131,13 @@ def _tables(found: Sequence[BranchTrend]) -> Iterator[Table]:
         rows.append((branch.name, state, last.commit[:12], *shown))
     titles = texts("branch", "last night", "state")
     counts = columns("on", "nights", "cells", "steps")
-    yield Table(title="Branches", columns=(*titles, *counts), rows=tuple(rows))
+    yield TableRecord(title="Branches", columns=(*titles, *counts), rows=tuple(rows))
     for branch in found:
         if branch.jumps:
             yield _steps(branch)
 
 
-def _steps(branch: BranchTrend) -> Table:
+def _steps(branch: BranchTrend) -> TableRecord:
     rows, notes = [], []
     for cell, jump in branch.jumps:
         change = percent(jump.change, exact=True)
@@ -146,7 +146,7 @@ def _steps(branch: BranchTrend) -> Table:
     first = branch.jumps[0]
     if command := bisection(branch, *first):
         notes.append(f"which commit: {command}")
-    return Table(
+    return TableRecord(
         title=f"{branch.name}: steps of instructions per I/O in the block layer, newest first",
         columns=(*texts("night", "cell"), Column(title="step", right=True), *texts("commits")),
         rows=tuple(rows),

@@ -69,7 +69,7 @@ def test_a_profile_of_nothing_is_refused(results: Path) -> None:
     assert "exact and sim" in caught.value.hint
 
 
-def counted(results: Path) -> run_record.Run:
+def counted(results: Path) -> run_record.RunRecord:
     """A run whose boots have what an I/O cost by function, two of them damaged."""
     cells = [
         examples.cell(arm, (1.0, 2.0), topology=topology, engine="exact", cpus=1)

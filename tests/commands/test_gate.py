@@ -26,7 +26,7 @@ from lab.measure.cost import Cost
 from lab.measure.job import Job
 from lab.report import finding
 from lab.report.run_builder import RunBuilder
-from lab.report.run_record import Claim, Run
+from lab.report.run_record import ClaimRecord, RunRecord
 
 EXACT = 'topologies = ["nullb_mq"]\nschedulers = ["none"]\nworkloads = ["randread_burst"]\n'
 TIMED = 'wall_clock = ["nullb_mq/bfq/randread_burst"]\n'
@@ -78,7 +78,7 @@ class Lab:
         (result,) = gate.judge(Gating(config, self.session, self.history, made))
         self.run = made.run((result.series,))
         gate.remember([result], self.run.id, self.history)
-        assert Run.model_validate_json(self.run.model_dump_json()) == self.run
+        assert RunRecord.model_validate_json(self.run.model_dump_json()) == self.run
         return result
 
     def accept(self, reason: str) -> str:
@@ -112,7 +112,7 @@ def green(found: BranchResult) -> bool:
     return found.series.verdict == Verdict.HOLDS
 
 
-def exact(found: BranchResult) -> Claim:
+def exact(found: BranchResult) -> ClaimRecord:
     return found.series.claims[0]
 
 
@@ -329,7 +329,7 @@ def timed(lab: Lab) -> Lab:
     return lab
 
 
-def wall_clock(found: BranchResult) -> Claim:
+def wall_clock(found: BranchResult) -> ClaimRecord:
     """What was found of the cell of wall-clock time."""
     (claim,) = (one for one in found.series.claims if one.name.endswith("(wall clock)"))
     return claim

@@ -15,7 +15,7 @@ import pytest
 
 from lab.inputs.terms import Verdict
 from lab.report import arm_table, ci, compare, exports, finding, run_record
-from lab.report.run_record import Step
+from lab.report.run_record import StepRecord
 
 RUNS = [
     examples.paired_run(),
@@ -28,7 +28,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_commit_table_fits_a_commit_message(run: run_record.Run) -> None:
+def test_a_commit_table_fits_a_commit_message(run: run_record.RunRecord) -> None:
     text = exports.commit(run)
     assert max(map(len, text.splitlines())) < 75
     assert text.endswith("\n")
@@ -75,7 +75,7 @@ def test_a_published_change_is_one_number_or_none(text: str, change: float | Non
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_markdown_tables_keep_their_columns(run: run_record.Run) -> None:
+def test_markdown_tables_keep_their_columns(run: run_record.RunRecord) -> None:
     columns = None
     for line in exports.markdown(run).splitlines():
         if not line.startswith("|"):
@@ -97,11 +97,11 @@ def test_csv_has_a_row_for_each_number() -> None:
 
 def test_json_is_the_record() -> None:
     run = examples.swept_run()
-    assert run_record.Run.model_validate_json(exports.json_text(run)) == run
+    assert run_record.RunRecord.model_validate_json(exports.json_text(run)) == run
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_junit_is_read_by_a_strict_parser(run: run_record.Run) -> None:
+def test_junit_is_read_by_a_strict_parser(run: run_record.RunRecord) -> None:
     text = ci.junit(run)
     suites = junitparser.JUnitXml.fromstring(text.encode())
     for suite in suites:
@@ -128,7 +128,7 @@ def test_junit_tells_red_from_unknown(verdict: str, tag: str | None) -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_kcidb_is_valid(run: run_record.Run) -> None:
+def test_kcidb_is_valid(run: run_record.RunRecord) -> None:
     document = json.loads(ci.kcidb(run))
     kcidb_io.schema.V5_3.validate(document)
     assert all(test["path"].startswith("blocklab.own.") for test in document["tests"])
@@ -181,7 +181,7 @@ UNMEASURED = [
 ]
 
 
-def partly_measured() -> run_record.Run:
+def partly_measured() -> run_record.RunRecord:
     """A run in which one finding was measured and the others skipped, lacking or failed."""
     found = [
         examples.finding((), (), verdict=verdict, reason=reason, engine=engine, change=None)
@@ -263,8 +263,8 @@ def test_two_machines_are_two_tables() -> None:
 
 def test_patches_without_a_claim_are_a_suite_that_fails_where_they_break_the_kernel() -> None:
     steps = (
-        Step(title="0001-x.patch"),
-        Step(title="0002-y.patch", broken="panic: BUG\n  where: x"),
+        StepRecord(title="0001-x.patch"),
+        StepRecord(title="0002-y.patch", broken="panic: BUG\n  where: x"),
     )
     run = examples.tables_run().model_copy(update={"steps": steps})
     found = junitparser.JUnitXml.fromstring(ci.junit(run).encode())
@@ -282,10 +282,15 @@ def test_patches_without_a_claim_are_a_suite_that_fails_where_they_break_the_ker
         ({"series": (examples.series(verdict="HOLDS"),)}, "pass"),
         ({"series": (examples.series(verdict="INCONCLUSIVE"),)}, "warn"),
         ({"series": (examples.series(verdict="REFUTED"),)}, "fail"),
-        ({"steps": (Step(title="x"),)}, "pass"),
-        ({"steps": (Step(title="x"), Step(title="y", warned="a splat"))}, "warn"),
+        ({"steps": (StepRecord(title="x"),)}, "pass"),
+        ({"steps": (StepRecord(title="x"), StepRecord(title="y", warned="a splat"))}, "warn"),
         (
-            {"steps": (Step(title="x", warned="a splat"), Step(title="y", broken="a\x1bpanic"))},
+            {
+                "steps": (
+                    StepRecord(title="x", warned="a splat"),
+                    StepRecord(title="y", broken="a\x1bpanic"),
+                )
+            },
             "fail",
         ),
     ],

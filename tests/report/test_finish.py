@@ -22,7 +22,9 @@ from lab.report import finish, record_store, run_record, screen, terminal
         examples.run(examples.series(error="no", verdict="ERROR")),
     ],
 )
-def test_a_finished_run_has_a_record_a_page_and_a_text(tmp_path: Path, run: run_record.Run) -> None:
+def test_a_finished_run_has_a_record_a_page_and_a_text(
+    tmp_path: Path, run: run_record.RunRecord
+) -> None:
     done = finish.finish(run, BootStore(tmp_path))
     assert record_store.load(done.folder) == run
     assert done.page == done.folder / "report.html"

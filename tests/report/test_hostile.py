@@ -33,7 +33,7 @@ from lab.report import (
     run_record,
     terminal,
 )
-from lab.report.run_record import Column, CostDifference, MovedLine, Table
+from lab.report.run_record import Column, CostDifference, MovedLine, TableRecord
 
 TAG = "<img src=x onerror=alert(1)>\"'</script></title><script>alert(2)</script>"
 LINK = "[click](javascript:alert(3)) ![i](http://evil/x.png) <details ontoggle=alert(4)>"
@@ -43,7 +43,7 @@ EVIL = f"{TAG}{LINK}{MARKS}{CONTROL}"
 FORMULA = "=cmd|' /C calc'!A0"
 
 
-def hostile() -> run_record.Run:
+def hostile() -> run_record.RunRecord:
     """A run with attacks wherever the record takes text."""
     changes: dict[str, object] = {
         "topology": EVIL,
@@ -64,7 +64,7 @@ def hostile() -> run_record.Run:
     texts["published"] = examples.figure("+40%").model_copy(
         update=dict.fromkeys(("text", "unit", "machine"), EVIL)
     )
-    texts["known_miss"] = run_record.KnownMiss(
+    texts["known_miss"] = run_record.KnownMissRecord(
         state=Miss.MOVED, measured=EVIL, date=EVIL, reason=EVIL
     )
     findings = [
@@ -94,9 +94,9 @@ def hostile() -> run_record.Run:
     return examples.run(own, cells=cells, title=EVIL, command=f"lab try {EVIL}", costs=(cost,))
 
 
-def tables() -> run_record.Run:
+def tables() -> run_record.RunRecord:
     """A command that shows tables, of what others wrote."""
-    table = Table(
+    table = TableRecord(
         title=EVIL,
         columns=(Column(title=EVIL), Column(title=FORMULA)),
         rows=((EVIL, FORMULA), ("-4.25", "+1,234.5"), ("-4.1 %", "-2.0 ±0.3 %"), ("-", "@x")),
@@ -129,7 +129,7 @@ def cost(boot: str) -> Cost:
     return Cost(1.0, {EVIL: float(len(boot))})
 
 
-def page(run: run_record.Run) -> str:
+def page(run: run_record.RunRecord) -> str:
     known = [(1.0, TAG, 5.0), (2.0, "bbbbbbbb", 7.0)]
     results = Path("/results")
     target = results / "runs" / run.id / "report.html"
@@ -137,7 +137,7 @@ def page(run: run_record.Run) -> str:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_the_page_has_no_markup_but_its_own(run: run_record.Run) -> None:
+def test_the_page_has_no_markup_but_its_own(run: run_record.RunRecord) -> None:
     text = page(run)
     found = Markup()
     found.feed(text)
@@ -160,7 +160,7 @@ def test_the_page_lets_only_its_own_script_run() -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_markdown_has_no_links_no_html_and_calls_nobody(run: run_record.Run) -> None:
+def test_markdown_has_no_links_no_html_and_calls_nobody(run: run_record.RunRecord) -> None:
     for text in (exports.markdown(run), published.published(run)):
         code = re.sub(r"`[^`\n]*`", "", text.replace("\\`", ""))
         assert not re.search(r"(?<!\\)(?:\\\\)*\]\(", code)
@@ -184,7 +184,7 @@ def test_a_line_of_markdown_begins_nothing(line: str) -> None:
 
 @pytest.mark.parametrize("run", RUNS)
 def test_no_cell_of_a_spreadsheet_is_a_formula_and_numbers_are_numbers(
-    run: run_record.Run,
+    run: run_record.RunRecord,
 ) -> None:
     rows = list(csv.reader(io.StringIO(exports.csv_text(run))))
     assert len(rows) > 3
@@ -199,7 +199,7 @@ def test_no_cell_of_a_spreadsheet_is_a_formula_and_numbers_are_numbers(
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_profiles_have_no_names_but_text(run: run_record.Run) -> None:
+def test_profiles_have_no_names_but_text(run: run_record.RunRecord) -> None:
     for text in (formats.PROFILES[name](run, cost, "") for name in formats.PROFILES):
         assert "\x1b" not in text
         assert "\u202e" not in text
@@ -220,7 +220,7 @@ def test_kcidb_takes_it() -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_terminal_and_a_log_show_it_and_do_nothing(run: run_record.Run) -> None:
+def test_a_terminal_and_a_log_show_it_and_do_nothing(run: run_record.RunRecord) -> None:
     for text in (terminal.text(run), compare.text(run, run), exports.commit(run)):
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
         assert not re.search(r"^\s*::|##\[", text, re.MULTILINE)

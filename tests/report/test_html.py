@@ -51,7 +51,7 @@ class Tags(HTMLParser):
             self.text += f" {data}"
 
 
-def page(run: run_record.Run, history: html.History = lambda boot, metric: ()) -> str:
+def page(run: run_record.RunRecord, history: html.History = lambda boot, metric: ()) -> str:
     results = Path("/results")
     return html.html(run, results, results / "runs" / run.id / "report.html", history)
 
@@ -66,7 +66,7 @@ def read(text: str) -> Tags:
 @pytest.mark.parametrize(
     "run", [examples.paired_run(), examples.swept_run(), examples.matrix_run(8), examples.run()]
 )
-def test_a_page_is_whole_and_needs_nothing_else(run: run_record.Run) -> None:
+def test_a_page_is_whole_and_needs_nothing_else(run: run_record.RunRecord) -> None:
     tags = read(page(run))
     for link in tags.links:
         assert link.startswith(("#", "../../boots/"))
@@ -180,7 +180,7 @@ class Names(HTMLParser):
 @pytest.mark.parametrize(
     "run", [examples.paired_run(), examples.swept_run(), examples.matrix_run(8)]
 )
-def test_what_scrolls_has_a_name_and_no_header_is_empty(run: run_record.Run) -> None:
+def test_what_scrolls_has_a_name_and_no_header_is_empty(run: run_record.RunRecord) -> None:
     names = Names()
     names.feed(page(run))
     assert not names.faults

@@ -11,7 +11,7 @@ import pytest
 from lab.base.errors import UsageError
 from lab.base.process import run as run_command
 from lab.report import mail
-from lab.report.run_record import Mail, Run, Step
+from lab.report.run_record import Mail, RunRecord, StepRecord
 
 MAIL = Mail(
     source="box.mbx",
@@ -26,7 +26,7 @@ MAIL = Mail(
 ME = "Tess Ter <tess@example.org>"
 
 
-def mailed(run: Run, **changed: object) -> Run:
+def mailed(run: RunRecord, **changed: object) -> RunRecord:
     own = {"mail": MAIL, "command": "lab try box.mbx --topology nullb_mq --set depth=1", **changed}
     return run.model_copy(update=own)
 
@@ -35,7 +35,7 @@ RUNS = [mailed(examples.paired_run()), mailed(examples.swept_run()), mailed(exam
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_it_is_a_mail_to_all_that_had_the_series(run: Run) -> None:
+def test_it_is_a_mail_to_all_that_had_the_series(run: RunRecord) -> None:
     found = message_from_string(mail.reply(run), policy=policy.default)
     assert not found.defects
     assert found["To"] == "Ada Example <ada@example.org>"
@@ -47,7 +47,7 @@ def test_it_is_a_mail_to_all_that_had_the_series(run: Run) -> None:
 
 
 @pytest.mark.parametrize("run", [*RUNS, mailed(examples.matrix_run(4))])
-def test_no_line_is_longer_than_a_mail_has_it(run: Run) -> None:
+def test_no_line_is_longer_than_a_mail_has_it(run: RunRecord) -> None:
     body = mail.reply(run, ME if run.series or run.steps else "").partition("\n\n")[2]
     long = [line for line in body.splitlines() if len(line) > mail.WIDTH]
     assert [line for line in long if not line.startswith(">")] == []
@@ -92,10 +92,10 @@ def test_what_is_refuted_gets_no_trailer(verdict: str) -> None:
 
 
 def test_patches_without_a_claim_get_one_unless_they_break_something() -> None:
-    steps = (Step(title="2 patch(es)"),)
+    steps = (StepRecord(title="2 patch(es)"),)
     whole = mailed(examples.tables_run(), steps=steps)
     assert mail.reply(whole, ME).endswith(f"\n\nTested-by: {ME}\n")
-    broken = mailed(whole, steps=(*steps, Step(title="0002-x.patch", broken="panic")))
+    broken = mailed(whole, steps=(*steps, StepRecord(title="0002-x.patch", broken="panic")))
     with pytest.raises(UsageError, match=r"breaks the kernel: 0002-x\.patch"):
         mail.reply(broken, ME)
     with pytest.raises(UsageError, match="tested no patches"):

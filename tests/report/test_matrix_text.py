@@ -37,7 +37,7 @@ def cell(
     error: str = "",
     facts: dict[str, str] = FACTS,
     **parameters: Value,
-) -> run_record.Cell:
+) -> run_record.CellRecord:
     """A cell, the given parameters swept, with one boot for each value of the metric."""
     own = {k: v for k, v in workload.get(work).parameters.items() if not isinstance(v, tuple)}
     return examples.cell(
@@ -54,7 +54,7 @@ def cell(
     )
 
 
-def matrix(*cells: run_record.Cell) -> str:
+def matrix(*cells: run_record.CellRecord) -> str:
     """The tables of a run of these cells."""
     return matrix_text.matrix(examples.run(cells=cells))
 

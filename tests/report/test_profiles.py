@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lab.base import cache
 from lab.measure.cost import Cost
 from lab.report import profiles
-from lab.report.run_record import CostDifference, Run
+from lab.report.run_record import CostDifference, RunRecord
 
 BEFORE = Cost(5.0, {"submit_bio": 10.0, "kfree": 2.25, "noise": -0.5})
 AFTER = Cost(5.0, {"submit_bio": 7.0, "kfree": 2.25, "added": 0.001})
@@ -79,7 +79,7 @@ SCHEMA = {
 }
 
 
-def run(**changes: object) -> Run:
+def run(**changes: object) -> RunRecord:
     """A run that compares two cells by function."""
     fields: dict[str, object] = {"engine": "exact", "cpus": 1, **changes}
     cells = [examples.cell(arm, (1.0, 2.0), **fields) for arm in ("before", "after")]

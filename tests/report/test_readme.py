@@ -18,14 +18,14 @@ from lab.report import matrix_text, run_builder, run_record, tables, terminal
 README = (PROJECT / "README.md").read_text()
 
 
-def recorded(claim: str, place: int) -> run_record.Published:
+def recorded(claim: str, place: int) -> run_record.PublishedRecord:
     """A published figure of sq_batch_dispatch as a record has it."""
     figure = series.get("sq_batch_dispatch").claims[claim].expect[place].published
     assert figure is not None
     return run_builder.published(figure)
 
 
-def judged() -> run_record.Series:
+def judged() -> run_record.SeriesRecord:
     """A claim of sq_batch_dispatch and two of its expectations, as any host judges them."""
     own = series.get("sq_batch_dispatch")
     exact: dict[str, Any] = {"level": Level.MECHANISM, "engine": Engine.EXACT, "published": None}

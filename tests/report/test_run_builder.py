@@ -22,7 +22,7 @@ from lab.measure.runner import Outcome
 from lab.measure.sampling import Sample
 from lab.report import html
 from lab.report.run_builder import RunBuilder
-from lab.report.run_record import Run
+from lab.report.run_record import RunRecord
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def judged(store: BootStore, costs: bool = False) -> Judged:
     return Judged(examples.judged_series({"faster": claim}), tuple(found))
 
 
-def made(store: BootStore, one: Judged) -> Run:
+def made(store: BootStore, one: Judged) -> RunRecord:
     return RunBuilder(examples.session(store), "title").judged([one])
 
 

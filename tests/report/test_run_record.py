@@ -97,11 +97,11 @@ def test_a_foreign_record_is_refused(tmp_path: Path, change: object, complaint: 
 
 def test_a_row_has_a_cell_for_each_column() -> None:
     with pytest.raises(ValidationError, match="as many cells"):
-        run_record.Table(title="t", columns=tables.columns("a", "b"), rows=(("1",),))
+        run_record.TableRecord(title="t", columns=tables.columns("a", "b"), rows=(("1",),))
 
 
 def test_the_schema_describes_a_record() -> None:
-    schema = run_record.Run.model_json_schema()
+    schema = run_record.RunRecord.model_json_schema()
     assert schema["properties"]["schema_version"]["maximum"] == run_record.SCHEMA_VERSION
     assert {"series", "cells", "host", "tables"} <= schema["properties"].keys()
 

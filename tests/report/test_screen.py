@@ -10,13 +10,13 @@ from lab.inputs.terms import Miss
 from lab.report import run_record, screen
 
 
-def known(state: Miss) -> run_record.KnownMiss:
-    return run_record.KnownMiss(
+def known(state: Miss) -> run_record.KnownMissRecord:
+    return run_record.KnownMissRecord(
         state=state, measured="-1% .. +1%", date="2026-11-25", reason="too few CPUs"
     )
 
 
-def shown(*findings: run_record.Finding, **claim: object) -> list[str]:
+def shown(*findings: run_record.FindingRecord, **claim: object) -> list[str]:
     own = examples.claim(*findings).model_copy(update=claim)
     return screen.screen(examples.run(examples.series(own))).splitlines()
 

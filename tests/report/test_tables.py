@@ -58,7 +58,7 @@ def test_csv_has_the_tables_of_a_run_without_boots() -> None:
 
 
 def test_json_has_them_as_they_are() -> None:
-    assert run_record.Run.model_validate_json(exports.json_text(RUN)).tables == RUN.tables
+    assert run_record.RunRecord.model_validate_json(exports.json_text(RUN)).tables == RUN.tables
 
 
 def test_the_page_has_them_and_text_stays_text() -> None:

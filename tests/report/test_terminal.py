@@ -15,7 +15,7 @@ from lab.judge.experiment import Experiment
 from lab.judge.verdict import Evidence, Failure, Judged
 from lab.report import tables, terminal
 from lab.report.run_builder import RunBuilder
-from lab.report.run_record import Run
+from lab.report.run_record import RunRecord
 
 QUICK = profile.get("quick")
 ROUNDS = Evidence(((100.0,) * 8, (140.0,) * 8))
@@ -57,7 +57,7 @@ def judged(*asked: tuple[Experiment, Evidence], words: str = "words", error: str
     return Judged(series, () if error else tuple(found), error)
 
 
-def recorded(*judged: Judged) -> Run:
+def recorded(*judged: Judged) -> RunRecord:
     """The record of judged series."""
     return RunBuilder(examples.session(), "a title", "lab run").judged(judged)
 
