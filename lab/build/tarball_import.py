@@ -53,7 +53,8 @@ def feed(tarball: Path, stream: IO[bytes]) -> None:
                 if member.isdir():
                     del sizes[path]
                 _feed(stream, tar, member)
-    except (tarfile.TarError, EOFError, ValueError, OverflowError) as exc:
+    except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as exc:
+        # tarfile takes each header that extends the next one a level deeper.
         raise LabError(
             f"{tarball} is not a readable tar archive of a kernel: {exc}",
             hint="fetch it again from where it was released",

@@ -163,3 +163,13 @@ def test_what_is_refused_leaves_no_tree(fake_tree: Path, fake_tarball: Path) -> 
     refused(tarball(fake_tree, lambda tar: tar.addfile(member("linux-0.1/\udcff"))))
     assert import_tar(fake_tarball) == before
     assert git("cat-file", "-t", before) == "tree"
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_headers_that_extend_each_other_without_end_are_refused(
+    fake_tree: Path, kind: bytes
+) -> None:
+    header = member(type=kind, size=12).tobuf(tarfile.USTAR_FORMAT)
+    path = fake_tree.parent / "hostile.tar"
+    path.write_bytes(5000 * (header + b"12 path=a/b\n".ljust(512, b"\0")))
+    assert "recursion" in refused(path)
