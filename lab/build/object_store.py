@@ -17,6 +17,9 @@ from lab.build.repository import ISOLATED, Repository
 
 # Chosen: eight times what the names of all files of a kernel take.
 _MOST_LIST_BYTES = 64 * 2**20
+# Of one file, and of all. Chosen: Linux 6.12 has 1.5 GiB; its largest file has 24 MiB.
+MOST_FILE_BYTES = 256 * 2**20
+MOST_BYTES = 16 * 2**30
 # A tree's own .gitattributes could name a filter to run, or have its files written differently.
 _ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding -export-ignore -export-subst\n"
 
@@ -74,16 +77,27 @@ def copy(other: Repository, commit: str) -> None:
 
 
 def _require_finite(tree: str, where: Path) -> None:
-    """Raise UsageError for a tree with more files than git can list: a few trees that contain each
-    other many times over have more than any disk.
+    """Raise UsageError for a tree with more or larger files than any kernel's.
+
+    A few trees that contain each other many times over have more files than any disk, and a file
+    of zeros is a thousandth as large in a repository.
     """
-    listing = (*arguments(), "ls-tree", "-r", "-z", tree)
+    listing = (*arguments(), "ls-tree", "-r", "-l", "-z", tree)
     try:
         with cache.scratch() as folder:
             limited = ["prlimit", f"--fsize={_MOST_LIST_BYTES}", "--core=0", *listing]
             run_logged(limited, log=folder / "files", env=ISOLATED)
+            entries = (folder / "files").read_bytes().split(b"\0")
     except CommandError as exc:
         raise UsageError(f"tree {tree} has too many files for a kernel", where=str(where)) from exc
+    # Mode, kind, name and size stand before a tab; a submodule has no size.
+    sizes = [entry.partition(b"\t")[0].rpartition(b" ")[2] for entry in entries]
+    own = [int(size) for size in sizes if size.isdigit()]
+    if max(own, default=0) > MOST_FILE_BYTES or sum(own) > MOST_BYTES:
+        raise UsageError(
+            f"tree {tree} is too large for a kernel: {sum(own):,} bytes, {max(own):,} in one file",
+            where=str(where),
+        )
 
 
 def _below(of: Callable[..., str], tree: str) -> list[str]:

@@ -13,12 +13,9 @@ from typing import IO
 
 from lab.base.errors import LabError
 from lab.base.text import visible
+from lab.build.object_store import MOST_BYTES, MOST_FILE_BYTES
 
-_MIB = 2**20
-# All chosen. Linux 6.12 has 90,000 files and 1.5 GiB; the largest file has 24 MiB.
-MOST_MEMBER_BYTES = 256 * _MIB
-MOST_BYTES = 16 * 1024 * _MIB
-MOST_MEMBERS = 1_000_000
+MOST_MEMBERS = 1_000_000  # chosen: Linux 6.12 has 90,000 files
 # Python's parser of such a header takes time that grows with the square of it.
 _MOST_HEADER_BYTES = 16 * 1024
 _MOST_NAME = 4095  # PATH_MAX, in linux/limits.h
@@ -99,8 +96,8 @@ def _refusal(member: tarfile.TarInfo, total: int, number: int) -> str:
         return _SPARSE
     if member.size < 0:
         return f"of {member.size} bytes"
-    if member.size > MOST_MEMBER_BYTES:
-        return f"too large: {member.size:,} bytes, more than {MOST_MEMBER_BYTES:,}"
+    if member.size > MOST_FILE_BYTES:
+        return f"too large: {member.size:,} bytes, more than {MOST_FILE_BYTES:,}"
     if total > MOST_BYTES:
         return f"too much: all files together have more than {MOST_BYTES:,} bytes"
     if number > MOST_MEMBERS:

@@ -19,7 +19,7 @@ from lab.base import cache
 from lab.base.errors import LabError, UsageError
 from lab.base.process import CommandError, run
 from lab.base.progress import Progress
-from lab.build import patch_mail, repository, source
+from lab.build import object_store, patch_mail, repository, source
 from lab.build.source import git as store_git
 from lab.build.source import resolve
 from lab.commands import bisect_search
@@ -312,6 +312,21 @@ def test_a_few_trees_with_more_files_than_any_disk_are_refused(
     for _ in range(2):
         with pytest.raises(UsageError, match="too many files"):
             resolve(f"git:{hostile.path}@{commit}", quiet)
+
+
+@pytest.mark.parametrize("limit", ["MOST_FILE_BYTES", "MOST_BYTES"])
+def test_a_commit_that_stands_for_a_full_disk_is_refused(
+    hostile: Hostile, quiet: Progress, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """As a loose object of 1 MiB does that is 1 GiB of zeros."""
+    assert resolve(f"git:{hostile.path}@main", quiet)
+    for name in ("zeros", "more-zeros"):
+        (hostile.path / name).write_bytes(bytes(2**20))
+    hostile.commit("zeros")
+    monkeypatch.setattr(object_store, limit, 2**20 - 1 if limit == "MOST_FILE_BYTES" else 2**21)
+    for _ in range(2):
+        with pytest.raises(UsageError, match="too large for a kernel: 2,098,"):
+            resolve(f"git:{hostile.path}@main", quiet)
 
 
 def test_a_store_of_an_earlier_lab_that_read_repositories_is_made_anew(
