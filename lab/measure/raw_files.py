@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lab.base import cache, durable
+from lab.base.errors import LabError
 
 _READ_ONLY = 0o444
 
@@ -20,7 +21,13 @@ class RawFiles:
         self._sums: dict[tuple[int, int, int], str] = {}
 
     def boot_folder(self, identity: str) -> Path:
-        """Where the files of a boot lie."""
+        """Where the files of a boot lie. Raises LabError for an id that is a path to elsewhere."""
+        if identity in ("", "..") or Path(identity).name != identity:
+            raise LabError(
+                f"these results name a boot {identity!r}, which is no name of a folder",
+                where=str(self._folder),
+                hint="they were not written by the lab: set LAB_RESULTS to another folder",
+            )
         return self._folder / "boots" / identity
 
     def keep(self, folder: Path) -> dict[str, str]:
@@ -70,7 +77,8 @@ class RawFiles:
         return self._sums[same]
 
     def sweep(self) -> None:
-        """Delete the files that no boot has any more."""
-        for path in (self._folder / "objects").glob("*/*"):
-            if path.stat().st_nlink == 1:
+        """Delete the files that no boot has any more; no link is followed."""
+        folders = (path for path in (self._folder / "objects").glob("*") if not path.is_symlink())
+        for path in (file for folder in folders for file in folder.glob("*")):
+            if path.lstat().st_nlink == 1:
                 path.unlink()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.base import cache
+from lab.base.errors import LabError
 from lab.measure.raw_files import RawFiles
 
 contents = st.dictionaries(st.sampled_from("abc"), st.binary(max_size=2), max_size=3)
@@ -56,3 +57,20 @@ def test_links_and_folders_of_a_boot_stay_as_they_are(tmp_path: Path) -> None:
     assert (folder / "link").is_symlink()
     assert (folder / "inside/file").read_text() == "x"
     assert not (tmp_path / "objects").exists()
+
+
+@pytest.mark.parametrize("identity", ["../elsewhere", "/elsewhere", "..", ""])
+def test_a_boot_has_the_name_of_a_folder(tmp_path: Path, identity: str) -> None:
+    """`lab gc` deletes the folders of old boots, and anybody may have written the results."""
+    with pytest.raises(LabError, match="no name of a folder"):
+        RawFiles(tmp_path).boot_folder(identity)
+
+
+def test_sweeping_follows_no_link(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "file").touch()
+    (tmp_path / "results/objects").mkdir(parents=True)
+    (tmp_path / "results/objects/aa").symlink_to(other)
+    RawFiles(tmp_path / "results").sweep()
+    assert (other / "file").exists()
