@@ -10,12 +10,15 @@ All arms of a comparison have one list: that of the reference, a kernel without 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from pathlib import Path
 
 from lab.base import cache, sandbox
-from lab.base.process import run
+from lab.base.errors import BuildError
+from lab.base.process import CommandError, run, tail
 from lab.base.sandbox import View
+from lab.build import products
 
 # fs/io_uring.c moved to io_uring/ with commit ed29b0b4fd83 ("io_uring: move to separate directory")
 # (in v6.0).
@@ -26,17 +29,31 @@ _FOLDERS = (
 # Where a kernel's list lies, beside its image.
 FILE = "block-layer"
 _PATIENCE_S = 600.0  # chosen: it takes a second
+_MOST_STATUS = 125  # above are a shell's and env's own, and signals
 _FILES = ("fs/aio.o", "fs/direct-io.o", "fs/io_uring.o", "lib/sbitmap.o")
 
 
 def functions(objects: Path) -> list[str]:
-    """The names of all functions of the block layer in a folder of objects, sorted."""
-    own = [objects / folder / "built-in.a" for folder in _FOLDERS]
-    found = [str(path) for path in (*own, *(objects / name for name in _FILES)) if path.exists()]
+    """The names of all functions of the block layer in a folder of objects, sorted.
+
+    Raises BuildError where a build left there what is none of a kernel's.
+    """
+    names = (*(f"{folder}/built-in.a" for folder in _FOLDERS), *_FILES)
+    found = [
+        str(products.product(objects, name)) for name in names if os.path.lexists(objects / name)
+    ]
     # Confined: what nm reads here was made by somebody else's makefiles.
     nm = ["nm", "--defined-only", *found]
     view = View(read=(objects, *sandbox.installation("nm")))
-    listed = run(sandbox.confined(nm, view), timeout_s=_PATIENCE_S).output if found else ""
+    try:
+        listed = run(sandbox.confined(nm, view), timeout_s=_PATIENCE_S).output if found else ""
+    except CommandError as exc:
+        if exc.status > _MOST_STATUS:
+            raise  # nm did not end by itself
+        raise BuildError(
+            f"the build left objects that nm cannot read:\n{tail(exc.output, 3)}",
+            where=str(objects),
+        ) from exc
     # Among the symbols stand the names of archives and their objects.
     words = (line.split() for line in listed.splitlines())
     return sorted({own[2] for own in words if len(own) == 3 and own[1] in "tTwW"})

@@ -31,6 +31,8 @@ _WORKBENCH_GIB = 3.0
 # A killed compiler leaves half an object file that make would take for whole.
 _IN_FLIGHT_S = 10.0
 _OBJECTS = "obj-"
+# Of a command of make's with all files that an object depends on. Chosen: the largest has 100 KiB.
+_MOST_COMMAND_BYTES = 2**20
 # C code of the kernel alone: no program that a build runs is compiled from it. In 6.12 that holds
 # for these folders without what is excepted (hostprogs in their makefiles), and for these headers,
 # which no program of the host includes.
@@ -223,9 +225,12 @@ def opened(tree: Tree, progress: Progress) -> Iterator[Workbench]:
 def _rename_in_commands(objects: Path, old: str, new: str) -> None:
     """Have the commands of copied objects name their new folder, so that make takes them for its
     own: those of tools/ have its whole path.
+
+    A build left there what it liked: nothing but a small file is opened.
     """
-    for record in (objects / "tools").rglob(".*.cmd"):
-        record.write_bytes(record.read_bytes().replace(old.encode(), new.encode()))
+    for record in _files(objects / "tools"):
+        if record.suffix == ".cmd" and record.lstat().st_size < _MOST_COMMAND_BYTES:
+            record.write_bytes(record.read_bytes().replace(old.encode(), new.encode()))
 
 
 def _programs(tree: str) -> str:
@@ -240,4 +245,7 @@ def _newest(folder: Path) -> float:
 
 
 def _files(folder: Path) -> list[Path]:
+    """The regular files below a folder; none where it is a link."""
+    if folder.is_symlink():
+        return []
     return [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]

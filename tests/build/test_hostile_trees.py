@@ -173,6 +173,48 @@ def test_an_honest_branch_is_not_changed_by_a_hostile_one(
     assert not [*cache.root().rglob("planted")]
 
 
+LEFT = {
+    "a link": "mkdir $(O)/tools; ln -s {victim}/user.cmd $(O)/tools/.a.cmd",
+    "a link to a folder": "ln -s {victim} $(O)/tools",
+    "a pipe": "mkdir $(O)/tools; mkfifo $(O)/tools/.a.cmd",
+}
+
+
+@pytest.mark.parametrize("left", LEFT)
+def test_another_configuration_follows_nothing_that_a_build_left(
+    confined: Mode,
+    branch: Branch,
+    build: Build,
+    evil: Callable[[str], dict[str, str | Path]],
+    tmp_path: Path,
+    quiet: Progress,
+    left: str,
+) -> None:
+    """It begins with a copy of these objects, in which the lab renames their folder."""
+    victim = tmp_path / "home"
+    victim.mkdir()
+    (victim / "user.cmd").write_text(f"{OBJECTS}\n")
+    spec = branch("evil", evil(LEFT[left].format(victim=victim)))
+    build(spec)
+    kernel.build(patching.patched(resolve(spec, quiet), []), ("base",), quiet)
+    assert len([*cache.root().glob("workbench/*/src/obj-*/vmlinux")]) == 2
+    assert (victim / "user.cmd").read_text() == f"{OBJECTS}\n"
+
+
+@pytest.mark.parametrize("kind", ["mkfifo", "ln -s /dev/zero", "mkdir", "cp Makefile"])
+def test_objects_that_are_none_are_the_sources_doing(
+    confined: Mode,
+    branch: Branch,
+    build: Build,
+    evil: Callable[[str], dict[str, str | Path]],
+    kind: str,
+) -> None:
+    """What counts as the block layer is read from them."""
+    spec = branch("evil", evil(f"mkdir -p $(O)/fs; rm -rf $(O)/fs/aio.o; {kind} $(O)/fs/aio.o"))
+    with pytest.raises(BuildError, match=r"is not a file of its own|nm cannot read"):
+        build(spec)
+
+
 def test_a_commit_that_reverts_a_hostile_one_is_honest(
     branch: Branch, build: Build, keeping: str
 ) -> None:
