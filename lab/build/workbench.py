@@ -10,6 +10,7 @@ left is there when another tree is built.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -78,13 +79,20 @@ class Workbench:
         if _newest(path) > time.time():
             progress.say("    the clock was set back: make could take old objects for new ones")
             make.delete(path)
+        elif not self._as_left(path):
+            progress.say("    others changed the times of objects: they are made again")
+            make.delete(path)
         # What others' sources gave is not for the compilers of a distribution's.
         ccache = cache.root() / "ccache" if self.tree.source.packaged else self._ccache
         foreign = self.tree.foreign
         how = Make(self.source, path, self.folder / "scratch", ccache, keeps=not foreign)
         if not foreign:
+            self._times(path).unlink(missing_ok=True)
             self._begin_with_nearest(path, fragments)
-            yield how
+            try:
+                yield how
+            finally:
+                cache.write_atomically(self._times(path), json.dumps(_dates(path)))
             return
         cache.make_folder(path)
         cache.make_folder(self._clean)
@@ -117,6 +125,20 @@ class Workbench:
         _rename_in_commands(aside, nearest.name, path.name)
         make.delete(path)
         aside.rename(path)
+
+    def _times(self, objects: Path) -> Path:
+        """Says when each of the objects was written, while nobody builds in them."""
+        return self.folder / f"{objects.name}.times"
+
+    def _as_left(self, objects: Path) -> bool:
+        """Whether objects have the times with which the last build left them.
+
+        Where Landlock confines, builds of other trees can change these, and so have make take the
+        object of an old source for that of a new one.
+        """
+        known = cache.read(self._times(objects), dict) or {}
+        dates = _dates(objects)
+        return all(dates.get(name, when) == when for name, when in known.items())
 
     @contextmanager
     def writing(self, objects: Path) -> Iterator[None]:
@@ -237,6 +259,11 @@ def _programs(tree: str) -> str:
     """A hash of all of a tree that a build may run: of everything but code of the kernel alone."""
     entries = git("ls-tree", "-r", "-z", tree).split("\0")
     return cache.key([entry for entry in entries if not _KERNEL_CODE.fullmatch(entry)])
+
+
+def _dates(folder: Path) -> dict[str, int]:
+    """When each file of a folder was written, in nanoseconds since 1970, by its path there."""
+    return {str(path.relative_to(folder)): path.lstat().st_mtime_ns for path in _files(folder)}
 
 
 def _newest(folder: Path) -> float:

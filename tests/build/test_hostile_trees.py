@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 import tarfile
@@ -199,6 +200,30 @@ def test_another_configuration_follows_nothing_that_a_build_left(
     kernel.build(patching.patched(resolve(spec, quiet), []), ("base",), quiet)
     assert len([*cache.root().glob("workbench/*/src/obj-*/vmlinux")]) == 2
     assert (victim / "user.cmd").read_text() == f"{OBJECTS}\n"
+
+
+def test_an_honest_commit_is_compiled_whatever_time_its_object_has(
+    confined: Mode,
+    branch: Branch,
+    build: Build,
+    keeping: str,
+    tmp_path: Path,
+    quiet: Progress,
+) -> None:
+    """Landlock lets a foreign patch change the times of the objects that its copy stands for: that
+    of an old source is then newer than the new source, which the patch has, too.
+    """
+    build(branch("base", {"Makefile": keeping}))
+    honest = branch("honest", {"Makefile": keeping, "block/bfq.c": "int honest;\n"})
+    touched = f"$(O)/../../clean/{OBJECTS}/block/bfq.o"
+    patch = tmp_path / "evil.patch"
+    evil = keeping.replace(LAST, f"{LAST}\t@touch {touched} 2>/dev/null || true\n")
+    lines = difflib.unified_diff(
+        *(text.splitlines(keepends=True) for text in (keeping, evil)), "a/Makefile", "b/Makefile"
+    )
+    patch.write_text("".join(lines))
+    kernel.build(patching.patched(resolve(honest, quiet), [patch]), FRAGMENTS, quiet)
+    assert "int honest;" in build(honest).vmlinux.read_text()
 
 
 @pytest.mark.parametrize("kind", ["mkfifo", "ln -s /dev/zero", "mkdir", "cp Makefile"])
