@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,10 +76,11 @@ class Workbench:
     def objects(self, fragments: Sequence[str], progress: Progress) -> Iterator[Make]:
         """How to make the tree with a configuration, in its objects; of foreign trees in a copy."""
         path = self.source / f"{_OBJECTS}{cache.key(sorted(fragments))}"
-        if _newest(path) > time.time():
+        dates = _dates(path)
+        if max(dates.values(), default=0) > time.time_ns():
             progress.say("    the clock was set back: make could take old objects for new ones")
             make.delete(path)
-        elif not self._as_left(path):
+        elif not self._as_left(path, dates):
             progress.say("    others changed the times of objects: they are made again")
             make.delete(path)
         # What others' sources gave is not for the compilers of a distribution's.
@@ -130,14 +131,13 @@ class Workbench:
         """Says when each of the objects was written, while nobody builds in them."""
         return self.folder / f"{objects.name}.times"
 
-    def _as_left(self, objects: Path) -> bool:
-        """Whether objects have the times with which the last build left them.
+    def _as_left(self, objects: Path, dates: Mapping[str, int]) -> bool:
+        """Whether objects with these dates have the times with which the last build left them.
 
         Where Landlock confines, builds of other trees can change these, and so have make take the
         object of an old source for that of a new one.
         """
         known = cache.read(self._times(objects), dict) or {}
-        dates = _dates(objects)
         return all(dates.get(name, when) == when for name, when in known.items())
 
     @contextmanager
