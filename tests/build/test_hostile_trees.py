@@ -218,9 +218,8 @@ def test_an_honest_commit_is_compiled_whatever_time_its_object_has(
     touched = f"$(O)/../../clean/{OBJECTS}/block/bfq.o"
     patch = tmp_path / "evil.patch"
     evil = keeping.replace(LAST, f"{LAST}\t@touch {touched} 2>/dev/null || true\n")
-    lines = difflib.unified_diff(
-        *(text.splitlines(keepends=True) for text in (keeping, evil)), "a/Makefile", "b/Makefile"
-    )
+    before, after = keeping.splitlines(keepends=True), evil.splitlines(keepends=True)
+    lines = difflib.unified_diff(before, after, "a/Makefile", "b/Makefile")
     patch.write_text("".join(lines))
     kernel.build(patching.patched(resolve(honest, quiet), [patch]), FRAGMENTS, quiet)
     assert "int honest;" in build(honest).vmlinux.read_text()
