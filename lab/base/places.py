@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -44,10 +45,10 @@ def trusted(path: Path, variable: str) -> Path:
     and nobody else may read there afterwards, for a build can leave programs that run as the user.
     A folder that is not there yet is made so by make(). Raises UsageError.
     """
-    try:
+    with suppress(RuntimeError):  # Python raises it for a loop of links until 3.12
         path = path.resolve()
-    except RuntimeError as exc:
-        raise UsageError(f"{path} is a link to itself", hint=f"set {variable}") from exc
+    if path.is_symlink():
+        raise UsageError(f"{path} is a link to itself", hint=f"set {variable}")
     if not _TAKEN.fullmatch(str(path)):
         raise UsageError(
             f"the name of a folder has characters that the kernel's make does not take: "
