@@ -61,7 +61,7 @@ published = "no slower"
 topology = "nullb_mq"
 scheduler = "none"
 workload = "randwrite_uring"
-seeds = 6
+seeds = 12
 
 [[claims.no_slower.expect]]
 metric = "iops"

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,18 +76,17 @@ def test_what_a_lost_host_had_is_measured_elsewhere_and_is_the_same(
         fleet.opened(testbed),
     ):
         wait_for("joins with", out)
-        store = BootStore()
 
-        class Losing(Progress):
+        class Losing(BootStore):
             """Ends the first host when the first boot is done."""
 
-            def say(self, line: str) -> None:
-                super().say(line)
-                if "insns/I/O" in line and one.poll() is None:
+            def add(self, *args: Any, **kwargs: Any) -> None:
+                super().add(*args, **kwargs)
+                if one.poll() is None:
                     one.kill()
 
         with program("worker", address, *shared, cache=tmp_path / "two"):
-            found = Runner(testbed, store, Losing(out=out), fleet).all(tasks)
+            found = Runner(testbed, Losing(), progress, fleet).all(tasks)
     assert "is lost" in out.getvalue()
     assert not any(outcome.error for outcome in found)
     assert [len(outcome.boots) for outcome in found] == [1] * 4
