@@ -29,6 +29,7 @@ from lab.base.process import VERBOSE
 from lab.base.progress import QUIET
 from lab.base.text import visible
 
+_NOTICE_S = 1.0
 _KEPT = "finished results are kept, run it again to go on"
 
 # Each command: where it is, and the beginning of its help.
@@ -145,6 +146,7 @@ def main() -> None:
     for signum in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signum) is signal.SIG_DFL:  # nohup has the lab ignore one
             signal.signal(signum, _end)
+    _notice_signals()
     atexit.register(_stay_done)
     os.umask(os.umask(0) | stat.S_IWOTH)  # what the lab runs, nobody else may change
     try:
@@ -154,6 +156,14 @@ def main() -> None:
         _give_up_output()
         status = ExitCode.CLOSED_PIPE
     sys.exit(status)
+
+
+def _notice_signals() -> None:
+    """Wake up every second: Python handles a signal that comes just before it waits for something,
+    or that another thread took, only when the wait is over.
+    """
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, _NOTICE_S, _NOTICE_S)
 
 
 def _end(signum: int, frame: object) -> NoReturn:
@@ -166,6 +176,7 @@ def _end(signum: int, frame: object) -> NoReturn:
 
 def _stay_done() -> None:
     """Ignore signals while Python ends: they would change the exit code of what is done."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
 

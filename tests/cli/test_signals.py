@@ -24,6 +24,7 @@ from lab.measure.session import Session
 def kernel(*args):
     with cache.scratch(), cache.building(cache.root() / "kernels" / "id") as aside:
         (aside / "half").touch()
+        {before_it_waits}
         run(["sleep", "4321"], cwd=aside)
 
 Session.kernel = kernel
@@ -32,9 +33,16 @@ main.main()
 """
 
 
-def _endless(hangup: str = "default") -> subprocess.Popen[str]:
+# A thread of the command's that takes a signal while the command waits.
+_TAKING = """import signal, threading
+        taking = lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        threading.Timer(1, taking).start()"""
+
+
+def _endless(hangup: str = "default", before_it_waits: str = "pass") -> subprocess.Popen[str]:
     """Start the command; who runs these tests under nohup has it ignore SIGHUP, else."""
-    argv = ["env", f"--{hangup}-signal=HUP", sys.executable, "-c", _ENDLESS]
+    program = _ENDLESS.format(before_it_waits=before_it_waits)
+    argv = ["env", f"--{hangup}-signal=HUP", sys.executable, "-c", program]
     return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
 
 
@@ -95,6 +103,15 @@ def test_a_command_that_is_ended_leaves_nothing(
     assert "Traceback" not in err
     assert _left(tmp_path / "cache") == []
     assert _gone(half)
+
+
+def test_a_signal_that_interrupts_no_wait_ends_the_command(tmp_path: Path) -> None:
+    """Python only notes it where another thread takes it, as where it comes just before a wait."""
+    lab = _endless(before_it_waits=_TAKING)
+    _half(tmp_path / "cache")
+    lab.communicate(timeout=20)
+    assert lab.returncode == 143
+    assert _left(tmp_path / "cache") == []
 
 
 def test_what_a_killed_command_leaves_the_next_one_sweeps(tmp_path: Path) -> None:
