@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,8 +17,9 @@ from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.inputs import profile, workload
 from lab.inputs import series as model
-from lab.inputs.claims import Expectation, Published, PublishedClaim
-from lab.inputs.terms import Engine, Level, Verdict
+from lab.inputs.bounds import Bound
+from lab.inputs.claims import Expectation, KnownMiss, Published, PublishedClaim
+from lab.inputs.terms import Engine, Level, Miss, Verdict
 from lab.judge.experiment import Experiment, Side
 from lab.measure import metrics
 from lab.measure.boot_store import BootStore
@@ -25,7 +27,7 @@ from lab.measure.cell import Cell
 from lab.measure.host import EngineReport, Facts, Report
 from lab.measure.job import Testbed
 from lab.measure.session import Session
-from lab.report import run_builder, run_record, tables
+from lab.report import run_record, tables
 
 HOST = Report(
     Facts(
@@ -60,7 +62,7 @@ def experiment(
     engines = {Level.WALL: Engine.TCG, Level.SIMULATED: Engine.SIM}
     engine = engines.get(level, Engine.EXACT)
     own = replace(cell or guests.cell(), engine=engine, machine=expectation.machine)
-    arms = ("before", "after") if expectation.change else ("after",)
+    arms = ("before", "after") if expectation.bound.is_change else ("after",)
     fields.setdefault("together", (series, own))
     return Experiment(
         series=series,
@@ -90,11 +92,17 @@ def claimed(*expect: Expectation, words: str = "p") -> PublishedClaim:
     )
 
 
-def figure(
-    change: str = "", before: float | None = None, after: float | None = None
-) -> run_record.PublishedRecord:
+def figure(change: str = "", before: float | None = None, after: float | None = None) -> Published:
     """A published change, or published levels, as a record has them."""
-    return run_builder.published(Published(change=change, before=before, after=after))
+    return Published.model_validate({"change": change or None, "before": before, "after": after})
+
+
+def missed(miss: Miss) -> dict[str, Any]:
+    """The fields of a finding that is recorded as a known miss, and what became of that."""
+    known = KnownMiss(
+        measured=Bound(-0.01, 0.01, "%"), date=datetime.date(2026, 11, 25), reason="too few CPUs"
+    )
+    return {"known_miss": known, "miss": miss}
 
 
 BEFORE = (20_000.0, 22_000.0, 19_000.0, 21_000.0, 20_500.0, 21_500.0)
@@ -151,7 +159,7 @@ def finding(
         "unit": "IOPS",
         "conditions": {},
         "published": figure("+40%"),
-        "expected": ">= +20%",
+        "bound": Bound.parse(">= +20%"),
         "because": "half of it",
         "verdict": "HOLDS",
         "reason": "the whole interval is as expected",
@@ -159,7 +167,7 @@ def finding(
         "cells": cells,
         "values": values,
         "measured": means,
-        "change": means[1] / means[0] - 1 if len(means) == 2 else None,
+        "measured_change": means[1] / means[0] - 1 if len(means) == 2 else None,
         "interval": (0.35, 0.47),
         "p": 0.016,
         **changes,
@@ -231,7 +239,7 @@ def run(
             kernel="6.1",
             qemu="QEMU 10.0.2",
             compiler="gcc 12",
-            engines=(run_record.ProvedEngine(name=Engine.TCG, works=True, reason=""),),
+            engines=(EngineReport(Engine.TCG, True, ""),),
         ),
         "series": judged,
         "cells": tuple(cells),
@@ -275,7 +283,7 @@ def swept_run() -> run_record.RunRecord:
             "metric": "amean_ms",
             "unit": "ms",
             "conditions": {"clients": clients, "cpus": 8},
-            "expected": "<= 0%",
+            "bound": Bound.parse("<= 0%"),
             "interval": None,
             "p": None,
         }

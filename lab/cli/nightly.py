@@ -129,7 +129,7 @@ def table(results: Sequence[BranchResult]) -> TableRecord:
             notes.append(f"{one.series.name}: {one.series.error}")
         for claim in one.series.claims:
             (found,) = claim.findings
-            if found.verdict is not Verdict.HOLDS or found.change:
+            if found.verdict is not Verdict.HOLDS or found.measured_change:
                 shown = finding.parts(found).change or "-"
                 notes.append(f"  {one.series.name} {claim.name}: {shown} ({found.reason})")
     columns = texts("branch", "state", "verdict", "cells")

@@ -12,6 +12,7 @@ from lab.base.stats import SEED_COUNTS, half_width
 from lab.base.text import percent
 from lab.build.kernel import Kernel
 from lab.inputs import workload
+from lab.inputs.bounds import Bound
 from lab.inputs.claims import Expectation
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine, Level, Verdict
@@ -52,13 +53,11 @@ class Threshold:
         left_open = half_width(groups, self.seeds, alpha / len(SEED_COUNTS))
         return self.change if 2 * left_open <= self.change else _CLEAR * left_open
 
-    def bound(self, session: Session, planned: PlannedCell) -> str:
+    def bound(self, session: Session, planned: PlannedCell) -> Bound:
         """What is no change of a cell, as the seeds of it that the store has leave to be told."""
         known = session.store.by_seed(planned.cell, cost.BLOCK_LAYER)
-        # No number is so small that it is written with an exponent, which a bound cannot have.
-        percentage = f"{100 * self.widened(known, session.profile.alpha):.6f}"
-        limit = f"{percentage.rstrip('0').rstrip('.')}%"
-        return f"-{limit} .. +{limit}" if self.savings else f"<= +{limit}"
+        limit = round(self.widened(known, session.profile.alpha), 8)
+        return Bound(-limit if self.savings else None, limit, "%")
 
 
 # Chosen: patches that do nothing but move code change less (docs/notes/2026-11-verdicts.md).
@@ -97,7 +96,7 @@ class CellChange:
     @property
     def change(self) -> float | None:
         """The relative change of the block layer's instructions per I/O; None where that failed."""
-        return self.finding.change
+        return self.finding.measured_change
 
 
 def has_exact_cost(cell: Cell) -> bool:
@@ -280,18 +279,23 @@ def _without_moved_code(
     """A saving that the functions outside of the block layer surely cost more is left open: code
     moved out of it.
     """
-    if found.verdict is not Verdict.REFUTED or not found.change or found.change > 0:
+    if (
+        found.verdict is not Verdict.REFUTED
+        or not found.measured_change
+        or found.measured_change > 0
+    ):
         return found
     outside = (one.difference for one in functions if one.sure and one.function not in layer)
     more = math.fsum(difference for difference in outside if difference > 0)
-    less = -found.change * found.measured[0]
-    if not more or less - more > found.measured[0] * found.experiment.expectation.bound.high:
+    less = -found.measured_change * found.measured[0]
+    limit = found.experiment.expectation.bound.interval.high
+    if not more or less - more > found.measured[0] * limit:
         return found
     reason = verdict.moved_code(less, more)
     return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
-def of_block_layer(planned: PlannedCell, bound: str) -> Experiment:
+def of_block_layer(planned: PlannedCell, bound: Bound) -> Experiment:
     """What is asked of a cell on two kernels: that its block layer changes within a bound."""
     expectation = Expectation(
         metric=cost.BLOCK_LAYER,

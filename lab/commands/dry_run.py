@@ -125,7 +125,7 @@ def _each(asked: Experiment, cell: Cell, profile: Profile) -> int:
 def _same(asked: Experiment, own: Series) -> bool:
     """Whether an experiment compares an arm with itself: then nothing is booted for it."""
     sides = {(own.all_arms[side.arm].patches, side.cell) for side in asked.sides}
-    return bool(asked.expectation.change) and len(sides) == 1
+    return asked.expectation.bound.is_change and len(sides) == 1
 
 
 def _seconds(planned: Sequence[Boots], durations: Durations) -> float:

@@ -31,6 +31,7 @@ from lab.commands.gate_config import (
 )
 from lab.commands.gate_history import GateHistory
 from lab.inputs import workload
+from lab.inputs.bounds import Bound
 from lab.inputs.claims import Expectation
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Better, Level, Verdict
@@ -272,11 +273,11 @@ def _timed(branch: str, text: str, kernels: tuple[Kernel, Kernel], gating: Gatin
     session = gating.session
     planned = matrix.parse_cell(text, session.profile, session.testbed.host.best_wall_clock())
     metric = workload.get(planned.cell.workload).metric
-    limit = 100 * fraction(gating.config.wall_clock_threshold)
-    worse = f">= -{limit:.2f}%" if metrics.get(metric).better is Better.HIGHER else ""
+    limit = fraction(gating.config.wall_clock_threshold)
+    higher = metrics.get(metric).better is Better.HIGHER
     expectation = Expectation(
         metric=metric,
-        change=worse or f"<= +{limit:.2f}%",
+        change=Bound(-limit, None, "%") if higher else Bound(None, limit, "%"),
         because="slower is a regression",
     )
     asked = cost_diff.experiment(branch, planned, expectation, Level.WALL)

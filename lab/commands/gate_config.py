@@ -9,7 +9,7 @@ from pydantic import Field
 
 from lab.base.errors import UsageError
 from lab.base.toml import Model, load
-from lab.inputs import claims
+from lab.inputs.bounds import Bound
 
 # Half of the regression that must not pass, and more than what another layout of equal code makes
 # of the block layer (docs/notes/2026-11-verdicts.md).
@@ -61,7 +61,7 @@ def fraction(text: str) -> float:
     Raises UsageError for anything else.
     """
     try:
-        found = claims.bound(f"<= {text}", percent=True).high
+        found = Bound.parse(f"<= {text}").of("%", text).interval.high
     except ValueError as exc:
         raise UsageError(f"not a threshold: {text!r}", hint="write for example '0.25%'") from exc
     if found < 0:

@@ -4,10 +4,7 @@
 from __future__ import annotations
 
 import datetime
-import math
-import re
 from abc import ABC, abstractmethod
-from functools import cached_property
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -16,62 +13,32 @@ from pydantic import (
     PlainValidator,
     TypeAdapter,
     ValidationError,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from lab.base.stats import Interval
 from lab.base.text import number, percent
 from lab.base.toml import Model
+from lab.inputs.bounds import Bound, ChangeBound, PublishedChange, ValueBound, WrittenBound
 from lab.inputs.names import Name
 from lab.inputs.seeds import SeedCount
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 
-_NUMBER = r"([+-]?\d+(?:\.\d+)?)\s*(%?)"
-_ONE_SIDED = re.compile(rf"\s*(>=|<=|==)\s*{_NUMBER}\s*")
-_RANGE = re.compile(rf"\s*{_NUMBER}\s*\.\.\s*{_NUMBER}\s*")
-_CHANGE = re.compile(rf"\s*{_NUMBER}\s*")
-
 EngineName = Annotated[Engine, Field(strict=False)]
 
 
-def bound(text: str, *, percent: bool) -> Interval:
-    """What a bound allows: ``>= X``, ``<= X``, ``== X`` or ``X .. Y``.
-
-    percent tells whether the numbers must carry a percent sign; ``20%`` becomes 0.2.
-    Raises ValueError saying what is wrong.
-    """
-    if found := _ONE_SIDED.fullmatch(text):
-        numbers, signs = [float(found[2])], {found[3]}
-    elif found := _RANGE.fullmatch(text):
-        numbers, signs = [float(found[1]), float(found[3])], {found[2], found[4]}
-    else:
-        example = "'>= +20%' or '-1% .. +1%'" if percent else "'== 9' or '0 .. 0.1'"
-        raise ValueError(f"not a bound: {text!r}; write for example {example}")
-    if signs != {"%" if percent else ""}:
-        raise ValueError(f"{text!r}: a change is in percent, a value is not")
-    scale = 100 if percent else 1
-    ends = [number / scale for number in numbers]
-    if len(ends) == 1:
-        low = -math.inf if found[1] == "<=" else ends[0]
-        high = math.inf if found[1] == ">=" else ends[0]
-    else:
-        low, high = ends
-    if low > high:
-        raise ValueError(f"{text!r}: the first number is the larger one")
-    return Interval(low, high)
-
-
 class Published(Model):
-    """A figure as somebody published it: levels, or the change where no levels are known."""
+    """A figure as somebody published it: levels, or the change where no levels are known.
+
+    The record of a run has it as it is.
+    """
 
     before: float | None = Field(default=None, gt=0, description="without the patches")
     after: float | None = Field(default=None, ge=0, description="with the patches")
-    change: str = Field(
-        default="",
+    change: PublishedChange | None = Field(
+        default=None,
         description="such as '+40%' or '-8% .. +20%'; computed where both levels are given",
     )
     unit: str = Field(default="", description="of the levels, such as 'IOPS'")
@@ -83,43 +50,33 @@ class Published(Model):
             raise ValueError("a published figure has levels (before, after) or a change")
         if self.change and self.before is not None and self.after is not None:
             raise ValueError("two levels give the change: leave out the key change")
-        if self.change:
-            self._changes()
         return self
 
-    def _changes(self) -> Interval:
-        """The change as it is written."""
-        if found := _CHANGE.fullmatch(self.change):
-            if not found[2]:
-                raise ValueError(f"{self.change!r}: a change is in percent")
-            return Interval(float(found[1]) / 100, float(found[1]) / 100)
-        if not _RANGE.fullmatch(self.change):
-            raise ValueError(f"not a change: {self.change!r}; write '+40%' or '-8% .. +20%'")
-        return bound(self.change, percent=True)
-
     @property
-    def range(self) -> Interval | None:
-        """The published change as fractions, a range or one number; None for a single level."""
-        if self.before is not None and self.after is not None:
-            change = self.after / self.before - 1
-            return Interval(change, change)
-        return self._changes() if self.change else None
+    def levels(self) -> tuple[float, ...]:
+        """The levels that are known."""
+        return tuple(level for level in (self.before, self.after) if level is not None)
 
     @property
     def changes(self) -> tuple[float, ...]:
         """The published change as a fraction, or both ends of a range; nothing for one level."""
-        found = self.range
-        return tuple(dict.fromkeys((found.low, found.high))) if found else ()
+        if self.before is not None and self.after is not None:
+            return (self.after / self.before - 1,)
+        return self.change.ends if self.change else ()
+
+    @property
+    def single_change(self) -> float | None:
+        """The published change as a fraction; None for a range and a single level."""
+        return self.changes[0] if len(self.changes) == 1 else None
 
     @property
     def text(self) -> str:
         """Levels and change: ``256,000 -> 594,000 IOPS, +132.0 %``."""
-        levels = [number(one) for one in (self.before, self.after) if one is not None]
-        shown = f"{' -> '.join(levels)} {self.unit}".strip() if levels else ""
-        change = self.change.replace("%", " %")
+        shown = f"{' -> '.join(map(number, self.levels))} {self.unit}" if self.levels else ""
+        change = str(self.change or "").removeprefix("== ").replace("%", " %")
         if not change and self.changes:
             change = percent(self.changes[0], exact=True)
-        return ", ".join(filter(None, (shown, change)))
+        return ", ".join(filter(None, (shown.strip(), change)))
 
 
 class KnownMiss(Model):
@@ -130,7 +87,7 @@ class KnownMiss(Model):
     says that the question is open.
     """
 
-    measured: str = Field(
+    measured: WrittenBound = Field(
         description="the interval of the change, such as '-0.7% .. +0.3%', or of the value"
     )
     date: datetime.date = Field(description="when it was measured")
@@ -143,12 +100,16 @@ Metric = Annotated[
 Because = Annotated[str, Field(description="where the bound comes from")]
 
 
-class Row(Model):
+class ExpectationKeys(Model):
     """The keys of an expectation. None is needed here: the rest may stand in the row's table."""
 
     metric: Metric = ""
-    change: str = Field(default="", description="a bound on the change, such as '>= +20%'")
-    value: str = Field(default="", description="a bound on the value, such as '== 9'")
+    change: ChangeBound | None = Field(
+        default=None, description="a bound on the change, such as '>= +20%'"
+    )
+    value: ValueBound | None = Field(
+        default=None, description="a bound on the value, such as '== 9'"
+    )
     arm: Name = Field(default="", description="whose value; default: the second compared")
     because: Because = ""
     published: Published | None = Field(
@@ -205,15 +166,8 @@ class Row(Model):
             )
         return written
 
-    @field_validator("change", "value")
-    @classmethod
-    def _is_a_bound(cls, text: str, key: ValidationInfo) -> str:
-        if text:
-            bound(text, percent=key.field_name == "change")
-        return text
 
-
-class Expectation(Row):
+class Expectation(ExpectationKeys):
     """A bound on a change from the first to the second arm, or on a value of one arm."""
 
     metric: Metric
@@ -232,32 +186,28 @@ class Expectation(Row):
         if self.machine and self.needs_cpus:
             raise ValueError("needs_cpus is about the host, which a simulated machine is not")
         if self.known_miss:
-            bound(self.known_miss.measured, percent=bool(self.change))
+            self.known_miss.measured.of(self.bound.unit, str(self.known_miss.measured))
         return self
 
-    @cached_property
-    def bound(self) -> Interval:
-        """What the bound allows; a change as a fraction."""
-        return bound(self.change or self.value, percent=bool(self.change))
-
     @property
-    def recorded(self) -> Interval | None:
-        """What was measured when it was recorded as a known miss; a change as a fraction."""
-        known = self.known_miss
-        return bound(known.measured, percent=bool(self.change)) if known else None
+    def bound(self) -> Bound:
+        """What it allows of the change, or of the value."""
+        bound = self.change or self.value
+        assert bound is not None
+        return bound
 
     def repeats(self, other: Expectation) -> bool:
         """Whether both bound the same number, be it in other words or by other limits."""
         said = {"change", "value", "because", "published", "needs", "needs_cpus"}
         said |= {"may_be_zero", "seeds", "known_miss"}
         same = self.model_dump(exclude=said) == other.model_dump(exclude=said)
-        return same and bool(self.change) == bool(other.change)
+        return same and self.bound.unit == other.bound.unit
 
 
-class Table(Row):
+class ExpectationTable(ExpectationKeys):
     """Several expectations that have keys in common: an expectation for each row."""
 
-    rows: tuple[Row, ...] = Field(
+    rows: tuple[ExpectationKeys, ...] = Field(
         min_length=1,
         description="the keys in which an expectation differs from the table's; those of a row "
         "win, and its parameters are added",
@@ -274,9 +224,8 @@ def _expectations(written: Any) -> tuple[Expectation, ...]:
     """What one ``[[claims.NAME.expect]]`` expects: an expectation, or one for each row."""
     if not (isinstance(written, dict) and "rows" in written):
         return (Expectation.model_validate(written),)
-    table = Table.model_validate(written)
-    common = table.model_dump(exclude={"rows"}, exclude_unset=True)
-    full = [{**common, **row.model_dump(exclude_unset=True)} for row in table.rows]
+    table = ExpectationTable.model_validate(written)
+    full = [{**_keys(table), **_keys(row)} for row in table.rows]
     for row, keys in zip(table.rows, full, strict=True):
         if "parameters" in keys:
             keys["parameters"] = {**table.parameters, **row.parameters}
@@ -286,6 +235,11 @@ def _expectations(written: Any) -> tuple[Expectation, ...]:
             if row.repeats(found[earlier]):
                 raise wrong(f"bounds the same number as rows.{earlier}", "rows", place)
     return found
+
+
+def _keys(row: ExpectationKeys) -> dict[str, Any]:
+    """The keys that are written of an expectation, as they were parsed."""
+    return {name: getattr(row, name) for name in row.model_fields_set - {"rows"}}
 
 
 _WRITTEN = TypeAdapter(tuple[Annotated[Any, PlainValidator(_expectations)], ...])
@@ -327,7 +281,9 @@ class Claim(Model, ABC):
         ),
         BeforeValidator(
             _expanded,
-            json_schema_input_type=Annotated[tuple[Expectation | Table, ...], Field(min_length=1)]
+            json_schema_input_type=Annotated[
+                tuple[Expectation | ExpectationTable, ...], Field(min_length=1)
+            ]
             | str,
         ),
     ]

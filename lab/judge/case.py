@@ -39,7 +39,7 @@ class Case:
     def same(self, asked: Experiment) -> bool:
         """Whether an experiment compares an arm with itself, under another name."""
         ran = {(self.tasks[side].cell, self.tasks[side].kernel) for side in asked.sides}
-        return bool(asked.expectation.change) and len(ran) == 1
+        return asked.expectation.bound.is_change and len(ran) == 1
 
     def seeds(self, asked: Experiment, count: int) -> list[list[Task]]:
         """The tasks of an experiment, by side: with a deterministic engine one for each of count

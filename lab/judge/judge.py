@@ -257,7 +257,7 @@ def seed_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Evi
         # Seed by seed; where one is missing, a guest failed, and that is told.
         return tuple(tuple(map(sub, own, least)) for own in compared)
 
-    exact = metric in (cost.KERNEL, cost.BLOCK_LAYER) and asked.expectation.change
+    exact = metric in (cost.KERNEL, cost.BLOCK_LAYER) and asked.expectation.bound.is_change
     doubt = cost.other_work([[b.values for b in own] for own in boots]) if exact else ""
     # A base kernel that fails is the lab's error, and says more than a patched one that does too.
     failure = min(failures, key=lambda one: one.patched, default=None)

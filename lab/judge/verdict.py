@@ -62,7 +62,7 @@ class Evidence:
 class Finding:
     """The answer to an experiment.
 
-    measured is the mean value of each arm; change (a fraction) and interval belong to an
+    measured is the mean value of each arm; measured_change (a fraction) and interval belong to an
     expectation about a change. For wall clock, p is the chance of what was seen if the verdict
     were wrong, after correction for the number of expectations. sensitivity is the change, or the
     value, with other costs of a cache-line transfer, by their factor, if simulated. broken tells
@@ -74,7 +74,7 @@ class Finding:
     verdict: Verdict
     reason: str
     measured: tuple[float, ...] = ()
-    change: float | None = None
+    measured_change: float | None = None
     interval: Interval | None = None
     p: float | None = None
     sensitivity: Mapping[float, float] = field(default_factory=dict)
@@ -88,14 +88,14 @@ class Finding:
         reaches into the bound says that the question is open, and then HOLDS is no surprise.
         """
         asked = self.experiment.expectation
-        recorded = asked.recorded
-        if recorded is None or self.broken or self.verdict in (Verdict.ERROR, Verdict.SKIPPED):
+        known = asked.known_miss
+        if known is None or self.broken or self.verdict in (Verdict.ERROR, Verdict.SKIPPED):
             return None
-        seen = self.change if asked.change else next(iter(self.measured), None)
+        seen = self.measured_change if asked.bound.is_change else next(iter(self.measured), None)
         if seen is None:
             return None
         holds = self.verdict is Verdict.HOLDS
-        if Interval(seen, seen).within(recorded):
+        if Interval(seen, seen).within(known.measured.interval):
             return None if holds else Miss.KNOWN
         return Miss.HOLDS if holds else Miss.MOVED
 
@@ -212,11 +212,11 @@ def _found(experiment: Experiment, evidence: Evidence, alpha: float) -> Finding:
         return replace(found, reason=experiment.lacking)
     if evidence.failure:
         return _failed(found, evidence.failure, alpha)
-    if expectation.change and evidence.same:
-        bound, nothing = expectation.bound, Interval(0.0, 0.0)
+    if expectation.bound.is_change and evidence.same:
+        bound, nothing = expectation.bound.interval, Interval(0.0, 0.0)
         verdict = Verdict.HOLDS if bound.low < 0 < bound.high else Verdict.REFUTED
         reason = "both arms are the same kernel with the same settings: nothing was changed"
-        return replace(found, verdict=verdict, reason=reason, change=0.0, interval=nothing)
+        return replace(found, verdict=verdict, reason=reason, measured_change=0.0, interval=nothing)
     if not all(values and all(values) for values in (evidence.values, *evidence.variants.values())):
         reason = (
             f"the host disturbed every round ({evidence.rejected} rejected)"
@@ -237,7 +237,7 @@ def _without_moved_code(found: Finding, alpha: float) -> Finding:
     block layer of the second arm.
     """
     rest, values = found.evidence.rest, found.evidence.values
-    if len(rest) != 2 or not found.verdict.decided or found.change is None:
+    if len(rest) != 2 or not found.verdict.decided or found.measured_change is None:
         return found
     more = _surely_more(*rest, one_seed(found.experiment, found.evidence.noise), alpha)
     moved = (values[0], tuple(value + more for value in values[1]))
@@ -274,13 +274,13 @@ def _sensitive(found: Finding, alpha: float) -> Finding:
         for factor, values in found.evidence.variants.items()
     }
     changes = {
-        factor: one.measured[0] if one.change is None else one.change
+        factor: one.measured[0] if one.measured_change is None else one.measured_change
         for factor, one in variants.items()
     }
-    unclear = [v for v in variants.values() if found.change is not None and v.change is None]
-    if unclear:
+    unclear = [one for one in variants.values() if one.measured_change is None]
+    if unclear and found.measured_change is not None:
         return replace(found, verdict=Verdict.INCONCLUSIVE, reason=unclear[0].reason)
-    known, bound = replace(found, sensitivity=changes), found.experiment.expectation.bound
+    known, bound = replace(found, sensitivity=changes), found.experiment.expectation.bound.interval
     flips = [
         f"x{factor:g}"
         for factor, change in changes.items()
@@ -302,14 +302,14 @@ def _measured(found: Finding, alpha: float) -> Finding:
     found = replace(found, measured=measured)
     experiment, values = found.experiment, found.evidence.values
     expectation = experiment.expectation
-    if expectation.value:
+    if not expectation.bound.is_change:
         # What is counted in whole numbers is no more than 8 when 7, 8 and 8 were seen, however far
         # the mean of such seeds may be off.
         whole = experiment.level is Level.MECHANISM and all(value % 1 == 0 for value in values[0])
         if len(values[0]) < SEEDS or whole:
             interval = Interval(min(values[0]), max(values[0]))
         else:
-            interval = Seeds(values[0]).interval(expectation.bound, alpha)
+            interval = Seeds(values[0]).interval(expectation.bound.interval, alpha)
         return _bounded(replace(found, interval=interval), "value")
     before, after = values
     if min(before) <= 0 or (experiment.timed and min(after) <= 0):
@@ -319,17 +319,21 @@ def _measured(found: Finding, alpha: float) -> Finding:
         return _timed(found, paired(before, after), alpha)
     if experiment.level is Level.MECHANISM and not max(after) and not expectation.may_be_zero:
         reason = f"nothing was counted in arm {experiment.arms[1]}: {_NOTHING}"
-        return replace(found, reason=reason, change=-1.0)
+        return replace(found, reason=reason, measured_change=-1.0)
     change = found.measured[1] / found.measured[0] - 1
     interval = change_of(
-        before, after, expectation.bound, one_seed(found.experiment, found.evidence.noise), alpha
+        before,
+        after,
+        expectation.bound.interval,
+        one_seed(found.experiment, found.evidence.noise),
+        alpha,
     )
-    return _bounded(replace(found, change=change, interval=interval), "change")
+    return _bounded(replace(found, measured_change=change, interval=interval), "change")
 
 
 def _bounded(found: Finding, what: str) -> Finding:
     """The verdict on everything that was seen: all within the bound, none, or some."""
-    bound, seen = found.experiment.expectation.bound, found.interval
+    bound, seen = found.experiment.expectation.bound.interval, found.interval
     assert seen is not None
     if seen.within(bound):
         return replace(found, verdict=Verdict.HOLDS, reason=f"the {what} is as expected")
@@ -366,9 +370,9 @@ def _timed(found: Finding, pairs: Paired, alpha: float) -> Finding:
     it, so each must be as sure as all together have to be (Bonferroni).
     """
     experiment = found.experiment
-    bound, questions = experiment.expectation.bound, experiment.questions
+    bound, questions = experiment.expectation.bound.interval, experiment.questions
     for_it, against = pairs.p_outside(bound), min(1.0, questions * pairs.p_inside(bound))
-    known = replace(found, change=pairs.change, interval=pairs.interval(alpha))
+    known = replace(found, measured_change=pairs.change, interval=pairs.interval(alpha))
     holds = pairs.decides(bound, alpha, questions)
     if holds:
         return replace(known, verdict=Verdict.HOLDS, reason="it is as expected", p=for_it)

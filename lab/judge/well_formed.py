@@ -67,7 +67,7 @@ def _check_expectation(series: Series, claim: Claim, expectation: Expectation, w
             where=where,
             hint="leave out the key engine",
         )
-    if expectation.metric == cost.BLOCK_LAYER and not expectation.change:
+    if expectation.metric == cost.BLOCK_LAYER and not expectation.bound.is_change:
         raise UsageError(
             f"{cost.BLOCK_LAYER} is only compared: alone nothing tells what moved out of it",
             where=where,
@@ -117,7 +117,7 @@ def _check_simulated(claim: Claim, expectation: Expectation, where: str) -> None
 def arms_of(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
     """The arms whose values are needed."""
     compared = expectation.compare or claim.compare
-    return compared if expectation.change else (expectation.arm or compared[1],)
+    return compared if expectation.bound.is_change else (expectation.arm or compared[1],)
 
 
 def level_of(claim: Claim, expectation: Expectation) -> Level:

@@ -109,7 +109,7 @@ def _comparisons(series: SeriesRecord) -> Iterator[tuple[ClaimRecord, FindingRec
     """What compares two arms and was measured."""
     for claim in series.claims:
         for finding in claim.findings:
-            if len(finding.cells) == 2 and finding.change is not None:
+            if len(finding.cells) == 2 and finding.measured_change is not None:
                 yield claim, finding
 
 
@@ -131,9 +131,9 @@ def _add(own: ArmTable, run: RunRecord, finding: FindingRecord) -> None:
     if row[arm].change is None and _order(base) == _FIRST:
         row[arm] = Entry(
             row[arm].values,
-            finding.change,
+            finding.measured_change,
             real((cells[0], cells[1]), finding.metric, run.alpha),
-            finding.published_change,
+            finding.published.single_change if finding.published else None,
         )
 
 

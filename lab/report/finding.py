@@ -61,7 +61,7 @@ def parts(found: FindingRecord, arrow: str = ARROW) -> Parts:
         subject=subject,
         published=_published(found),
         known_miss=_known_miss(found),
-        expected=f"{arrow.join(found.arms)} {found.expected}",
+        expected=f"{arrow.join(found.arms)} {found.bound}",
         because=found.because,
         means=arrow.join(map(number, found.measured)),
         unit=found.unit if found.measured else "",
@@ -89,7 +89,7 @@ def verdict(claim: ClaimRecord) -> str:
     """The verdict on a claim; one that holds says what it holds by, when that is not all, and one
     that is missed as it is recorded says so.
     """
-    misses = {found.known_miss.state for found in claim.findings if found.known_miss}
+    misses = {found.miss for found in claim.findings if found.miss}
     if outdated := sorted(state for state in misses if state.outdated):
         return f"{claim.verdict} ({outdated[0]})"
     if misses and claim.counts_as is Verdict.HOLDS:
@@ -110,7 +110,7 @@ def whose(claim: ClaimRecord) -> str:
 def deciding(claim: ClaimRecord) -> FindingRecord | None:
     """The finding with the claim's verdict that says most: wall clock before cost before counts."""
     own = [found for found in claim.findings if found.verdict is claim.verdict]
-    own.sort(key=lambda f: (not f.measured, f.change is None, _LEVELS.index(f.level)))
+    own.sort(key=lambda f: (not f.measured, f.measured_change is None, _LEVELS.index(f.level)))
     return own[0] if own else None
 
 
@@ -123,7 +123,7 @@ def _published(found: FindingRecord) -> str:
     if figure is None:
         return ""
     shown = f"{figure.text} ({figure.machine})" if figure.machine else figure.text
-    change = figure.change
+    change = figure.single_change
     if change is None or found.interval is None or not found.measured:
         return shown
     low, high = found.interval
@@ -134,8 +134,8 @@ def _published(found: FindingRecord) -> str:
     ]
     if min(sizes) <= change <= max(sizes):
         return f"{shown}: consistent with the published change"
-    more = found.change is not None and abs(found.change) > abs(change)
-    if found.change is not None and found.change * change < 0:
+    more = found.measured_change is not None and abs(found.measured_change) > abs(change)
+    if found.measured_change is not None and found.measured_change * change < 0:
         return f"{shown}: the opposite was measured"
     return f"{shown}: {'above' if more else 'below'} the published change was measured"
 
@@ -143,7 +143,7 @@ def _published(found: FindingRecord) -> str:
 def _known_miss(found: FindingRecord) -> str:
     """What is recorded of an expectation that does not hold, and what to do when that is wrong."""
     known = found.known_miss
-    if known is None:
+    if known is None or found.miss is None:
         return ""
     told = f"recorded {known.date} as {known.measured}: {known.reason}"
     advice = {
@@ -151,7 +151,7 @@ def _known_miss(found: FindingRecord) -> str:
         Miss.HOLDS: "; it holds now: remove known_miss from series.toml",
         Miss.MOVED: "; what is measured lies outside: find out why, then record it anew",
     }
-    return f"{told}{advice[known.state]}"
+    return f"{told}{advice[found.miss]}"
 
 
 def _condition(condition: tuple[str, Value]) -> str:
@@ -161,9 +161,9 @@ def _condition(condition: tuple[str, Value]) -> str:
 
 def _change(found: FindingRecord) -> str:
     """The change in per cent, with its interval where that is of several boots."""
-    if found.change is None:
+    if found.measured_change is None:
         return ""
-    shown = percent(found.change, exact=not found.timed)
+    shown = percent(found.measured_change, exact=not found.timed)
     few = min(map(len, found.values)) < SEED_COUNTS[0]
     if found.interval is None or (few and not found.timed):
         return shown
@@ -186,7 +186,7 @@ def _certainty(found: FindingRecord) -> tuple[str, ...]:
 def _sensitivity(found: FindingRecord) -> str:
     """What would be with other costs of moving a cache line: ``x0.5 +45.1 %, x2 +84.0 %``."""
     return ", ".join(
-        f"x{factor} {number(value) if found.change is None else percent(value, exact=True)}"
+        f"x{factor} {percent(value, exact=True) if found.bound.is_change else number(value)}"
         for factor, value in found.sensitivity.items()
     )
 

@@ -22,7 +22,7 @@ from markupsafe import Markup
 from lab.base.stats import Interval, paired
 from lab.base.text import number, visible
 from lab.guest import host_noise
-from lab.inputs import claims, series
+from lab.inputs import series
 from lab.inputs.terms import Verdict
 from lab.judge import seed_noise
 from lab.report import arm_table, finding, flame, overview, profiles, svg
@@ -196,8 +196,7 @@ def _finding_plots(run: RunRecord, found: FindingRecord) -> Markup:
         interval = None
         if found.interval and found.interval[0] is not None and found.interval[1] is not None:
             interval = Interval(found.interval[0], found.interval[1])
-        bound = claims.bound(found.expected, percent=True)
-        drawn = svg.change(rounds, interval, bound) + drawn
+        drawn = svg.change(rounds, interval, found.bound.interval) + drawn
     return Markup(drawn)
 
 
@@ -376,7 +375,7 @@ def _dots(run: RunRecord) -> list[tuple[overview.Row, Markup]]:
                 continue
             ends = [1 + end for end in found.interval or () if end is not None]
             published = [1 + change for change in found.published.changes]
-            measured = None if found.change is None else 1 + found.change
+            measured = None if found.measured_change is None else 1 + found.measured_change
             strip = svg.published_and_measured(published, measured, ends, _REACH)
             drawn.append((row, Markup(strip)))
     return drawn

@@ -126,8 +126,8 @@ def _row(
         label=label,
         short=short,
         published=_published(found),
-        measured=levels(found.measured, found.change) or found.reason,
-        verdict=_SHOWN[found.known_miss.state] if found.known_miss else str(found.verdict),
+        measured=levels(found.measured, found.measured_change) or found.reason,
+        verdict=_SHOWN[found.miss] if found.miss else str(found.verdict),
         evidence=_evidence(found),
         finding=found,
     )
@@ -153,8 +153,7 @@ def _published(found: FindingRecord) -> str:
     figure = found.published
     if figure is None:
         return "-"
-    known = [one for one in (figure.before, figure.after) if one is not None]
-    return levels(known, figure.change) if known else figure.text
+    return levels(figure.levels, figure.single_change) if figure.levels else figure.text
 
 
 def _percent(change: float) -> str:

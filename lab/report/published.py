@@ -44,7 +44,7 @@ def _text(found: FindingRecord) -> str:
 
 
 def _verdict(found: FindingRecord) -> str:
-    known = f", {found.known_miss.state}" if found.known_miss else ""
+    known = f", {found.miss}" if found.miss else ""
     return f"{found.verdict}{known}"
 
 

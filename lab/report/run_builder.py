@@ -22,12 +22,11 @@ from lab.base.process import run as run_command
 from lab.base.stats import SEED_COUNTS, Interval
 from lab.base.system import CHECKOUT
 from lab.inputs import topology, workload
-from lab.inputs.claims import Published, PublishedClaim
+from lab.inputs.claims import PublishedClaim
 from lab.inputs.terms import Level
 from lab.judge.experiment import Experiment
 from lab.judge.verdict import Finding, Judged, of_claim, together
 from lab.measure import cost, metrics
-from lab.measure.boot_store import StoredBoot
 from lab.measure.cell import Cell
 from lab.measure.host import Report, facts
 from lab.measure.runner import Outcome
@@ -190,9 +189,10 @@ class RunBuilder:
             unit=metric.unit,
             better=metric.better,
             conditions=dict(asked.conditions),
-            published=published(figure) if (figure := expectation.published) else None,
-            known_miss=_known_miss(found),
-            expected=expectation.change or expectation.value,
+            published=expectation.published,
+            known_miss=expectation.known_miss if found.miss else None,
+            miss=found.miss,
+            bound=expectation.bound,
             because=expectation.because,
             verdict=found.verdict,
             reason=found.reason,
@@ -201,8 +201,8 @@ class RunBuilder:
             cells=cells,
             values=found.evidence.values,
             measured=found.measured,
-            change=found.change,
-            interval=_ends(found.interval) if found.change is not None else None,
+            measured_change=found.measured_change,
+            interval=_ends(found.interval) if found.measured_change is not None else None,
             p=found.p,
             machine=asked.sides[0].cell.machine,
             sensitivity={f"{factor:g}": value for factor, value in found.sensitivity.items()},
@@ -252,7 +252,10 @@ class RunBuilder:
                 unit=metrics.get(metric).unit,
                 better=metrics.get(metric).better,
                 facts=found[-1].facts if found else {},
-                boots=tuple(map(_boot, found)),
+                boots=tuple(
+                    run_record.BootRecord.model_validate(boot, from_attributes=True)
+                    for boot in found
+                ),
                 error=error,
             )
         )
@@ -300,38 +303,6 @@ class RunBuilder:
         )
 
 
-def published(figure: Published) -> run_record.PublishedRecord:
-    """The record of a published figure."""
-    return run_record.PublishedRecord(
-        text=figure.text,
-        before=figure.before,
-        after=figure.after,
-        unit=figure.unit,
-        changes=figure.changes,
-        machine=figure.machine,
-    )
-
-
-def _known_miss(found: Finding) -> run_record.KnownMissRecord | None:
-    known, state = found.experiment.expectation.known_miss, found.miss
-    if known is None or state is None:
-        return None
-    return run_record.KnownMissRecord(
-        state=state, measured=known.measured, date=known.date.isoformat(), reason=known.reason
-    )
-
-
-def _boot(found: StoredBoot) -> run_record.BootRecord:
-    return run_record.BootRecord(
-        id=found.id,
-        started=found.started,
-        seconds=found.seconds,
-        round=found.round,
-        kernel=found.kernel,
-        values=found.values,
-    )
-
-
 def host_record(report: Report | None) -> run_record.HostRecord:
     """The machine; without a report nothing was checked, for the run ended before that."""
     try:
@@ -357,10 +328,7 @@ def host_record(report: Report | None) -> run_record.HostRecord:
         qemu=own.qemu,
         compiler=own.compiler,
         sandbox=own.sandbox,
-        engines=tuple(
-            run_record.ProvedEngine(name=one.engine, works=one.works, reason=one.reason)
-            for one in report.engines
-        ),
+        engines=report.engines,
     )
 
 

@@ -10,12 +10,15 @@ from pydantic import Field, model_validator
 
 from lab.base.toml import Model
 from lab.inputs import terms
+from lab.inputs.bounds import Bound
+from lab.inputs.claims import KnownMiss, Published
 from lab.inputs.terms import Better, Level, Miss, Verdict
 from lab.inputs.workload import Value
+from lab.measure.host import EngineReport
 
 # Changes with every change of the fields below that an older lab could not read. Before 1.0 a lab
 # reads records of its own version only.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # The lab's words: values of their types here, plain text in JSON and for who builds a record.
 AnEngine = Annotated[terms.Engine, Field(strict=False)]
@@ -84,37 +87,10 @@ class CellRecord(Model):
         return statistics.fmean(values) if values else None
 
 
-class PublishedRecord(Model):
-    """A published figure: its levels where they are known, and its change as a fraction."""
-
-    text: str = Field(description="levels, unit and change in words")
-    before: float | None = None
-    after: float | None = None
-    unit: str = ""
-    changes: tuple[float, ...] = Field(
-        default=(), description="the change; two ends of a range; nothing for a single level"
-    )
-    machine: str = Field(default="", description="what it was measured on")
-
-    @property
-    def change(self) -> float | None:
-        """The published change; None for a range and a single level."""
-        return self.changes[0] if len(self.changes) == 1 else None
-
-
-class KnownMissRecord(Model):
-    """An expectation that is recorded not to hold, and whether that is still so."""
-
-    state: AMiss
-    measured: str = Field(description="the interval that is recorded")
-    date: str
-    reason: str
-
-
 class FindingRecord(Model):
     """An expectation: what was published, expected and measured, and the verdict.
 
-    change and interval are fractions; an end of the interval is None when it is infinite.
+    measured_change and interval are fractions; an end of the interval is None when it is infinite.
     """
 
     level: ALevel
@@ -123,9 +99,10 @@ class FindingRecord(Model):
     unit: str
     better: ABetter
     conditions: dict[str, Value] = Field(description="workload parameters and vCPUs")
-    published: PublishedRecord | None = None
-    known_miss: KnownMissRecord | None = None
-    expected: str
+    published: Published | None = None
+    known_miss: KnownMiss | None = None
+    miss: AMiss | None = Field(default=None, description="what became of the known miss")
+    bound: Bound = Field(description="what was expected of the change, or of the value")
     because: str
     verdict: AVerdict
     reason: str
@@ -134,7 +111,7 @@ class FindingRecord(Model):
     cells: tuple[int, ...] = Field(description="places in the run's cells; of arms, in order")
     values: tuple[tuple[float, ...], ...] = Field(description="one a boot, by arm")
     measured: tuple[float, ...] = Field(description="means, by arm")
-    change: float | None = None
+    measured_change: float | None = None
     interval: tuple[float | None, float | None] | None = None
     p: float | None = None
     machine: str = Field(default="", description="the machine model, if simulated")
@@ -151,11 +128,6 @@ class FindingRecord(Model):
     def executed(self) -> str:
         """What executed and timed the boots, such as ``exact`` or ``sim xeon16``."""
         return f"{self.engine} {self.machine}".strip()
-
-    @property
-    def published_change(self) -> float | None:
-        """The published change as a fraction; None without one."""
-        return self.published.change if self.published else None
 
     @property
     def timed(self) -> bool:
@@ -276,14 +248,6 @@ class CostDifference(Model):
     )
 
 
-class ProvedEngine(Model):
-    """An engine and whether it was checked to work."""
-
-    name: AnEngine
-    works: bool
-    reason: str
-
-
 class HostRecord(Model):
     """The machine that measured."""
 
@@ -295,7 +259,7 @@ class HostRecord(Model):
     qemu: str
     compiler: str
     sandbox: str = Field(default="", description="what confined builds and guests")
-    engines: tuple[ProvedEngine, ...]
+    engines: tuple[EngineReport, ...]
 
 
 class Mail(Model):

@@ -51,7 +51,7 @@ def _line(cells: Sequence[str]) -> str:
 
 def _foot(run: RunRecord) -> Iterator[str]:
     """What the table does not say: known misses, checks that fail, what was skipped."""
-    states = {own.known_miss.state for own in overview.figures(run) if own.known_miss}
+    states = {own.miss for own in overview.figures(run) if own.miss}
     if Miss.KNOWN in states:
         yield "known miss: it does not hold here; series.toml records it, with the reason."
     if any(state.outdated for state in states):

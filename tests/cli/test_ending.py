@@ -63,7 +63,7 @@ def test_show_is_the_record() -> None:
 
 def test_build_and_doctor(session: FakeSession) -> None:
     assert document("build", "build", "--tree", "debian:6.12")["id"] == "6.12"
-    assert [own["name"] for own in document("doctor", "doctor")["engines"]] == list(Engine)
+    assert [own["engine"] for own in document("doctor", "doctor")["engines"]] == list(Engine)
 
 
 def test_what_measures_prints_its_record(session: FakeSession, tmp_path: Path) -> None:

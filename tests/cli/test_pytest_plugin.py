@@ -89,7 +89,7 @@ class Judge:
             return replace(found, reason="arm before failed: BUG")
         evidence = Evidence(((100.0,), (150.0,)))
         interval = Interval(0.4, 0.6)
-        found = replace(found, evidence=evidence, measured=(100.0, 150.0), change=0.5)
+        found = replace(found, evidence=evidence, measured=(100.0, 150.0), measured_change=0.5)
         return replace(found, interval=interval, p=0.01)
 
 

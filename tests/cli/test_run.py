@@ -41,7 +41,7 @@ def found(verdict: Verdict, error: str = "") -> Judged:
         verdict=verdict,
         reason="why",
         measured=(100.0, 150.0),
-        change=0.5,
+        measured_change=0.5,
     )
     return Judged(own, () if error else (finding,), error)
 

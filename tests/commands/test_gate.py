@@ -142,7 +142,7 @@ def test_a_regression_is_red_and_names_the_function(lab: Lab) -> None:
     assert red(found)
     (finding,) = exact(found).findings
     assert finding.reason == "submit_bio +5.0"
-    assert finding.change == pytest.approx(0.005)
+    assert finding.measured_change == pytest.approx(0.005)
     assert [len(values) for values in finding.values] == [3, 3]
     reason = reasons(lab, "next")[-1]
     assert reason == "costs more: nullb_mq/none/randread_burst"
@@ -164,7 +164,7 @@ def test_less_than_the_threshold_and_savings_are_green_and_shown(
     lab.night("c0")
     found = lab.night("c1", cost)
     assert green(found)
-    assert exact(found).findings[0].change == pytest.approx(change)
+    assert exact(found).findings[0].measured_change == pytest.approx(change)
     assert lab.history.last_good("next") == "git:/linux@c1"
 
 
@@ -346,7 +346,7 @@ def test_a_slower_branch_is_red_as_soon_as_that_is_sure(timed: Lab) -> None:
     assert red(found)
     (finding,) = wall_clock(found).findings
     assert (finding.verdict, finding.metric) == (Verdict.REFUTED, "iops")
-    assert finding.change == pytest.approx(-0.2)
+    assert finding.measured_change == pytest.approx(-0.2)
     assert boots(timed) == 2 * 8
     for place, values in zip(finding.cells, finding.values, strict=True):
         cell = timed.run.cells[place]
@@ -515,7 +515,7 @@ def test_more_of_a_metric_that_is_better_high_is_no_regression(
     passes.timed = {"c0": {"passes": 100.0}, "c1": {"passes": value}}
     (finding,) = wall_clock(passes.night("c1")).findings
     assert (finding.metric, finding.verdict) == ("passes", verdict)
-    assert finding.expected == ">= -5.00%"
+    assert str(finding.bound) == ">= -5%"
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(80.0, "HOLDS"), (120.0, "REFUTED")])
@@ -525,4 +525,4 @@ def test_more_of_a_metric_that_is_better_low_is_one(timed: Lab, value: float, ve
     timed.timed = {"c0": {"amean_ms": 100.0}, "c1": {"amean_ms": value}}
     (finding,) = wall_clock(timed.night("c1")).findings
     assert (finding.metric, finding.verdict) == ("amean_ms", verdict)
-    assert finding.expected == "<= +5.00%"
+    assert str(finding.bound) == "<= +5%"

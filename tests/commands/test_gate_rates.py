@@ -10,6 +10,7 @@ import pytest
 
 from lab.base.stats import SEED_COUNTS
 from lab.commands import cost_diff, gate
+from lab.inputs.bounds import Bound
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import verdict
 from lab.judge.verdict import Evidence
@@ -42,10 +43,10 @@ class Nights:
         seeds = THRESHOLD.seeds
         before = [self.seed(1000.0) for _ in range(seeds)]
         after = [self.seed(1000.0 * shift) for _ in range(seeds)]
-        text, found = f"<= {100 * bound:+.3g}%", Verdict.INCONCLUSIVE
+        limit, found = Bound(None, bound, "%"), Verdict.INCONCLUSIVE
         for count in (n for n in SEED_COUNTS if n <= seeds):
             evidence = Evidence(values=(tuple(before[:count]), tuple(after[:count])))
-            asked = cost_diff.of_block_layer(CELL, text)
+            asked = cost_diff.of_block_layer(CELL, limit)
             found = verdict.judge([(asked, evidence)], ALPHA)[0].verdict
             if found.decided:
                 break

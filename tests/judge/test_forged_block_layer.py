@@ -128,7 +128,7 @@ def test_what_moves_out_of_the_block_layer_is_not_saved(
     session.profile = SEEDED.model_copy(update={"seeds": seeds})
     found = judged(session, "evil", Patched(costs, LAYER))
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.change == pytest.approx(-0.3)
+    assert found.measured_change == pytest.approx(-0.3)
     assert "costs 600.0 instructions an I/O less, but the rest of the kernel" in found.reason
     assert "code may have moved out of the block layer" in found.reason
 

@@ -114,7 +114,7 @@ def test_every_level_of_evidence_comes_to_its_verdict(
     assert [f.verdict for f in one.findings] == [Verdict.HOLDS] * 4
     assert (one.verdict(), one.error) == (Verdict.HOLDS, "")
     assert timed.evidence.values == ((100.0,) * 8, (150.0,) * 8)
-    assert timed.change == pytest.approx(0.5)
+    assert timed.measured_change == pytest.approx(0.5)
     assert exact.measured == (1000.0, 900.0)
     assert (sequential.measured, counted.measured) == ((9.0,), (2.0, 1.0))
     # Exact cells come first, what is counted in one boot together; then the rounds.
@@ -169,7 +169,7 @@ def test_what_an_arm_takes_is_taken_off_the_others(
     (one,) = judge.judge([write(claim(text, more="seeds = 3"), arm)], session)
     (finding,) = one.findings
     assert finding.measured == (200.0, 100.0)
-    assert finding.change == pytest.approx(-0.5)
+    assert finding.measured_change == pytest.approx(-0.5)
     assert finding.verdict is Verdict.HOLDS
     assert [len(own) for own in finding.evidence.boots] == [3, 3]
     assert len(guests.booted) == 9
@@ -376,7 +376,7 @@ def test_a_patched_kernel_that_lies_is_refuted_and_the_other_claims_are_measured
     assert lied.verdict is Verdict.REFUTED
     # Nothing holds of a kernel that lied elsewhere.
     assert held.verdict is Verdict.INCONCLUSIVE
-    assert held.change == pytest.approx(-0.1)
+    assert held.measured_change == pytest.approx(-0.1)
     assert f"{outcome} in 1 of 2 boots" in held.reason
     assert "the patched kernel breaks in arm after: what nobody asked for" in lied.reason
 
@@ -417,7 +417,7 @@ def test_the_same_kernel_under_two_names_is_not_booted(
 ) -> None:
     own_series = series.no_op(write(claim(IOPS, COST)))
     (timed, exact) = found(judge.judge([own_series], session))
-    assert (timed.verdict, timed.change) == (Verdict.REFUTED, 0.0)
+    assert (timed.verdict, timed.measured_change) == (Verdict.REFUTED, 0.0)
     assert exact.verdict is Verdict.REFUTED
     assert guests.booted == []
     assert PATCHED not in session.asked
@@ -461,7 +461,7 @@ def test_one_round_is_enough_where_the_host_cannot_answer_anyway(
         "needs 16 host CPUs, not 2",
     )
     assert len(guests.booted) == 2
-    assert finding.change == pytest.approx(0.5)
+    assert finding.measured_change == pytest.approx(0.5)
 
 
 def test_nothing_that_is_wanted_boots_nothing(session: FakeSession, guests: Guests) -> None:

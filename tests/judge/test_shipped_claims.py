@@ -60,13 +60,13 @@ def test_every_expectation_can_hold_and_can_be_refuted(name: str) -> None:
     found = [one for one in asked(name) if not one.expectation.needs]
     assert found
     for one in found:
-        bound = one.expectation.bound
+        bound = one.expectation.bound.interval
         for seen, expected in (
             (inside(bound), Verdict.HOLDS),
             (outside(bound), Verdict.REFUTED),
         ):
             (judged,) = verdict.judge([(one, evidence(one, seen))], STANDARD.alpha)
-            where = (one.claim, one.expectation.metric, one.expectation.change, seen)
+            where = (one.claim, one.expectation.metric, str(one.expectation.bound), seen)
             assert judged.verdict is expected, (where, judged.reason)
 
 

@@ -17,6 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lab.base.errors import KERNEL_FAILURES
+from lab.inputs.bounds import Bound
 from lab.inputs.claims import Check, Expectation, KnownMiss
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine, Level, Miss, Verdict
@@ -44,7 +45,8 @@ def experiment(
     questions: int = 1,
 ) -> Experiment:
     """A experiment about a metric: a change from before to after, or a value of after."""
-    expectation = Expectation(metric=metric, change=change, value=value, because="b")
+    bound = {"change": change} if change else {"value": value}
+    expectation = Expectation.model_validate({"metric": metric, "because": "b", **bound})
     engines = {Level.WALL: Engine.TCG, Level.SIMULATED: Engine.SIM}
     engine = engines.get(level, Engine.EXACT)
     sides = tuple(
@@ -116,7 +118,7 @@ def test_an_exact_change_lies_within_its_bound_or_not(
 def test_an_exact_finding_tells_what_was_measured() -> None:
     found = exact("<= -50%", [100, 110], [40, 44])
     assert found.measured == (105, 42)
-    assert found.change == pytest.approx(-0.6)
+    assert found.measured_change == pytest.approx(-0.6)
     assert found.interval
     margin = 1.005
     ends = (40 / 110 / margin - 1, 44 / 100 * margin - 1)
@@ -197,7 +199,7 @@ def test_a_value_lies_within_its_bound_in_every_boot_or_in_none(
     found = judged(experiment(value=value, level=level), Evidence((tuple(values),)))
     assert found.verdict is expected
     assert found.measured == (sum(values) / len(values),)
-    assert found.change is None
+    assert found.measured_change is None
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,7 @@ def test_rounds_decide_when_chance_would_hardly_show_them(
 ) -> None:
     found = timed(change, ratios)
     assert found.verdict is expected
-    assert found.change == pytest.approx(math.exp(np.mean(np.log(ratios))) - 1)
+    assert found.measured_change == pytest.approx(math.exp(np.mean(np.log(ratios))) - 1)
     assert found.p is not None
     assert (found.p <= ALPHA) == (expected is not INCONCLUSIVE)
     assert found.interval
@@ -423,7 +425,7 @@ def test_a_failure_outweighs_the_rounds_that_were_complete() -> None:
 
 def test_the_same_kernel_under_two_names_changes_nothing() -> None:
     found = judged(experiment(change="<= 0%"), Evidence(same=True))
-    assert (found.verdict, found.change) == (REFUTED, 0)
+    assert (found.verdict, found.measured_change) == (REFUTED, 0)
     assert "same kernel" in found.reason
     assert judged(experiment(value="== 1"), Evidence(((1.0,),), same=True)).verdict is HOLDS
     assert judged(experiment(change="-1% .. +1%"), Evidence(same=True)).verdict is HOLDS
@@ -497,7 +499,7 @@ def test_without_its_engine_an_expectation_is_inconclusive() -> None:
 def test_a_host_with_too_few_cpus_decides_nothing_but_shows_what_it_measured(ratio: float) -> None:
     found = judged(experiment(change=">= +20%", lacking=LACKING), rounds([ratio] * 8))
     assert (found.verdict, found.reason) == (INCONCLUSIVE, LACKING)
-    assert found.change == pytest.approx(ratio - 1)
+    assert found.measured_change == pytest.approx(ratio - 1)
 
 
 def test_too_few_cpus_do_not_hide_that_the_lab_failed() -> None:
@@ -531,7 +533,7 @@ def test_the_worst_expectation_is_the_claims_verdict(
 
 
 def test_a_series_is_judged_by_all_its_claims() -> None:
-    claim = examples.claimed(Expectation(metric="iops", value="== 1", because="b"))
+    claim = examples.claimed(Expectation(metric="iops", value=Bound(1, 1), because="b"))
     series = Series(title="t", origin="o", claims={"a": claim, "b": claim})
     series._folder = Path("/series/own")
     found = (finding(HOLDS, "b"), finding(REFUTED, "a"), finding(HOLDS, "a"))
@@ -584,7 +586,7 @@ def test_a_simulated_verdict_is_that_of_other_transfer_costs_too(
 ) -> None:
     found = simulated(change, [before], [after], half=(100, half), twice=(100, twice))
     assert found.verdict is expected
-    assert found.change == pytest.approx(after / before - 1)
+    assert found.measured_change == pytest.approx(after / before - 1)
     assert found.sensitivity == pytest.approx({0.5: half / 100 - 1, 2.0: twice / 100 - 1})
 
 
@@ -629,7 +631,9 @@ def test_one_seed_of_a_counter_may_be_off_as_one_of_a_cost(
 def missed(value: float, measured: str = "-12% .. -8%", **fields: object) -> Finding:
     """A finding of an expectation that is recorded to have been missed with that interval."""
     asked = experiment(change=">= +20%", level=Level.COST)
-    known = KnownMiss(measured=measured, date=datetime.date(2026, 11, 25), reason="too few CPUs")
+    known = KnownMiss(
+        measured=Bound.parse(measured), date=datetime.date(2026, 11, 25), reason="too few CPUs"
+    )
     expected = asked.expectation.model_copy(update={"known_miss": known})
     own = Finding(
         experiment=replace(asked, expectation=expected),
@@ -637,7 +641,7 @@ def missed(value: float, measured: str = "-12% .. -8%", **fields: object) -> Fin
         verdict=REFUTED,
         reason="r",
         measured=(100.0, 100.0 * (1 + value)),
-        change=value,
+        measured_change=value,
     )
     return replace(own, **fields)  # type: ignore[arg-type]
 
@@ -673,7 +677,7 @@ def test_a_patched_kernel_that_breaks_is_no_known_miss() -> None:
 
 def series_with_a_check() -> Series:
     """A series that claims a, beside which the lab checks b."""
-    asked = Expectation(metric="iops", value="== 1", because="b")
+    asked = Expectation(metric="iops", value=Bound(1, 1), because="b")
     claim = examples.claimed(asked)
     check = Check(title="t", topology="t", scheduler="s", workload="w", expect=(asked,))
     return Series(title="t", origin="o", claims={"a": claim}, checks={"b": check})

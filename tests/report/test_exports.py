@@ -69,9 +69,9 @@ def test_better_is_positive_whatever_the_metric() -> None:
     [("+40%", 0.4), ("-7.74 %", -0.0774), ("-8% .. +20%", None)],
 )
 def test_a_published_change_is_one_number_or_none(text: str, change: float | None) -> None:
-    (found, *_) = examples.paired_run().series[0].claims[0].findings
-    own = found.model_copy(update={"published": examples.figure(text)})
-    assert own.published_change == (None if change is None else pytest.approx(change))
+    assert examples.figure(text).single_change == (
+        None if change is None else pytest.approx(change)
+    )
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -184,11 +184,15 @@ UNMEASURED = [
 def partly_measured() -> run_record.RunRecord:
     """A run in which one finding was measured and the others skipped, lacking or failed."""
     found = [
-        examples.finding((), (), verdict=verdict, reason=reason, engine=engine, change=None)
+        examples.finding(
+            (), (), verdict=verdict, reason=reason, engine=engine, measured_change=None
+        )
         for verdict, reason, engine in UNMEASURED
     ]
     # Of a gate's cell whose patched kernel breaks only the first arm was measured.
-    broken = examples.finding(((100.0,),), (0,), verdict="REFUTED", metric="runtime_s", change=None)
+    broken = examples.finding(
+        ((100.0,),), (0,), verdict="REFUTED", metric="runtime_s", measured_change=None
+    )
     whole = examples.claim(examples.finding(), *found, broken, verdict="ERROR")
     return examples.run(examples.series(whole), cells=examples.paired_run().cells)
 

@@ -61,7 +61,7 @@ def test_the_parts_of_a_finding() -> None:
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_only_what_holds_needs_no_reason(verdict: Verdict) -> None:
     measured = finding.parts(examples.finding(verdict=verdict, reason="why"))
-    unmeasured = finding.parts(examples.finding((), (), verdict=verdict, reason="why", change=None))
+    unmeasured = finding.parts(examples.finding((), (), verdict=verdict, reason="why"))
     assert measured.reason == ("" if verdict is Verdict.HOLDS else "why")
     assert (unmeasured.reason, unmeasured.measured) == ("why", "")
 

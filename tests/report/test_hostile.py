@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import datetime
 import hashlib
 import io
 import json
@@ -18,6 +19,8 @@ import kcidb_io
 import pytest
 
 from lab.base.text import visible
+from lab.inputs.bounds import Bound
+from lab.inputs.claims import KnownMiss
 from lab.inputs.terms import Miss
 from lab.measure.cost import Cost
 from lab.report import (
@@ -61,20 +64,17 @@ def hostile() -> run_record.RunRecord:
         for arm, values in ((EVIL, examples.BEFORE), (FORMULA, examples.AFTER))
     ]
     texts: dict[str, object] = dict.fromkeys(("unit", "because", "machine", "reason"), EVIL)
-    texts["published"] = examples.figure("+40%").model_copy(
-        update=dict.fromkeys(("text", "unit", "machine"), EVIL)
-    )
-    texts["known_miss"] = run_record.KnownMissRecord(
-        state=Miss.MOVED, measured=EVIL, date=EVIL, reason=EVIL
-    )
+    figure = examples.figure(before=1.0, after=2.0)
+    texts["published"] = figure.model_copy(update=dict.fromkeys(("unit", "machine"), EVIL))
+    known = KnownMiss(measured=Bound(0, 1), date=datetime.date(2026, 1, 1), reason=EVIL)
+    texts |= {"known_miss": known, "miss": Miss.MOVED}
     findings = [
         examples.finding(cells=places, arms=(EVIL, "after")).model_copy(
             update={**texts, "conditions": {EVIL: EVIL}}
         )
         for places in ((0, 1), (2, 3))
     ]
-    known = examples.claim(*findings)
-    claim = known.model_copy(
+    claim = examples.claim(*findings).model_copy(
         update=dict.fromkeys(("name", "statement", "source", "topology", "scheduler"), EVIL)
     )
     own = examples.series(claim, error=EVIL).model_copy(

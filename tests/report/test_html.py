@@ -206,7 +206,7 @@ def test_colours_of_text_have_contrast(mode: int) -> None:
 def test_text_of_a_series_stays_text() -> None:
     nasty = '<script>alert(1)</script>"&'
     found = examples.finding(
-        published=examples.figure("+40%").model_copy(update={"text": nasty, "machine": nasty}),
+        published=examples.figure("+40%").model_copy(update={"machine": nasty}),
         because=nasty,
         reason=nasty,
         verdict="INCONCLUSIVE",

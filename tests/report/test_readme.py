@@ -11,18 +11,20 @@ import pytest
 
 from lab.base.system import PROJECT
 from lab.inputs import series
+from lab.inputs.bounds import Bound
+from lab.inputs.claims import Published
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.measure.cost import Cost
-from lab.report import matrix_text, run_builder, run_record, tables, terminal
+from lab.report import matrix_text, run_record, tables, terminal
 
 README = (PROJECT / "README.md").read_text()
 
 
-def recorded(claim: str, place: int) -> run_record.PublishedRecord:
+def recorded(claim: str, place: int) -> Published:
     """A published figure of sq_batch_dispatch as a record has it."""
     figure = series.get("sq_batch_dispatch").claims[claim].expect[place].published
     assert figure is not None
-    return run_builder.published(figure)
+    return figure
 
 
 def judged() -> run_record.SeriesRecord:
@@ -39,7 +41,7 @@ def judged() -> run_record.SeriesRecord:
             "published": recorded("deadline_throughput", 0),
             "interval": (0.908, 1.226),
         },
-        expected=">= +52%",
+        bound=Bound.parse(">= +52%"),
         because="half of the published gain",
         sensitivity={"0.5": 0.956, "2": 1.072},
     )
@@ -51,7 +53,7 @@ def judged() -> run_record.SeriesRecord:
             "published": recorded("deadline_throughput", 1),
             "interval": (0.706, 0.990),
         },
-        expected=">= +25%",
+        bound=Bound.parse(">= +25%"),
         because="half of what the reviewer saw without lockdep and KASAN",
         sensitivity={"0.5": 0.705, "2": 0.910},
     )
@@ -106,9 +108,9 @@ def test_the_sample_expects_what_the_series_does() -> None:
     own = series.get("sq_batch_dispatch")
     for claim in judged().claims:
         asked = {
-            (e.metric, e.change, e.because, e.published.text if e.published else "")
+            (e.metric, e.bound, e.because, e.published and e.published.text)
             for e in own.all_claims[claim.name].expect
         }
         for found in claim.findings:
-            published = found.published.text if found.published else ""
-            assert (found.metric, found.expected, found.because, published) in asked
+            published = found.published and found.published.text
+            assert (found.metric, found.bound, found.because, published) in asked

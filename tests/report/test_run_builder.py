@@ -12,7 +12,8 @@ import pytest
 from examples import KERNEL
 
 from lab.base.errors import GuestError
-from lab.inputs.claims import Expectation, Published
+from lab.inputs.bounds import Bound
+from lab.inputs.claims import Expectation
 from lab.inputs.terms import Level
 from lab.judge import verdict
 from lab.judge.verdict import Evidence, Judged
@@ -43,7 +44,10 @@ def boot(
 def judged(store: BootStore, costs: bool = False) -> Judged:
     metric = "kernel_insns_per_io" if costs else "iops"
     asked = Expectation(
-        metric=metric, change=">= +20%", because="half", published=Published(change="+40%")
+        metric=metric,
+        change=Bound(0.2, None, "%"),
+        because="half",
+        published=examples.figure("+40%"),
     )
     level = Level.COST if costs else Level.WALL
     own = examples.experiment(asked, claim="faster", level=level)
@@ -70,7 +74,7 @@ def test_a_finding_keeps_what_was_measured_and_where(store: BootStore) -> None:
     (found,) = finding
     assert found.verdict == "HOLDS"
     assert found.values == ((100.0,) * 8, (140.0,) * 8)
-    assert found.change == pytest.approx(0.4)
+    assert found.measured_change == pytest.approx(0.4)
     assert found.rejected == 3
     before, after = (run.cells[place] for place in found.cells)
     assert (before.arm, after.arm) == ("before", "after")
@@ -103,7 +107,9 @@ def test_the_cost_by_function_is_kept_where_it_was_counted(store: BootStore) -> 
 def test_what_is_simulated_is_kept_with_its_machine_and_the_lines_that_move(
     store: BootStore,
 ) -> None:
-    asked = Expectation(metric="iops", change=">= +20%", because="half", machine="xeon16")
+    asked = Expectation(
+        metric="iops", change=Bound(0.2, None, "%"), because="half", machine="xeon16"
+    )
     own = examples.experiment(asked, claim="faster", level=Level.SIMULATED)
     boots = tuple(
         (boot(store, Task(cell=side.cell, kernel=KERNEL, arm=side.arm), 100.0),)

@@ -10,12 +10,6 @@ from lab.inputs.terms import Miss
 from lab.report import run_record, screen
 
 
-def known(state: Miss) -> run_record.KnownMissRecord:
-    return run_record.KnownMissRecord(
-        state=state, measured="-1% .. +1%", date="2026-11-25", reason="too few CPUs"
-    )
-
-
 def shown(*findings: run_record.FindingRecord, **claim: object) -> list[str]:
     own = examples.claim(*findings).model_copy(update=claim)
     return screen.screen(examples.run(examples.series(own))).splitlines()
@@ -39,7 +33,7 @@ def test_a_figure_has_a_row_with_what_was_published_and_measured() -> None:
 def test_a_known_miss_is_shown_as_such_whatever_its_verdict(
     state: Miss, column: str, note: str
 ) -> None:
-    lines = shown(examples.finding(known_miss=known(state), verdict="INCONCLUSIVE"))
+    lines = shown(examples.finding(**examples.missed(state), verdict="INCONCLUSIVE"))
     assert f" {column} " in lines[2]
     assert any(line.startswith(note) for line in lines)
 

@@ -8,7 +8,7 @@ import guests
 import pytest
 
 from lab.inputs import profile
-from lab.inputs.claims import Expectation, Published
+from lab.inputs.claims import Expectation
 from lab.inputs.terms import Level, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment
@@ -22,7 +22,7 @@ ROUNDS = Evidence(((100.0,) * 8, (140.0,) * 8))
 
 
 def expectation(metric: str = "iops", change: str = ">= +20%", **more: object) -> Expectation:
-    keys = {"metric": metric, "change": change, "because": "half of it", **more}
+    keys = {"metric": metric, "change": change or None, "because": "half of it", **more}
     return Expectation.model_validate(keys)
 
 
@@ -69,7 +69,7 @@ def shown(asked: Experiment, evidence: Evidence = ROUNDS) -> str:
 
 
 def test_published_expected_and_measured_stand_beside_each_other() -> None:
-    asked = expectation(published=Published(change="+40%"), parameters={"numjobs": 4})
+    asked = expectation(published=examples.figure("+40%"), parameters={"numjobs": 4})
     text = shown(experiment(asked, cpus=8))
     for part in (
         "faster: HOLDS",
@@ -139,7 +139,7 @@ def test_what_was_not_decided_by_measuring_says_why(
 
 
 def full_report(words: str) -> str:
-    figure = Published(change="+40%", machine=words)
+    figure = examples.figure("+40%").model_copy(update={"machine": words})
     asked = expectation(published=figure, because=words, parameters={"numjobs": words or 1})
     lacking = experiment(expectation(because=words), claim="slower", lacking=words or "x")
     huge = Evidence(((1e-9, 1e12) * 4, (1e12, 1e-9) * 4), 10**9)
