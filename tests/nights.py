@@ -10,7 +10,7 @@ import random
 import sys
 from pathlib import Path
 
-from lab.report import trend, trend_page
+from lab.report import html, trend
 from lab.report.trend import Night
 
 _SPREADS = Path(__file__).with_name("data") / "seed-spreads.txt"
@@ -57,5 +57,5 @@ def history(seed: int, planted: tuple[tuple[int, int, float], ...] = STEPS) -> l
 
 if __name__ == "__main__":
     Path(sys.argv[1]).write_text(
-        trend_page.html(trend.of({"block-next": history(1), "mine": history(2, ())}, 0.001), 0.001)
+        html.trend_page(trend.of({"block-next": history(1), "mine": history(2, ())}, 0.001), 0.001)
     )

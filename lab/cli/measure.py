@@ -22,7 +22,7 @@ from lab.measure.cell import STOCK
 from lab.measure.matrix import Selection
 from lab.measure.runner import Outcome
 from lab.measure.session import Session
-from lab.report import exports, finish, matrix_text
+from lab.report import cell_tables, exports, finish, tables
 from lab.report.run_builder import RunBuilder, host_record
 from lab.report.run_record import TableRecord
 
@@ -109,7 +109,7 @@ def matrix_command(
     title = f"Linux {kernel.release}, {profile.title}"
     run = RunBuilder(session, title).measured(outcomes)
     ending.run(run, session)
-    if failed := matrix_text.failures(run):
+    if failed := cell_tables.failures(run):
         raise LabError(f"{sum(bool(cell.error) for cell in run.cells)} cell(s) failed:\n{failed}")
 
 
@@ -284,7 +284,7 @@ def diff_command(
     tasks = [one.on(kernel, name, kernels[0]) for one, kernel, name in by_arm]
     outcomes, costs = zip(*session.costs(tasks), strict=True)
     what = "CPU ns" if Engine(engine).simulated else "instructions"
-    shown = [matrix_text.cost_table(names, costs, rows, f"Kernel {what} per I/O")]
+    shown = [tables.of_costs(names, costs, rows, f"Kernel {what} per I/O")]
     if Engine(engine).simulated:
         shown += _simulated(session, names, outcomes)
     if by_line:
@@ -299,7 +299,7 @@ def _simulated(
 ) -> list[TableRecord]:
     """What a simulation says beside the cost by function: throughput, and which lines move."""
     worst = [
-        matrix_text.lines_table(name, session.store.lines(outcome.boots[-1].id), _LINES)
+        tables.of_lines(name, session.store.lines(outcome.boots[-1].id), _LINES)
         for name, outcome in zip(names, outcomes, strict=True)
     ]
     cell = outcomes[0].task.cell

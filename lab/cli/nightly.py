@@ -26,7 +26,7 @@ from lab.commands.gate_history import GateHistory
 from lab.inputs import profile
 from lab.inputs.terms import Verdict
 from lab.measure.boot_store import BootStore
-from lab.report import ci, finding, record_store, tables, trend, trend_page
+from lab.report import ci, html, record_store, tables, trend, view
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import TableRecord
 from lab.report.tables import texts
@@ -130,7 +130,7 @@ def table(results: Sequence[BranchResult]) -> TableRecord:
         for claim in one.series.claims:
             (found,) = claim.findings
             if found.verdict is not Verdict.HOLDS or found.measured_change:
-                shown = finding.parts(found).change or "-"
+                shown = view.of_finding(found).change or "-"
                 notes.append(f"  {one.series.name} {claim.name}: {shown} ({found.reason})")
     columns = texts("branch", "state", "verdict", "cells")
     return TableRecord(title="Gate", columns=columns, rows=tuple(rows), notes=tuple(notes))
@@ -170,7 +170,7 @@ def trend_command(
     least = threshold / 100
     found = trends.collect(GateHistory(store), least, branches, pattern)
     target = (output or store.folder / "trend.html").absolute()
-    cache.write_atomically(target, trend_page.html(found, least))
+    cache.write_atomically(target, html.trend_page(found, least))
     text = f"{visible(chr(10).join(map(tables.text, trend.tables(found))))}Page: {target}"
     ending.answer(_record(found), lambda: click.echo(text))
 

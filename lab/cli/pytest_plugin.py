@@ -27,7 +27,7 @@ from lab.inputs.terms import Verdict
 from lab.judge import judge, well_formed
 from lab.judge.verdict import Judged
 from lab.measure.session import Session
-from lab.report import finding, finish, terminal
+from lab.report import finish, terminal, view
 from lab.report.finish import Finished
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import ClaimRecord, RunRecord
@@ -136,7 +136,7 @@ class ClaimItem(pytest.Item):
         profile leaves all of it out. A check that fails is an xfail unless checks are strict.
         """
         found = self._found()
-        self.user_properties.append((_VERDICT, finding.verdict(found)))
+        self.user_properties.append((_VERDICT, view.verdict(found)))
         text = visible("\n".join(terminal.claim(found)))
         self.add_report_section("call", "claim", text)
         if found.verdict is Verdict.SKIPPED:
@@ -169,10 +169,10 @@ class ClaimItem(pytest.Item):
 
 def _reason(claim: ClaimRecord) -> str:
     """Why a claim does not hold, on one line."""
-    decisive = finding.deciding(claim)
+    decisive = view.deciding(claim)
     if decisive is None:
         return str(claim.verdict)
-    return finding.parts(decisive).known_miss or decisive.reason
+    return view.of_finding(decisive).known_miss or decisive.reason
 
 
 def _run(session: pytest.Session) -> RunRecord:

@@ -21,7 +21,7 @@ from lab.inputs.terms import Engine, Verdict
 from lab.judge import judge
 from lab.judge.verdict import Judged
 from lab.measure.session import Session
-from lab.report import overview, tables
+from lab.report import tables, view
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Mail, RunRecord
 
@@ -127,7 +127,7 @@ def judged(
 
     def say(one: Judged) -> None:
         after = duration(time.time() - session.started)
-        outcome = overview.outcome(one.verdict(), one.counts_as(strict=strict))
+        outcome = view.outcome(one.verdict(), one.counts_as(strict=strict))
         session.progress.say(f"{one.series.name}: {outcome}, after {after}")
 
     found = judge.judge(wanted, session, claims=claims, finished=say)

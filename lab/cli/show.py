@@ -17,7 +17,7 @@ from lab.commands import gate_config
 from lab.inputs import counters, kconfig, machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
 from lab.report import compare, finish, mail, record_store, run_record, terminal
-from lab.report.formats import FORMATS, PROFILES
+from lab.report.finish import FORMATS, PROFILES
 from lab.report.run_record import RunRecord
 
 _SCHEMAS: dict[str, type[toml.Model]] = {
@@ -35,7 +35,7 @@ _SCHEMAS: dict[str, type[toml.Model]] = {
     "gc": ending.Freed,
     "rerun": ending.Repeated,
     "trend": ending.Trends,
-    "compare": compare.Comparison,
+    "compare": compare.RunComparison,
 }
 
 

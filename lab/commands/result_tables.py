@@ -19,7 +19,7 @@ from lab.commands.error_rates import Rates
 from lab.commands.scaling import Curve
 from lab.commands.try_patches import SeriesStep
 from lab.inputs.terms import Verdict
-from lab.report import finding
+from lab.report import view
 from lab.report.run_record import Curves, TableRecord
 from lab.report.tables import columns, texts
 
@@ -201,9 +201,7 @@ def _called(calls: Sequence[bool]) -> str:
 def _of_step(step: SeriesStep) -> Iterator[TableRecord]:
     yield TableRecord(title=step.title)
     if step.configuration:
-        yield note(
-            f"The kernel's configuration differs, too: {finding.options(step.configuration)}"
-        )
+        yield note(f"The kernel's configuration differs, too: {view.options(step.configuration)}")
     yield from _of_changes(step.found)
     if step.broken:
         yield note(f"{Verdict.REFUTED}: {step.broken}")

@@ -12,7 +12,7 @@ from lab.commands.try_measure import SimulatedChange
 from lab.commands.try_patches import Tried
 from lab.inputs import workload
 from lab.measure.cell import Cell, PlannedCell
-from lab.report import finding
+from lab.report import view
 from lab.report.run_record import TableRecord
 from lab.report.tables import columns
 
@@ -39,9 +39,7 @@ def _of_step(step: Tried, command: Sequence[str], several: bool) -> Iterator[Tab
     if step.broken and str(first) not in step.broken:
         notes.append(step.broken)
     if step.configuration:
-        notes.append(
-            f"The kernel's configuration differs, too: {finding.options(step.configuration)}"
-        )
+        notes.append(f"The kernel's configuration differs, too: {view.options(step.configuration)}")
     if notes:
         yield TableRecord(title="", notes=tuple(notes))
     if trial.exact:

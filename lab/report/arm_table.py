@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lab.base.stats import Interval, paired
 from lab.inputs.terms import Better
 from lab.judge.seed_noise import change_of, seed_noise
 from lab.measure import metrics
-from lab.report.run_record import CellRecord, ClaimRecord, FindingRecord, RunRecord, SeriesRecord
+from lab.report.run_record import CellRecord, FindingRecord, RunRecord, SeriesRecord
 
 _NOTHING = Interval(0.0, 0.0)
+_FIRST = (0, "")
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArmValue:
     """An arm's value in a row: the mean over its boots, and the change against the first arm.
 
     change is a fraction in the metric's own direction; real tells that it is more than noise.
@@ -50,11 +50,12 @@ class ArmTable:
     better: Better
     arms: list[str] = field(default_factory=list)
     swept: str = ""
-    rows: dict[str, dict[str, Entry]] = field(default_factory=dict)
+    rows: dict[str, dict[str, ArmValue]] = field(default_factory=dict)
 
-    def improvement(self, entry: Entry) -> float | None:
-        """The change of an entry as an improvement: positive is better, as a fraction."""
-        return self.signed(entry.change)
+    @property
+    def labels(self) -> list[str]:
+        """The row labels in the order of their numbers."""
+        return sorted(self.rows, key=lambda label: [float(n) for n in re.findall(r"\d+", label)])
 
     def signed(self, change: float | None) -> float | None:
         """A change with the sign of an improvement."""
@@ -63,21 +64,18 @@ class ArmTable:
 
 def of_series(run: RunRecord, series: SeriesRecord) -> list[ArmTable]:
     """The grids of a series: arms of all claims that measured the same thing side by side."""
-    grids: dict[tuple[object, ...], ArmTable] = {}
-    for claim, finding in _comparisons(series):
-        first = run.cells[finding.cells[0]]
-        key = (
-            *(claim.topology, claim.scheduler, claim.workload, finding.metric, finding.executed),
-            *(first.cpus, tuple(_unswept(first))),
-        )
-        own = grids.setdefault(
-            key,
-            ArmTable(
-                *(claim.topology, claim.scheduler, claim.workload, finding.executed, first.cpus),
+    grids: dict[object, ArmTable] = {}
+    for claim in series.claims:
+        for finding in claim.findings:
+            if len(finding.cells) != 2 or finding.measured_change is None:
+                continue
+            cell = run.cells[finding.cells[0]]
+            empty = ArmTable(
+                *(claim.topology, claim.scheduler, claim.workload, finding.executed, cell.cpus),
                 *(finding.metric, finding.unit, finding.better),
-            ),
-        )
-        _add(own, run, finding)
+            )
+            fixed = sorted((k, v) for k, v in cell.parameters.items() if k not in cell.swept)
+            _add(grids.setdefault((repr(empty), *fixed), empty), run, finding)
     for own in grids.values():
         own.arms.sort(key=_order)
     return list(grids.values())
@@ -105,18 +103,6 @@ def real(cells: tuple[CellRecord, CellRecord], metric: str, alpha: float) -> boo
     return found.interval(alpha).apart(_NOTHING)
 
 
-def _comparisons(series: SeriesRecord) -> Iterator[tuple[ClaimRecord, FindingRecord]]:
-    """What compares two arms and was measured."""
-    for claim in series.claims:
-        for finding in claim.findings:
-            if len(finding.cells) == 2 and finding.measured_change is not None:
-                yield claim, finding
-
-
-def _unswept(cell: CellRecord) -> Iterator[tuple[str, object]]:
-    return ((k, v) for k, v in sorted(cell.parameters.items()) if k not in cell.swept)
-
-
 def _add(own: ArmTable, run: RunRecord, finding: FindingRecord) -> None:
     cells = tuple(run.cells[place] for place in finding.cells)
     label = ", ".join(str(cells[0].parameters[name]) for name in cells[0].swept)
@@ -126,10 +112,10 @@ def _add(own: ArmTable, run: RunRecord, finding: FindingRecord) -> None:
         if arm not in own.arms:
             own.arms.append(arm)
         if arm not in row:
-            row[arm] = Entry(cell.values(finding.metric))
+            row[arm] = ArmValue(cell.values(finding.metric))
     base, arm = finding.arms
     if row[arm].change is None and _order(base) == _FIRST:
-        row[arm] = Entry(
+        row[arm] = ArmValue(
             row[arm].values,
             finding.measured_change,
             real((cells[0], cells[1]), finding.metric, run.alpha),
@@ -137,14 +123,6 @@ def _add(own: ArmTable, run: RunRecord, finding: FindingRecord) -> None:
         )
 
 
-_FIRST = (0, "")
-
-
 def _order(arm: str) -> tuple[int, str]:
     """Before comes first, after comes last."""
     return {"before": _FIRST, "after": (2, "")}.get(arm, (1, arm))
-
-
-def sorted_labels(labels: Sequence[str]) -> list[str]:
-    """Row labels in the order of their numbers."""
-    return sorted(labels, key=lambda label: [float(n) for n in re.findall(r"\d+", label)])

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 
 from lab.base.text import visible
 from lab.inputs.terms import Verdict
-from lab.report import finding, tables, terminal
+from lab.report import tables, terminal, view
 from lab.report.escapes import identifier, workflow_command, xml
-from lab.report.run_record import ClaimRecord, FindingRecord, RunRecord, SeriesRecord
+from lab.report.run_record import ClaimRecord, RunRecord, SeriesRecord
+from lab.report.view import ClaimView, FindingView
 
 _KCIDB_VERSION = {"major": 5, "minor": 3}
 # INCONCLUSIVE has no status: KCIDB takes that for a test that is not finished.
@@ -28,6 +29,7 @@ _ANNOTATED = {
     Verdict.ERROR: "error",
     Verdict.INCONCLUSIVE: "warning",
 }
+_JUNIT = {Verdict.REFUTED: "failure", Verdict.ERROR: "error"}
 
 
 def junit(run: RunRecord) -> str:
@@ -37,17 +39,14 @@ def junit(run: RunRecord) -> str:
     out is skipped, with the reason: neither green nor red. Patches without a claim are a suite of
     their own, a case for each step that was measured, a failure where they break the kernel.
     """
-    top = ET.Element("testsuites", name="blocklab")
-    for series in run.series:
-        suite = ET.SubElement(top, "testsuite", name=xml(series.name))
-        suite.set("timestamp", _time(run.started)[:19])
-        if series.error:
-            case = ET.SubElement(
-                suite, "testcase", classname=xml(series.name), name="prepare", time="0"
-            )
-            _child(case, "error", "the series could not be judged", series.error)
-        for claim in series.claims:
-            _case(suite, run, series, claim)
+    top = ET.Element("testsuites", name=_ORIGIN)
+    for one in view.of_run(run):
+        suite = _suite(top, run, one.record.name)
+        if one.record.error:
+            case = _case(suite, one.record.name, "prepare")
+            _child(case, "error", "the series could not be judged", one.record.error)
+        for claim in one.claims:
+            _claim(suite, run, one.record, claim)
         _count(suite)
     if run.steps:
         _steps(top, run)
@@ -62,30 +61,28 @@ def kcidb(run: RunRecord) -> str:
     The number of a test is what its deciding expectation measured on the patched side.
     """
     checkouts, builds, tests = [], [], []
-    for series in run.series:
+    for one in view.of_run(run):
+        series = one.record
         name = f"{_ORIGIN}:{run.id}-{identifier(series.name)}"
+        common = {"id": name, "origin": _ORIGIN, "start_time": _time(run.started)}
         checkouts.append(
             {
-                "id": name,
-                "origin": _ORIGIN,
+                **common,
                 "tree_name": xml(series.tree),
                 "comment": xml(series.title),
-                "start_time": _time(run.started),
                 "valid": not series.error,
             }
         )
         builds.append(
             {
-                "id": name,
+                **common,
                 "checkout_id": name,
-                "origin": _ORIGIN,
                 "architecture": "x86_64",
-                "start_time": _time(run.started),
                 "comment": "base/ and series/ of the lab's kernel-patches",
                 "status": "ERROR" if series.error else "PASS",
             }
         )
-        tests += [_kcidb_test(run, series, claim, name) for claim in series.claims]
+        tests += [_kcidb_test(run, series, claim, name) for claim in one.claims]
     document = {"version": _KCIDB_VERSION, "checkouts": checkouts, "builds": builds, "tests": tests}
     return json.dumps(document, indent=1) + "\n"
 
@@ -95,17 +92,15 @@ def b4(run: RunRecord) -> str:
 
     Inconclusive is a warning, and so is what patches without a claim were warned of.
     """
-    refuted = [one.name for one in run.series if one.verdict in (Verdict.REFUTED, Verdict.ERROR)]
-    refuted += [step.title for step in run.steps if step.broken]
-    doubtful = [one.name for one in run.series if one.verdict is Verdict.INCONCLUSIVE]
-    doubtful += [step.title for step in run.steps if step.warned]
-    status = "fail" if refuted else "warn" if doubtful else "pass"
-    verdicts = [f"{one.name}: {one.verdict}" for one in run.series]
-    verdicts += [f"{step.title}: {step.broken or step.warned or 'measured'}" for step in run.steps]
+    verdicts = {one.verdict for one in run.series}
+    refuted = verdicts & {Verdict.REFUTED, Verdict.ERROR} or any(s.broken for s in run.steps)
+    doubtful = Verdict.INCONCLUSIVE in verdicts or any(step.warned for step in run.steps)
+    said = [f"{one.name}: {one.verdict}" for one in run.series]
+    said += [f"{step.title}: {step.broken or step.warned or 'measured'}" for step in run.steps]
     found = {
         "tool": _ORIGIN,
-        "status": status,
-        "summary": visible("; ".join(verdicts).partition("\n")[0]) or "nothing was measured",
+        "status": "fail" if refuted else "warn" if doubtful else "pass",
+        "summary": visible("; ".join(said).partition("\n")[0]) or "nothing was measured",
         "details": terminal.text(run),
     }
     return json.dumps([found], indent=1) + "\n"
@@ -117,52 +112,51 @@ def notices(run: RunRecord) -> Iterator[str]:
         if series.error:
             yield workflow_command("error", series.name, series.error)
         for claim in series.claims:
-            kind = _ANNOTATED.get(claim.verdict)
-            decisive = finding.deciding(claim)
+            kind, decisive = _ANNOTATED.get(claim.verdict), view.deciding(claim)
             if kind and decisive:
-                said = finding.parts(decisive)
-                told = ", ".join(filter(None, (claim.verdict, said.change, decisive.reason)))
-                yield workflow_command(kind, f"{series.name} {claim.name}", told)
+                said = (claim.verdict, view.of_finding(decisive).change, decisive.reason)
+                title = f"{series.name} {claim.name}"
+                yield workflow_command(kind, title, ", ".join(filter(None, said)))
+
+
+def _suite(top: ET.Element, run: RunRecord, name: str) -> ET.Element:
+    stamp = _time(run.started)[:19]
+    return ET.SubElement(top, "testsuite", name=xml(name), timestamp=stamp)
+
+
+def _case(suite: ET.Element, suite_name: str, name: str, seconds: float = 0.0) -> ET.Element:
+    names = {"classname": xml(suite_name), "name": xml(name)}
+    return ET.SubElement(suite, "testcase", {**names, "time": f"{seconds:.3f}"})
 
 
 def _steps(top: ET.Element, run: RunRecord) -> None:
     """A suite of patches without a claim; what was measured of them goes with its first case."""
-    suite = ET.SubElement(top, "testsuite", name=xml(run.title))
-    suite.set("timestamp", _time(run.started)[:19])
-    told = "\n".join(map(tables.text, run.tables))
+    suite = _suite(top, run, run.title)
+    shown = "\n".join(map(tables.text, run.tables))
+    seconds = sum(boot.seconds for cell in run.cells for boot in cell.boots)
     for step in run.steps:
-        names = {"classname": xml(run.title), "name": xml(step.title), "time": "0"}
-        case = ET.SubElement(suite, "testcase", names)
+        case = _case(suite, run.title, step.title, seconds)
         if step.broken:
             _child(case, "failure", step.broken.partition("\n")[0], step.broken)
-        ET.SubElement(case, "system-out").text = xml("\n".join(filter(None, (step.warned, told))))
-        told = ""
-    suite[0].set("time", f"{sum(b.seconds for cell in run.cells for b in cell.boots):.3f}")
+        ET.SubElement(case, "system-out").text = xml("\n".join(filter(None, (step.warned, shown))))
+        shown, seconds = "", 0.0
     _count(suite)
 
 
-def _case(suite: ET.Element, run: RunRecord, series: SeriesRecord, claim: ClaimRecord) -> None:
-    seconds = _seconds(run, claim)
-    names = {"classname": xml(series.name), "name": xml(claim.name)}
-    case = ET.SubElement(suite, "testcase", names)
-    case.set("time", f"{seconds:.3f}")
-    told = "\n".join(map(_told, claim.findings))
-    decisive = finding.deciding(claim)
-    message = f"{decisive.metric}: {decisive.reason}" if decisive else str(claim.verdict)
-    if claim.verdict is Verdict.REFUTED:
-        _child(case, "failure", message, told)
-    elif claim.verdict is Verdict.ERROR:
-        _child(case, "error", message, told)
-    elif claim.verdict is not Verdict.HOLDS:
-        ET.SubElement(case, "skipped", message=xml(f"{claim.verdict}: {message}"))
-    ET.SubElement(case, "system-out").text = xml(
-        f"{finding.whose(claim)}: {claim.statement}\n{told}"
-    )
+def _claim(suite: ET.Element, run: RunRecord, series: SeriesRecord, claim: ClaimView) -> None:
+    own, decisive = claim.record, view.deciding(claim.record)
+    case = _case(suite, series.name, own.name, _seconds(run, own))
+    said = "\n".join(map(_said, claim.findings))
+    message = f"{decisive.metric}: {decisive.reason}" if decisive else str(own.verdict)
+    if own.verdict in _JUNIT:
+        _child(case, _JUNIT[own.verdict], message, said)
+    elif own.verdict is not Verdict.HOLDS:
+        ET.SubElement(case, "skipped", message=xml(f"{own.verdict}: {message}"))
+    ET.SubElement(case, "system-out").text = xml(f"{claim.statement}\n{said}")
 
 
 def _child(case: ET.Element, tag: str, message: str, text: str) -> None:
-    child = ET.SubElement(case, tag, message=xml(message), type=tag)
-    child.text = xml(text)
+    ET.SubElement(case, tag, message=xml(message), type=tag).text = xml(text)
 
 
 def _count(element: ET.Element) -> None:
@@ -175,30 +169,32 @@ def _count(element: ET.Element) -> None:
 
 
 def _kcidb_test(
-    run: RunRecord, series: SeriesRecord, claim: ClaimRecord, build: str
+    run: RunRecord, series: SeriesRecord, claim: ClaimView, build: str
 ) -> dict[str, object]:
+    own, name = claim.record, identifier(claim.record.name)
     test: dict[str, object] = {
-        "id": f"{build}-{identifier(claim.name)}",
+        "id": f"{build}-{name}",
         "build_id": build,
         "origin": _ORIGIN,
-        "path": f"blocklab.{identifier(series.name)}.{identifier(claim.name)}",
-        "comment": xml(claim.statement),
+        "path": f"{_ORIGIN}.{identifier(series.name)}.{name}",
+        "comment": xml(own.statement),
         "start_time": _time(run.started),
-        "duration": _seconds(run, claim),
-        "misc": {"verdict": claim.verdict, "findings": [xml(_told(f)) for f in claim.findings]},
+        "duration": _seconds(run, own),
+        "misc": {"verdict": own.verdict, "findings": [xml(_said(f)) for f in claim.findings]},
     }
-    if claim.verdict in _KCIDB_STATUS:
-        test["status"] = _KCIDB_STATUS[claim.verdict]
-    decisive = finding.deciding(claim)
+    if own.verdict in _KCIDB_STATUS:
+        test["status"] = _KCIDB_STATUS[own.verdict]
+    decisive = view.deciding(own)
     if decisive and decisive.measured:
         test["number"] = {"value": decisive.measured[-1], "unit": xml(decisive.unit)}
     return test
 
 
-def _told(found: FindingRecord) -> str:
-    told = finding.parts(found)
-    seen = "; ".join(filter(None, (told.measured and f"measured {told.measured}", told.reason)))
-    return f"{told.verdict} {told.evidence}: {told.subject}; expected {told.expected}; {seen}"
+def _said(found: FindingView) -> str:
+    """A finding on one line."""
+    seen = "; ".join(filter(None, (found.measured and f"measured {found.measured}", found.reason)))
+    start = f"{found.record.verdict} {found.evidence}: {found.subject}"
+    return f"{start}; expected {found.expected}; {seen}"
 
 
 def _seconds(run: RunRecord, claim: ClaimRecord) -> float:

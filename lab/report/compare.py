@@ -8,11 +8,10 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from lab.base.plain_table import PlainTable
 from lab.base.text import number, percent, visible
 from lab.base.toml import Model
-from lab.report import finding
-from lab.report.run_record import FindingRecord, RunRecord
+from lab.report import tables, view
+from lab.report.run_record import RunRecord, TableRecord
 
 # What one run of an engine differs by from the next is not for this table to judge.
 _NOTE = (
@@ -36,7 +35,7 @@ class Values(Model):
     exact: bool = Field(description="it differs only when something that is executed does")
 
 
-class Comparison(Model):
+class RunComparison(Model):
     """Two runs side by side (`lab compare`)."""
 
     runs: tuple[str, str]
@@ -44,7 +43,7 @@ class Comparison(Model):
     values: dict[str, Values] = Field(description="by what was measured")
 
 
-def compared(one: RunRecord, other: RunRecord) -> Comparison:
+def compared(one: RunRecord, other: RunRecord) -> RunComparison:
     """The verdicts of two runs, and every measured value that both have."""
     before, after = (dict(_claims(run)) for run in (one, other))
     verdicts = {
@@ -53,7 +52,7 @@ def compared(one: RunRecord, other: RunRecord) -> Comparison:
     }
     then, now = (dict(_measured(run)) for run in (one, other))
     values = {name: _both(then[name], now[name]) for name in then if name in now}
-    return Comparison(runs=(one.id, other.id), verdicts=verdicts, values=values)
+    return RunComparison(runs=(one.id, other.id), verdicts=verdicts, values=values)
 
 
 def text(one: RunRecord, other: RunRecord) -> str:
@@ -72,37 +71,34 @@ def _both(then: tuple[tuple[float, ...], bool], now: tuple[tuple[float, ...], bo
     return Values(then=means[0], now=means[1], exact=deterministic)
 
 
-def _verdicts(found: Comparison) -> str:
+def _verdicts(found: RunComparison) -> str:
     changed = {name: one for name, one in found.verdicts.items() if one.then != one.now}
     if not changed:
         count = len(found.verdicts)
         same = f"all {count} verdicts are the same" if count else "no claim was judged"
         return f"Verdicts: {same}.\n"
-    table = PlainTable("Verdicts that differ")
-    for title in ("claim", "then", "now"):
-        table.column(title)
-    for name, one in changed.items():
-        table.row(name, one.then or "-", one.now or "-")
-    return table.text()
+    rows = tuple((name, one.then or "-", one.now or "-") for name, one in changed.items())
+    titles = tables.texts("claim", "then", "now")
+    return tables.text(TableRecord(title="Verdicts that differ", columns=titles, rows=rows))
 
 
-def _values(found: Comparison) -> str:
+def _values(found: RunComparison) -> str:
     if not found.values:
         return "Nothing was measured in both runs.\n"
-    table = PlainTable("Measured in both")
-    table.column("what")
-    for title in ("then", "now", "change"):
-        table.column(title, right=True)
-    equal = 0
-    for name, one in found.values.items():
-        if one.exact and one.then == one.now:
-            equal += 1
-            continue
-        change = percent(one.now / one.then - 1, exact=one.exact) if one.then else "-"
-        table.row(name, number(one.then), number(one.now), change)
     exact = sum(one.exact for one in found.values.values())
+    differ = {n: one for n, one in found.values.items() if not one.exact or one.then != one.now}
+    rows = tuple(
+        (
+            *(name, number(one.then), number(one.now)),
+            percent(one.now / one.then - 1, exact=one.exact) if one.then else "-",
+        )
+        for name, one in differ.items()
+    )
+    titles = tables.columns("what", "then", "now", "change")
+    equal = len(found.values) - len(rows)
     summary = f"{equal} of {exact} exact values are equal to the last digit.\n" if exact else ""
-    return (table.text() if equal < len(found.values) else "") + summary
+    table = tables.text(TableRecord(title="Measured in both", columns=titles, rows=rows))
+    return (table if rows else "") + summary
 
 
 def _claims(run: RunRecord) -> Iterator[tuple[str, str]]:
@@ -123,7 +119,8 @@ def _measured(run: RunRecord) -> Iterator[tuple[str, tuple[tuple[float, ...], bo
                 if len(found.values) != len(found.arms):
                     continue
                 for arm, values in zip(found.arms, found.values, strict=True):
-                    name = _name(f"{series.name}.{claim.name}", found, arm)
+                    subject = view.of_finding(found).subject
+                    name = f"{series.name}.{claim.name} {arm} {subject}, {found.executed}"
                     if values:
                         yield name, (values, found.engine.deterministic)
     if not run.series:
@@ -131,7 +128,3 @@ def _measured(run: RunRecord) -> Iterator[tuple[str, tuple[tuple[float, ...], bo
             if values := cell.values():
                 name = f"{cell.arm} {cell.name} {cell.metric} {cell.executed}"
                 yield name, (values, cell.engine.deterministic)
-
-
-def _name(claim: str, found: FindingRecord, arm: str) -> str:
-    return f"{claim} {arm} {finding.parts(found).subject}, {found.executed}"

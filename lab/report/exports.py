@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A run as text that goes elsewhere: commit message, Markdown, CSV, JSON."""
+"""A run as text that goes elsewhere: commit message, Markdown, published figures, CSV, JSON."""
 
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from lab.base.text import number, visible
 from lab.inputs.terms import Verdict
 from lab.judge.seed_noise import SEEDS
-from lab.report import arm_table, finding, tables
-from lab.report.arm_table import ArmTable, Entry
+from lab.report import arm_table, tables, view
+from lab.report.arm_table import ArmTable, ArmValue
 from lab.report.escapes import markdown as escaped
 from lab.report.escapes import markdown_code as code
-from lab.report.run_record import ClaimRecord, FindingRecord, RunRecord, SeriesRecord
+from lab.report.run_record import ClaimRecord, FindingRecord, RunRecord, TableRecord
+from lab.report.view import ClaimView, SeriesView
 
 _COMMIT_WIDTH = 74
 _SIGNS = {
@@ -26,6 +28,9 @@ _COLUMNS = (
     *("run", "topology", "scheduler", "workload", "parameters", "engine", "cpus", "hw_queues"),
     *("arm", "kernel", "boot", "round", "started", "metric", "value"),
 )
+_CLAIM = ("verdict", "evidence", "metric", "published", "expected", "measured", "change")
+_CELL = ("topology", "scheduler", "workload", "engine", "boots", "mean", "")
+_PUBLISHED = ("series", "claim", "published", "measured", "evidence", "verdict")
 
 
 def commit(run: RunRecord, width: int = _COMMIT_WIDTH) -> str:
@@ -34,13 +39,17 @@ def commit(run: RunRecord, width: int = _COMMIT_WIDTH) -> str:
     A row for each swept value, a column for each arm with its change as an improvement against
     the first: positive is better, as mmtests has it.
     """
-    parts = []
-    for series in run.series:
-        for own in arm_table.of_series(run, series):
-            parts.append("\n".join(_commit_table(own, width)))
-    if not parts:
+    found = [own for one in run.series for own in arm_table.of_series(run, one)]
+    if not found:
         return "nothing that compares two kernels was measured\n"
-    return visible("\n\n".join([*parts, *_footnotes(run, width)])) + "\n"
+    note = (
+        "In brackets the improvement against the first column, positive is better. * more than "
+        "noise. exact, sim: by more than two seeds of one kernel differ in this workload; with "
+        f"{SEEDS} seeds and more, and for tcg and kvm, the {100 * (1 - run.alpha):g} % interval of "
+        "the change leaves out zero."
+    )
+    parts = ["\n".join(_commit_table(own, width)) for own in found]
+    return visible("\n\n".join([*parts, textwrap.fill(note, width)])) + "\n"
 
 
 def markdown(run: RunRecord) -> str:
@@ -50,27 +59,48 @@ def markdown(run: RunRecord) -> str:
         lines += [f"**Control {code(run.control)}: nothing of this should hold.**", ""]
     for table in run.tables:
         lines += [*tables.markdown(table), ""]
-    if run.series:
-        lines += ["| series | claim | verdict |", "|---|---|---|"]
-        for series in run.series:
-            for claim in series.claims:
-                names = f"{code(series.name)} | {code(claim.name)}"
-                lines.append(f"| {names} | {_of_claim(claim)} |")
-            if series.error:
-                told = f"{code(series.name)} | {escaped(series.error)}"
-                lines.append(f"| {told} | {_mark(series.verdict)} |")
-    for series in run.series:
-        if differs := finding.configuration(series):
-            lines += ["", f"{code(series.name)}: {escaped(differs)}."]
-        for claim in series.claims:
-            lines += ["", *_claim(series, claim)]
-    if run.cells and not run.series:
-        lines += _cells(run)
+    series = view.of_run(run)
+    if series:
+        rows = [row for one in series for row in _verdicts(one)]
+        lines += tables.markdown_rows([("series", "claim", "verdict"), *rows])
+    for one in series:
+        if one.configuration:
+            lines += ["", f"{code(one.record.name)}: {escaped(one.configuration)}."]
+        for claim in one.claims:
+            lines += ["", *_claim(one, claim)]
+    if run.cells and not series:
+        lines += tables.markdown_rows([_CELL, *_cells(run)], right=(4, 5))
     host = run.host
     machine = f"{escaped(host.cpu_model)}, {host.cpus} CPUs, {escaped(host.qemu)}"
     made_by = f"{code(run.command)}, lab {escaped(run.lab)}, run {code(run.id)}"
     lines += [*([""] if lines[-1] else []), f"Measured on {machine}; {made_by}."]
     return "\n".join(lines) + "\n"
+
+
+def published(run: RunRecord) -> str:
+    """A Markdown table of the published figures, with a line that counts the verdicts.
+
+    A figure that is skipped on this host but judged by another engine is not shown twice. The
+    arms are before -> after where nothing else is said.
+    """
+    figures = [
+        (one.name, claim.name, found)
+        for one in run.series
+        for claim in one.claims
+        for found in _figures(claim)
+    ]
+    if not figures:
+        return "no expectation of this run carries a published figure\n"
+    verdicts = Counter(found.verdict for *_, found in figures)
+    parts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
+    decided = sum(count for verdict, count in verdicts.items() if verdict.decided)
+    table = TableRecord(
+        title="",
+        columns=tables.texts(*_PUBLISHED),
+        rows=tuple(_figure(*figure) for figure in figures),
+        notes=(f"{decided} of {len(figures)} published figures are decided: {parts}.",),
+    )
+    return "\n".join(tables.markdown(table)) + "\n"
 
 
 def csv_text(run: RunRecord) -> str:
@@ -81,6 +111,11 @@ def csv_text(run: RunRecord) -> str:
     if run.tables and not run.cells:
         return "\n".join(tables.csv_text(table) for table in run.tables if table.columns)
     return tables.csv_rows((_COLUMNS, *_numbers(run)))
+
+
+def json_text(run: RunRecord) -> str:
+    """The record itself; ``lab schema run`` prints its JSON Schema."""
+    return run.model_dump_json(indent=1) + "\n"
 
 
 def _numbers(run: RunRecord) -> Iterator[tuple[object, ...]]:
@@ -94,37 +129,26 @@ def _numbers(run: RunRecord) -> Iterator[tuple[object, ...]]:
                 yield (run.id, *what, *arm, *when, metric, repr(value))
 
 
-def json_text(run: RunRecord) -> str:
-    """The record itself; ``lab schema run`` prints its JSON Schema."""
-    return run.model_dump_json(indent=1) + "\n"
-
-
 def _commit_table(own: ArmTable, width: int) -> Iterator[str]:
     vcpus = f", {own.cpus} vCPUs" if own.cpus > 1 else ""
     title = f"{own.workload} on {own.topology}, {own.scheduler} ({own.executed}{vcpus}): "
-    title += f"{own.metric} in {own.unit}, {own.better} is better"
-    yield from textwrap.wrap(title, width)
+    yield from textwrap.wrap(f"{title}{own.metric} in {own.unit}, {own.better} is better", width)
     yield ""
     rows = [[own.swept, *own.arms]]
-    for label in arm_table.sorted_labels(list(own.rows)):
-        found = own.rows[label]
-        rows.append([label, *(_shown(own, found.get(arm)) for arm in own.arms)])
+    for label in own.labels:
+        rows.append([label, *(_shown(own, own.rows[label].get(arm)) for arm in own.arms)])
     yield from _aligned(rows, width)
 
 
-def _shown(own: ArmTable, entry: Entry | None) -> str:
-    if entry is None or not entry.values:
-        return "-"
-    better = own.improvement(entry)
-    change = f" ({100 * better:+z.2f}%){'*' if entry.real else ' '}" if better is not None else ""
-    return f"{_precise(entry.mean)}{change}"
-
-
-def _precise(value: float) -> str:
+def _shown(own: ArmTable, value: ArmValue | None) -> str:
     """A mean as mmtests prints it, with two digits; more when it is small, none when large."""
-    if 0 < abs(value) < 10:
-        return f"{value:.4g}"
-    return f"{value:.2f}" if abs(value) < 100_000 else f"{value:.0f}"
+    if value is None or not value.values:
+        return "-"
+    better, mean = own.signed(value.change), value.mean
+    change = f" ({100 * better:+z.2f}%){'*' if value.real else ' '}" if better is not None else ""
+    if 0 < abs(mean) < 10:
+        return f"{mean:.4g}{change}"
+    return f"{mean:.{2 if abs(mean) < 100_000 else 0}f}{change}"
 
 
 def _aligned(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
@@ -141,56 +165,70 @@ def _aligned(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
             yield f"  {row[0]:>8}  {name:<20} {cell:>24}".rstrip()
 
 
-def _footnotes(run: RunRecord, width: int) -> list[str]:
-    text = (
-        "In brackets the improvement against the first column, positive is better. * more than "
-        "noise. exact, sim: by more than two seeds of one kernel differ in this workload; with "
-        f"{SEEDS} seeds and more, and for tcg and kvm, the {100 * (1 - run.alpha):g} % interval of "
-        "the change leaves out zero."
-    )
-    return ["\n".join(textwrap.wrap(text, width))]
+def _verdicts(one: SeriesView) -> Iterator[tuple[str, ...]]:
+    for claim in one.claims:
+        yield code(one.record.name), code(claim.record.name), _of_claim(claim)
+    if one.record.error:
+        yield code(one.record.name), escaped(one.record.error), _mark(one.record.verdict)
 
 
-def _claim(series: SeriesRecord, claim: ClaimRecord) -> Iterator[str]:
-    yield f"## {_of_claim(claim)} {escaped(series.name)}: {escaped(claim.name)}"
+def _claim(one: SeriesView, claim: ClaimView) -> Iterator[str]:
+    own = claim.record
+    yield f"## {_of_claim(claim)} {escaped(one.record.name)}: {escaped(own.name)}"
     yield ""
-    yield f"{escaped(f'{finding.whose(claim)}: {claim.statement}')}. "
-    yield f"{escaped(f'{claim.topology}, {claim.scheduler}, {claim.workload}')}."
+    yield f"{escaped(claim.statement)}. "
+    yield f"{escaped(f'{own.topology}, {own.scheduler}, {own.workload}')}."
     yield ""
-    yield "| verdict | evidence | metric | published | expected | measured | change |"
-    yield "|---|---|---|---|---|---:|---:|"
-    for found in claim.findings:
-        yield _markdown_row(found)
+    rows = [
+        (
+            _mark(found.record.verdict),
+            escaped(found.evidence),
+            code(found.record.metric) + escaped(found.subject.removeprefix(found.record.metric)),
+            escaped(found.published) or "-",
+            escaped(found.expected),
+            escaped("; ".join(filter(None, (found.values, found.reason)))),
+            escaped(found.change),
+        )
+        for found in claim.findings
+    ]
+    yield from tables.markdown_rows([_CLAIM, *rows], right=(5, 6))
 
 
-def _markdown_row(found: FindingRecord) -> str:
-    told = finding.parts(found)
-    cells = (
-        _mark(told.verdict),
-        escaped(told.evidence),
-        code(found.metric) + escaped(told.subject.removeprefix(found.metric)),
-        escaped(told.published) or "-",
-        escaped(told.expected),
-        escaped("; ".join(filter(None, (told.values, told.reason)))),
-        escaped(told.change),
-    )
-    return f"| {' | '.join(cells)} |"
-
-
-def _cells(run: RunRecord) -> Iterator[str]:
-    yield "| topology | scheduler | workload | engine | boots | mean | |"
-    yield "|---|---|---|---|---:|---:|---|"
+def _cells(run: RunRecord) -> Iterator[list[str]]:
     for cell in run.cells:
-        values = cell.values()
-        mean = number(cell.mean()) if values else cell.error
         work = f"{cell.workload} {cell.sweep}".strip()
-        shown = (cell.topology, cell.scheduler, work, cell.executed, str(len(values)), mean)
-        yield f"| {' | '.join(map(escaped, shown))} | {escaped(cell.unit) if values else ''} |"
+        mean, unit = (number(cell.mean()), cell.unit) if cell.values() else (cell.error, "")
+        count = str(len(cell.values()))
+        shown = (cell.topology, cell.scheduler, work, cell.executed, count, mean, unit)
+        yield [*map(escaped, shown)]
 
 
-def _of_claim(claim: ClaimRecord) -> str:
-    return f"{_SIGNS.get(claim.verdict, '')} {finding.verdict(claim)}".strip()
+def _of_claim(claim: ClaimView) -> str:
+    return f"{_SIGNS.get(claim.record.verdict, '')} {claim.verdict}".strip()
 
 
 def _mark(verdict: Verdict) -> str:
     return f"{_SIGNS.get(verdict, '')} {verdict}".strip()
+
+
+def _figure(series: str, claim: str, found: FindingRecord) -> tuple[str, ...]:
+    """A published figure beside what was measured."""
+    said = view.of_finding(found)
+    compared = "" if found.arms == ("before", "after") else view.ARROW.join(found.arms)
+    name = ", ".join(filter(None, (claim, said.subject, compared)))
+    measured = ", ".join(filter(None, (said.values, said.change))) or said.reason
+    verdict = ", ".join(filter(None, (found.verdict, found.miss)))
+    return series, name, _figure_text(found), measured, said.evidence, verdict
+
+
+def _figures(claim: ClaimRecord) -> list[FindingRecord]:
+    figures = [found for found in claim.findings if found.published]
+    names = [(found.metric, found.arms, _figure_text(found)) for found in figures]
+    skipped = [found.verdict is Verdict.SKIPPED for found in figures]
+    judged = {name for name, left_out in zip(names, skipped, strict=True) if not left_out}
+    every = zip(figures, names, skipped, strict=True)
+    return [found for found, name, left_out in every if not left_out or name not in judged]
+
+
+def _figure_text(found: FindingRecord) -> str:
+    return found.published.text if found.published else ""

@@ -3,14 +3,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import cache
 from lab.measure.boot_store import BootStore
-from lab.report import ci, exports, html, record_store, screen, terminal
+from lab.report import ci, exports, flame, html, mail, profiles, record_store, terminal
+from lab.report.profiles import Costs
 from lab.report.run_record import RunRecord
 
+# The formats of a run that are text, by name.
+FORMATS: dict[str, Callable[[RunRecord], str]] = {
+    "commit": exports.commit,
+    "markdown": exports.markdown,
+    "published": exports.published,
+    "mail": mail.reply,
+    "csv": exports.csv_text,
+    "json": exports.json_text,
+    "junit": ci.junit,
+    "kcidb": ci.kcidb,
+    "b4": ci.b4,
+}
+# Of what an I/O costs by function, which is not in the record: of all cells, or of those with a
+# text in their name. Empty where nothing was counted.
+PROFILES: dict[str, Callable[[RunRecord, Costs, str], str]] = {
+    "folded": profiles.folded,
+    "speedscope": profiles.speedscope,
+    "svg": flame.standalone,
+}
 # GitHub takes a job's summary up to 1 MiB.
 _SUMMARY_BYTES = 1_000_000
 
@@ -46,7 +67,7 @@ def finish(run: RunRecord, store: BootStore, *, for_ci: bool = False) -> Finishe
         cache.write_atomically(folder / "junit.xml", ci.junit(run))
         cache.write_atomically(folder / "summary.md", short(exports.markdown(run), folder))
     page = write_page(run, store)
-    text = screen.screen(run) if run.series and not run.tables else terminal.text(run)
+    text = terminal.screen(run) if run.series and not run.tables else terminal.text(run)
     return Finished(folder, page, store.folder / "boots", text)
 
 

@@ -15,11 +15,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 
-from lab.base.text import number, percent, visible
-from lab.report import profiles
-from lab.report.profiles import Costs, Profile, Stack
+from lab.base.text import number, percent
+from lab.report import profiles, svg
+from lab.report.profiles import CostProfile, Costs, Stack
 from lab.report.run_record import RunRecord
 
 _ROW = 22
@@ -105,7 +104,7 @@ class Graph:
     gone: str = ""
 
 
-def graphs(before: Profile, after: Profile) -> list[Graph]:
+def graphs(before: CostProfile, after: CostProfile) -> list[Graph]:
     """The graph that is as wide as after, and where something is gone the one as wide as before.
 
     None of an arm that costs nothing.
@@ -127,7 +126,7 @@ def standalone(run: RunRecord, costs: Costs, only: str = "") -> str:
     for before, after in profiles.compared(run, costs, only).values():
         for graph in graphs(before, after):
             title = f"{after.cell}: {before.arm} → {after.arm}, as wide as {graph.arm}"
-            parts.append(f'<text class="title" x="4" y="{top + 14}">{_text(title)}</text>')
+            parts.append(f'<text class="title" x="4" y="{top + 14}">{svg.text(title)}</text>')
             parts.append(f'<svg y="{top + 20}">{graph.svg}</svg>')
             top += graph.height + 36
     if not parts:
@@ -180,7 +179,7 @@ class _Scale:
         return f"{'more' if box.difference > 0 else 'less'} s{step}"
 
 
-def _boxes(before: Profile, after: Profile) -> Box:
+def _boxes(before: CostProfile, after: CostProfile) -> Box:
     """What two profiles have in them, as boxes in boxes."""
     every = dict.fromkeys((*after.stacks, *before.stacks))
     return _box("an I/O", {s: (before.stacks.get(s, 0.0), after.stacks.get(s, 0.0)) for s in every})
@@ -206,7 +205,7 @@ def _gone(root: Box) -> str:
 
 
 def _svg(scale: _Scale) -> str:
-    title = _text(f"Flame graph of {_told(scale.root, scale.unit)}")
+    title = svg.text(f"Flame graph of {_told(scale.root, scale.unit)}")
     return (
         f'<svg class="flame" role="img" height="{_height(scale.root)}"><title>{title}</title>'
         f"{''.join(_drawn(scale.root, 0.0, 0, scale))}</svg>"
@@ -220,7 +219,7 @@ def _drawn(box: Box, left: float, depth: int, scale: _Scale) -> Iterator[str]:
     yield (
         f'<svg class="{scale.colour(box)}" x="{100 * left:.3f}%" y="{top}"'
         f' width="{100 * width:.3f}%" height="{height}">'
-        f"<title>{_text(_told(box, scale.unit))}</title>"
+        f"<title>{svg.text(_told(box, scale.unit))}</title>"
         f'<rect width="100%" height="100%"/>{_label(box, scale)}</svg>'
     )
     for own in _together(box.inside, scale):
@@ -258,7 +257,7 @@ def _label(box: Box, scale: _Scale) -> str:
 def _line(text: str, hidden: str = "", *, turned: bool = False) -> str:
     kind = f' class="{hidden}"' if hidden else ""
     place = 'x="5" y="-5" transform="rotate(90)"' if turned else 'x="4" y="15"'
-    return f"<text {place}{kind}>{_text(text)}</text>"
+    return f"<text {place}{kind}>{svg.text(text)}</text>"
 
 
 def _cut(short: str, long: str, letters: int) -> str:
@@ -275,7 +274,3 @@ def _told(box: Box, unit: str) -> str:
 
 def _height(box: Box) -> int:
     return _ROW + max(map(_height, box.inside)) if box.inside else _FUNCTION
-
-
-def _text(text: str) -> str:
-    return escape(visible(text))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A run as one HTML file that needs nothing else: no network, light and dark, phone and print."""
+"""The pages: a run, and the trends of branches, each one file that needs nothing else.
+
+They know no network, are light and dark, fit a phone and paper, and run no script but their own.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ import math
 import os
 import re
 import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -20,47 +22,32 @@ import jinja2
 from markupsafe import Markup
 
 from lab.base.stats import Interval, paired
-from lab.base.text import number, visible
+from lab.base.text import number, percent, visible
 from lab.guest import host_noise
 from lab.inputs import series
 from lab.inputs.terms import Verdict
 from lab.judge import seed_noise
-from lab.report import arm_table, finding, flame, overview, profiles, svg
-from lab.report.arm_table import ArmTable
-from lab.report.profiles import Comparison, Costs
+from lab.report import arm_table, cell_tables, flame, profiles, svg, trend, view
+from lab.report.profiles import CostComparison, Costs
 from lab.report.run_record import (
-    CellRecord,
     ClaimRecord,
     CostDifference,
-    Curves,
     FindingRecord,
     RunRecord,
     SeriesRecord,
 )
+from lab.report.trend import BranchTrend, CellTrend
 
-_TEMPLATE = "report.html.j2"
-_PERCENTILES = ("p50", "p90", "p99", "p999")
+_PERCENTILES = {"p50": "50 %", "p90": "90 %", "p99": "99 %", "p999": "99.9 %"}
 # Facts of a guest that tell at a glance what it was; all are in its boots' folders.
 _TELLING = (
-    "release",
-    "hw_queues",
-    "online_cpus",
-    "possible_cpus",
-    "queue/scheduler",
-    "queue/rotational",
-    "queue/nr_requests",
-    "device/queue_depth",
+    *("release", "hw_queues", "online_cpus", "possible_cpus", "queue/scheduler"),
+    *("queue/rotational", "queue/nr_requests", "device/queue_depth"),
 )
 # What needs a reader first.
 _ORDER = (
     *(Verdict.REFUTED, Verdict.ERROR, Verdict.INCONCLUSIVE),
     *(Verdict.HOLDS, Verdict.SKIPPED),
-)
-# A strip of a published figure reaches from a sixteenth to sixteen times as much; these are marked.
-_REACH = 16.0
-_TICKS = tuple(
-    (f"{100 * ratio - 100:+.0f} %", 50 + 46 * math.log(ratio) / math.log(_REACH))
-    for ratio in (0.1, 0.5, 1, 2, 10)
 )
 # Of a kernel's release what names a tag: v6.12, v7.3-rc2.
 _RELEASE = re.compile(r"(\d+\.\d+)(?:\.\d+)*(-rc\d+)?")
@@ -73,19 +60,6 @@ _POINTS = 12
 History = Callable[[str, str], Sequence[tuple[float, str, float]]]
 
 
-@dataclass(frozen=True)
-class MatrixTable:
-    """A workload measured on several disks: rows of cells, a column for each scheduler."""
-
-    workload: str
-    metric: str
-    unit: str
-    direction: str
-    schedulers: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[int | None, ...]], ...]  # places in the run's cells
-    top: float
-
-
 def html(
     run: RunRecord,
     results: Path,
@@ -96,80 +70,90 @@ def html(
     """The report of a run; links to raw files are relative to target, the file it is meant for."""
     compared = profiles.compared(run, costs)
     boots = os.path.relpath(results / "boots", target.parent)
+    drawn = any(table.curves for table in run.tables)
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            run=run,
+            raw=lambda boot: f"{boots}/{boot}/",
+            series=view.of_run(run, " → "),
+            plots=_plots,
+            grids=lambda own: _grids(run, own),
+            latency=lambda claim: _latency(run, claim),
+            history=lambda claim: _history(run, claim, history),
+            costs=lambda claim: [c for c in run.costs if c.claim == claim and c.functions],
+            flame=lambda cost: _flame(compared.get(cost.cells)),
+            source=lambda cost, name: _source(run, cost, name),
+            matrices=[] if run.series or drawn else [*cell_tables.of_run(run)],
+            guests=_guests(run),
+            telling=_TELLING,
+            noise=_noise(run),
+            counts=_counts(run),
+            commands=_commands(run),
+        )
+    )
 
-    def raw(boot: str) -> str:
-        return f"{boots}/{boot}/"
 
-    return _template().render(
-        run=run,
-        raw=raw,
-        parts=_parts,
-        overview=overview,
-        dots=_dots(run),
-        ticks=_TICKS,
-        verdicts=_verdicts,
-        verdict=finding.verdict,
-        whose=finding.whose,
-        configuration=finding.configuration,
-        finding_plots=lambda found: _finding_plots(run, found),
-        grid_plots=lambda own: _grid_plots(run, own),
-        latency=lambda claim: _latency(run, claim),
-        history=lambda claim: _histories(run, claim, history),
-        costs=lambda own, claim: _costs(run, f"{own.name}.{claim.name}"),
-        compared=_costs(run),
-        flame=lambda cost: _flame(compared.get(cost.cells)),
-        flame_style=Markup(flame.STYLE),
-        source=lambda cost, name: _source(run, cost, name),
-        matrix=[] if run.series or any(table.curves for table in run.tables) else [*_matrix(run)],
-        hardware=_hardware(run),
-        curves=_curves,
-        telling=_TELLING,
-        noise=_noise(run),
-        counts=_counts(run),
-        commands=_commands(run),
+def trend_page(branches: Sequence[BranchTrend], least: float) -> str:
+    """The trends of branches; least is the smallest step that was looked for, a fraction."""
+    return (
+        _environment()
+        .get_template("trend.html.j2")
+        .render(
+            branches=branches,
+            least=f"{100 * least:g} %",
+            now=time.time(),
+            suspects=trend.suspects,
+            bisection=trend.bisection,
+            plot=_trend,
+        )
     )
 
 
 @cache
-def _template() -> jinja2.Template:
-    """The page's template, compiled once."""
+def _environment() -> jinja2.Environment:
+    """The one environment of all pages: text of strangers stays text."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("lab.report", "."),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=True,
-        finalize=_finalized,
+        finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    own = {"number": number, "time": _time, "points": _points, "sha256": _sha256}
-    own["slug"] = _slug
-    environment.filters |= own
-    return environment.get_template(_TEMPLATE)
+    environment.filters |= {
+        "number": number,
+        "time": lambda seconds: time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds)),
+        "change": lambda change: percent(change, exact=True),
+        "slug": lambda verdict: verdict.replace(" ", "-"),
+        "sha256": lambda text: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode(),
+        "points": lambda cell, top: Markup(svg.points(cell.values()[-_POINTS:], top)),
+        "strip": _strip,
+        "curves": lambda own, title: Markup(
+            svg.lines(own.labels, own.values, title, dashed=own.dashed, log=True)
+        ),
+    }
+    environment.globals |= {
+        "flame_style": Markup(flame.STYLE),
+        "strip_ticks": svg.strip_ticks(),
+        "scroll": lambda name: Markup(
+            '<div class="scroll" tabindex="0" role="group" aria-label="{}">'
+        ).format(visible(name)),
+    }
+    return environment
 
 
-def _finalized(value: object) -> object:
-    """A value as the page shows it."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+def _figure(caption: str, drawing: str) -> Markup:
+    """A drawing with what it shows, which may be anybody's words."""
+    figure = Markup("<figure><figcaption>{}</figcaption>{}</figure>")
+    return figure.format(visible(caption), Markup(drawing))
 
 
-def _sha256(text: str) -> str:
-    """The hash of a script by which a Content-Security-Policy lets it run."""
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _parts(found: FindingRecord) -> finding.Parts:
-    return finding.parts(found, " → ")
-
-
-def _slug(verdict: Verdict) -> str:
-    """A verdict as a word without spaces."""
-    return verdict.replace(" ", "-")
-
-
-def _verdicts(own: SeriesRecord) -> str:
-    """The verdicts that a filter shows a series for."""
-    found = {claim.verdict for claim in own.claims} or {own.verdict}
-    return " ".join(sorted(map(_slug, found)))
+def _strip(found: FindingRecord) -> Markup:
+    """The published change beside the measured one."""
+    changes = found.published.changes if found.published else ()
+    return Markup(svg.strip(changes, found.measured_change, found.interval or ()))
 
 
 def _source(run: RunRecord, cost: CostDifference, function: str) -> str:
@@ -181,11 +165,7 @@ def _source(run: RunRecord, cost: CostDifference, function: str) -> str:
     return f"https://elixir.bootlin.com/linux/v{release[1]}{release[2] or ''}/A/ident/{name[1]}"
 
 
-def _points(cell: CellRecord, top: float) -> Markup:
-    return Markup(svg.points(cell.values()[-_POINTS:], top))
-
-
-def _finding_plots(run: RunRecord, found: FindingRecord) -> Markup:
+def _plots(found: FindingRecord) -> Markup:
     """Changes of the rounds, and the boots of each arm; nothing where one boot says all."""
     if not found.timed or len(found.values) != 2 or not found.values[0]:
         return Markup("")
@@ -193,49 +173,34 @@ def _finding_plots(run: RunRecord, found: FindingRecord) -> Markup:
     before, after = found.values
     if len(before) == len(after) and min(*before, *after) > 0:
         rounds = [math.expm1(ratio) for ratio in paired(before, after).log_ratios]
-        interval = None
-        if found.interval and found.interval[0] is not None and found.interval[1] is not None:
-            interval = Interval(found.interval[0], found.interval[1])
+        low, high = found.interval or (None, None)
+        interval = None if low is None or high is None else Interval(low, high)
         drawn = svg.change(rounds, interval, found.bound.interval) + drawn
     return Markup(drawn)
 
 
-def _grid_plots(run: RunRecord, own: SeriesRecord) -> Markup:
+def _grids(run: RunRecord, own: SeriesRecord) -> Markup:
     """Improvement by swept value, measured and published, for metrics that were swept."""
     drawn = []
     for found in arm_table.of_series(run, own):
-        if len(found.rows) > 1:
-            labels = arm_table.sorted_labels(list(found.rows))
-            caption = (
-                f"{found.workload} on {found.topology}, {found.scheduler} ({found.executed}): "
-                f"improvement of {found.metric} against {found.arms[0]}, by {found.swept}"
-            )
-            drawn.append(_figure(caption, _improvement(found, labels)))
+        if len(found.rows) < 2:
+            continue
+        curves: dict[str, list[float | None]] = {}
+        rows = [found.rows[label] for label in found.labels]
+        for arm in found.arms[1:]:
+            values = [row.get(arm) for row in rows]
+            curves[arm] = [found.signed(value.change) if value else None for value in values]
+            published = [found.signed(value.published) if value else None for value in values]
+            if any(change is not None for change in published):
+                curves[f"{arm} (published)"] = published
+        dashed = [name for name in curves if name.endswith(" (published)")]
+        caption = (
+            f"{found.workload} on {found.topology}, {found.scheduler} ({found.executed}): "
+            f"improvement of {found.metric} against {found.arms[0]}, by {found.swept}"
+        )
+        plot = svg.lines(found.labels, curves, "improvement", dashed=dashed, percent=True)
+        drawn.append(_figure(caption, plot))
     return Markup("").join(drawn)
-
-
-def _figure(caption: str, drawing: Markup) -> Markup:
-    """A drawing with what it shows, which may be anybody's words."""
-    figure = Markup("<figure><figcaption>{}</figcaption>{}</figure>")
-    return figure.format(visible(caption), drawing)
-
-
-def _improvement(found: ArmTable, labels: Sequence[str]) -> Markup:
-    curves: dict[str, list[float | None]] = {}
-    dashed = []
-    for arm in found.arms[1:]:
-        entries = [found.rows[label].get(arm) for label in labels]
-        curves[arm] = [found.improvement(entry) if entry else None for entry in entries]
-        published = [found.signed(entry.published) if entry else None for entry in entries]
-        if any(value is not None for value in published):
-            curves[f"{arm} (published)"] = published
-            dashed.append(f"{arm} (published)")
-    return Markup(svg.lines(labels, curves, "improvement", dashed=dashed, percent=True))
-
-
-def _curves(own: Curves, title: str) -> Markup:
-    """A table's numbers, drawn: what doubles with the CPUs is a straight line."""
-    return Markup(svg.lines(own.labels, own.values, title, dashed=own.dashed, log=True))
 
 
 def _latency(run: RunRecord, claim: ClaimRecord) -> Markup:
@@ -243,55 +208,44 @@ def _latency(run: RunRecord, claim: ClaimRecord) -> Markup:
     curves: dict[str, list[float | None]] = {}
     for found in claim.findings:
         for arm, place in zip(found.arms, found.cells, strict=False):
-            cell = run.cells[place]
-            means = [cell.mean(f"lat_{name}_ms") for name in _PERCENTILES]
+            means = [run.cells[place].mean(f"lat_{name}_ms") for name in _PERCENTILES]
             if found.timed and any(means):
                 curves.setdefault(f"{arm}, {found.engine}", means)
-    drawn = svg.lines(["50 %", "90 %", "99 %", "99.9 %"], curves, "completion latency", log=True)
-    return Markup(drawn)
+    labels = list(_PERCENTILES.values())
+    return Markup(svg.lines(labels, curves, "completion latency", log=True))
 
 
-def _histories(run: RunRecord, claim: ClaimRecord, history: History) -> Markup:
+def _history(run: RunRecord, claim: ClaimRecord, history: History) -> Markup:
     """The value of the claim's last arm over all kernels that were measured so far.
 
     A change point is marked at every kernel whose values all differ from all of the one before by
     more than seeds of one kernel do.
     """
     drawn = []
-    places = dict.fromkeys(found.cells[-1] for found in claim.findings if found.cells)
-    for place in places:
+    for place in dict.fromkeys(found.cells[-1] for found in claim.findings if found.cells):
         cell = run.cells[place]
-        known = history(cell.boots[-1].id, cell.metric) if cell.boots else ()
-        kernels = list(dict.fromkeys(kernel for _, kernel, _ in known))
-        if len(kernels) < 2:
+        values: dict[str, list[float]] = {}
+        for _, kernel, value in history(cell.boots[-1].id, cell.metric) if cell.boots else ():
+            values.setdefault(kernel, []).append(value)
+        if len(values) < 2:
             continue
-        values = [[value for _, own, value in known if own == kernel] for kernel in kernels]
         margin = seed_noise.seed_noise(cell.workload, cell.engine, cell.metric)
         marks = [
             number
-            for number, (old, new) in enumerate(itertools.pairwise(values), start=1)
+            for number, (old, new) in enumerate(itertools.pairwise(values.values()), start=1)
             if min(new) > (1 + margin) * max(old) or max(new) < (1 - margin) * min(old)
         ]
-        curve = svg.lines(
-            [kernel[:6] for kernel in kernels],
-            {cell.arm: [statistics.fmean(one) for one in values]},
-            "history",
-            marks=marks,
-        )
+        means = {cell.arm: [statistics.fmean(own) for own in values.values()]}
+        plot = svg.lines([kernel[:6] for kernel in values], means, "history", marks=marks)
         caption = (
             f"{cell.name} ({cell.executed}), {cell.metric} in {cell.unit}, by kernel in order of "
             f"time; change points: {len(marks)}"
         )
-        drawn.append(_figure(caption, Markup(curve)))
+        drawn.append(_figure(caption, plot))
     return Markup("").join(drawn)
 
 
-def _costs(run: RunRecord, claim: str = "") -> list[CostDifference]:
-    """What was found by function for a claim, or for none."""
-    return [cost for cost in run.costs if cost.claim == claim and cost.functions]
-
-
-def _flame(compared: Comparison | None) -> Markup:
+def _flame(compared: CostComparison | None) -> Markup:
     """The flame graphs of a difference; nothing where its boots are gone."""
     drawn = []
     if compared:
@@ -305,37 +259,11 @@ def _flame(compared: Comparison | None) -> Markup:
                 caption = (
                     f"The same as wide as {graph.arm}, for what is all but gone: {graph.gone}."
                 )
-            drawn.append(_figure(caption, Markup(graph.svg)))
+            drawn.append(_figure(caption, graph.svg))
     return Markup("").join(drawn)
 
 
-def _matrix(run: RunRecord) -> Iterator[MatrixTable]:
-    """The cells of a run without a claim, as tables."""
-    by_workload: dict[tuple[str, str], list[CellRecord]] = {}
-    places = {id(cell): place for place, cell in enumerate(run.cells)}
-    for cell in run.cells:
-        by_workload.setdefault((cell.workload, cell.metric), []).append(cell)
-    for (work, metric), cells in by_workload.items():
-        schedulers = tuple(dict.fromkeys(cell.scheduler for cell in cells))
-        rows: dict[str, dict[str, int]] = {}
-        for cell in cells:
-            label = f"{cell.topology} {cell.sweep}".strip()
-            rows.setdefault(label, {})[cell.scheduler] = places[id(cell)]
-        yield MatrixTable(
-            workload=work,
-            metric=metric,
-            unit=cells[0].unit,
-            direction=f"{cells[0].better} is better",
-            schedulers=schedulers,
-            rows=tuple(
-                (label, tuple(found.get(name) for name in schedulers))
-                for label, found in rows.items()
-            ),
-            top=max((value for cell in cells for value in cell.values()), default=0.0),
-        )
-
-
-def _hardware(run: RunRecord) -> dict[str, Mapping[str, str]]:
+def _guests(run: RunRecord) -> dict[str, Mapping[str, str]]:
     """What the guests were, one for each topology, arm and engine that differ in it."""
     found: dict[str, Mapping[str, str]] = {}
     for cell in run.cells:
@@ -346,39 +274,19 @@ def _hardware(run: RunRecord) -> dict[str, Mapping[str, str]]:
     return found
 
 
-def _noise(run: RunRecord) -> list[tuple[str, int, float, float]]:
+def _noise(run: RunRecord) -> Iterator[tuple[str, int, float, float]]:
     """Signals of contention: name, boots, median and largest in per cent."""
-    found = []
     for name in host_noise.METRICS:
         values = sorted(v for cell in run.cells for v in cell.values(name))
         if values:
             title = name.removeprefix(host_noise.PREFIX).replace("_", " ")
-            found.append((title, len(values), values[len(values) // 2], values[-1]))
-    return found
+            yield title, len(values), values[len(values) // 2], values[-1]
 
 
 def _counts(run: RunRecord) -> dict[Verdict, int]:
     found = [claim.verdict for one in run.series for claim in one.claims]
     found += [one.verdict for one in run.series if one.error]
     return {name: found.count(name) for name in _ORDER if name in found}
-
-
-def _dots(run: RunRecord) -> list[tuple[overview.Row, Markup]]:
-    """The published figures that are changes, each with a strip that shows it beside what was
-    measured.
-    """
-    drawn = []
-    for one in run.series:
-        for row in overview.of_claims(one):
-            found = row.finding
-            if found.published is None or not found.published.changes:
-                continue
-            ends = [1 + end for end in found.interval or () if end is not None]
-            published = [1 + change for change in found.published.changes]
-            measured = None if found.measured_change is None else 1 + found.measured_change
-            strip = svg.published_and_measured(published, measured, ends, _REACH)
-            drawn.append((row, Markup(strip)))
-    return drawn
 
 
 def _commands(run: RunRecord) -> list[str]:
@@ -388,5 +296,11 @@ def _commands(run: RunRecord) -> list[str]:
     return [run.command, *alone]
 
 
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+def _trend(branch: BranchTrend, cell: CellTrend) -> Markup:
+    """A cell over the nights: its change from the first level, and its steps."""
+    changes = {jump.night: jump.change for jump in cell.jumps}
+    days = [night.day for night in branch.nights]
+    shown = (f"{percent(size, exact=True)} on {days[night]}" for night, size in changes.items())
+    nights = sum(value is not None for value in cell.values)
+    title = f"{cell.name}, {nights} nights: {', '.join(shown) or 'no step'}"
+    return Markup(svg.trend(cell.values, changes, (days[0], days[-1]), title))

@@ -13,8 +13,9 @@ from email.utils import parseaddr
 from lab.base.errors import UsageError
 from lab.base.text import visible
 from lab.inputs.terms import Engine, Verdict
-from lab.report import exports, finding, tables
-from lab.report.run_record import ClaimRecord, FindingRecord, Mail, RunRecord, SeriesRecord
+from lab.report import exports, tables, view
+from lab.report.run_record import Mail, RunRecord
+from lab.report.view import ClaimView, SeriesView
 
 # What a terminal of 80 columns shows after being quoted some times.
 WIDTH = 72
@@ -65,22 +66,18 @@ def _line(text: str) -> str:
 
 def _paragraphs(run: RunRecord) -> Iterator[str]:
     if run.mail:
-        said = _wrapped(_line(f"On {run.mail.date}, {_name(run.mail)} wrote:"))
+        name, address = parseaddr(run.mail.sender)
+        said = _wrapped(_line(f"On {run.mail.date}, {name or address} wrote:"))
         yield f"{said}\n> {_line(run.mail.subject)}"
     yield _wrapped(_what(run))
     yield _wrapped(" ".join(_ENGINES[one] for one in dict.fromkeys(c.engine for c in run.cells)))
-    for series in run.series:
-        yield from _series(series)
+    for one in view.of_run(run):
+        yield from _series(one)
     if run.series:
         yield exports.commit(run, WIDTH).rstrip("\n")
     for table in run.tables:
         yield _unframed(tables.text(table, WIDTH))
     yield f"To repeat it:\n\n{_command(run)}"
-
-
-def _name(mail: Mail) -> str:
-    name, address = parseaddr(mail.sender)
-    return name or address
 
 
 def _what(run: RunRecord) -> str:
@@ -89,8 +86,8 @@ def _what(run: RunRecord) -> str:
     kernels = " and ".join(filter(None, releases)) or "a kernel"
     trees = ", ".join(dict.fromkeys(filter(None, (one.tree for one in run.series))))
     machines = {
-        f"{cell.topology} ({cell.cpus} vCPU{'s' if cell.cpus > 1 else ''}, {cell.hw_queues} "
-        f"hardware queue{'s' if cell.hw_queues > 1 else ''})"
+        f"{cell.topology} ({view.counted(cell.cpus, 'vCPU')}, "
+        f"{view.counted(cell.hw_queues, 'hardware queue')})"
         for cell in run.cells
     }
     where = f" on {', '.join(sorted(machines))}" if machines else ""
@@ -100,29 +97,21 @@ def _what(run: RunRecord) -> str:
     )
 
 
-def _series(series: SeriesRecord) -> Iterator[str]:
-    if differs := finding.configuration(series):
-        yield _wrapped(differs)
-    if series.error:
-        yield "\n".join(map(_wrapped, series.error.splitlines()))
-    for claim in series.claims:
+def _series(one: SeriesView) -> Iterator[str]:
+    yield _wrapped(one.configuration)
+    yield "\n".join(map(_wrapped, one.record.error.splitlines()))
+    for claim in one.claims:
         yield "\n".join(_claim(claim))
 
 
-def _claim(claim: ClaimRecord) -> Iterator[str]:
-    yield _wrapped(f"{claim.name} ({claim.topology}, {claim.scheduler}, {claim.workload}):")
-    yield _wrapped(f"{finding.verdict(claim)}. {finding.whose(claim)}: {claim.statement}", "  ")
+def _claim(claim: ClaimView) -> Iterator[str]:
+    own = claim.record
+    yield _wrapped(f"{own.name} ({own.topology}, {own.scheduler}, {own.workload}):")
+    yield _wrapped(f"{claim.verdict}. {claim.statement}", "  ")
     for found in claim.findings:
-        yield from _finding(found)
-
-
-def _finding(found: FindingRecord) -> Iterator[str]:
-    told = finding.parts(found)
-    said = told.measured or told.reason
-    verdict = f" ({told.verdict}{f': {told.reason}' if told.reason and told.measured else ''})"
-    yield textwrap.fill(
-        f"- {told.subject}: {said}{verdict}", WIDTH, initial_indent="  ", subsequent_indent="    "
-    )
+        why = f": {found.reason}" if found.reason and found.measured else ""
+        said = f"{found.measured or found.reason} ({found.record.verdict}{why})"
+        yield _wrapped(f"- {found.subject}: {said}", "  ", "    ")
 
 
 def _unframed(text: str) -> str:
@@ -133,7 +122,10 @@ def _unframed(text: str) -> str:
 
 def _command(run: RunRecord) -> str:
     """The command that was run, in lines that a shell joins; patches by their Message-ID."""
-    words = shlex.split(run.command)
+    try:
+        words = shlex.split(run.command)
+    except ValueError:  # a record that somebody else wrote
+        words = [run.command]
     if run.mail and run.mail.source in words:
         words[words.index(run.mail.source)] = f"lore:{run.mail.message_id.strip('<>')}"
     lines = [""]
@@ -157,5 +149,6 @@ def _trailer(run: RunRecord, identity: str) -> str:
     return identity
 
 
-def _wrapped(text: str, indent: str = "") -> str:
-    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
+def _wrapped(text: str, indent: str = "", rest: str = "") -> str:
+    rest = rest or indent
+    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=rest)

@@ -34,7 +34,7 @@ _SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
 
 
 @dataclass(frozen=True)
-class Profile:
+class CostProfile:
     """What an I/O of a cell costs, the mean of its boots, by stack from the outside in: what
     belongs together in a row, the costliest first.
 
@@ -57,10 +57,10 @@ class Profile:
         return sum(self.stacks.values())
 
 
-Comparison = tuple[Profile, Profile]
+CostComparison = tuple[CostProfile, CostProfile]
 
 
-def of_cell(cell: CellRecord, costs: Costs, own: Collection[str] = ()) -> Profile | None:
+def of_cell(cell: CellRecord, costs: Costs, own: Collection[str] = ()) -> CostProfile | None:
     """The profile of a cell; None where nothing was counted by function, or nothing is left.
 
     own are the functions that are told apart as the block layer's.
@@ -75,7 +75,7 @@ def of_cell(cell: CellRecord, costs: Costs, own: Collection[str] = ()) -> Profil
     costly = [stack for stack, value in means.items() if value > 0]
     costly.sort(key=lambda stack: (stack[:-1], -means[stack]))
     cpus = f", {cell.cpus} CPUs" if cell.cpus > 1 else ""
-    return Profile(
+    return CostProfile(
         cell=f"{cell.name}, {cell.executed}{cpus}",
         arm=cell.arm,
         simulated=cell.engine.simulated,
@@ -91,7 +91,7 @@ def _readable(costs: Costs, boot: str) -> Cost | None:
         return None
 
 
-def of_run(run: RunRecord, costs: Costs, only: str = "") -> list[Profile]:
+def of_run(run: RunRecord, costs: Costs, only: str = "") -> list[CostProfile]:
     """The profiles of a run's cells, each once; of those alone whose name has a text in it."""
     own = _block_layer(run)
     found = (of_cell(cell, costs, own) for cell in run.cells)
@@ -99,7 +99,7 @@ def of_run(run: RunRecord, costs: Costs, only: str = "") -> list[Profile]:
     return list({(one.name, *one.stacks.items()): one for one in kept}.values())
 
 
-def compared(run: RunRecord, costs: Costs, only: str = "") -> dict[tuple[int, int], Comparison]:
+def compared(run: RunRecord, costs: Costs, only: str = "") -> dict[tuple[int, int], CostComparison]:
     """What a run compares by function, by the places of two cells; of those alone with a text in a
     name.
     """
@@ -166,7 +166,7 @@ def speedscope(run: RunRecord, costs: Costs, only: str = "") -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def _told_apart(run: RunRecord, costs: Costs, only: str) -> Iterator[tuple[str, Profile]]:
+def _told_apart(run: RunRecord, costs: Costs, only: str) -> Iterator[tuple[str, CostProfile]]:
     """Profiles with the names of their cells, numbered where one arm has a cell several times."""
     seen: Counter[str] = Counter()
     for one in of_run(run, costs, only):

@@ -8,15 +8,28 @@ scale to a phone and follow the reader's colours. Pure: numbers in, text out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
 from lab.base.stats import Interval
 from lab.base.text import visible
 
-_WIDTH = 460
-_LEFT, _RIGHT = 52, 12
-_INNER = _WIDTH - _LEFT - _RIGHT
+_WIDTH, _HEIGHT = 460, 240
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 16, 30
+# The same of a trend, of which a page has hundreds.
+_NARROW, _LOW, _TREND_LEFT, _TREND_RIGHT, _TREND_TOP, _TREND_BOTTOM = 340, 120, 46, 6, 8, 20
+# However little a trend changes, its axis shows so much of that to both sides.
+_LEAST = 0.0015
+# A strip reaches from a sixteenth to sixteen times as much; these ratios are marked.
+_REACH = 16.0
+_MARKED = (0.1, 0.5, 1, 2, 10)
+
+Scale = Callable[[float], float]
+
+
+def text(words: str) -> str:
+    """Words of anybody as text in SVG and HTML."""
+    return escape(visible(words))
 
 
 def points(values: Sequence[float], top: float) -> str:
@@ -26,30 +39,30 @@ def points(values: Sequence[float], top: float) -> str:
     return f'<svg class="pts" viewBox="0 0 100 8" aria-hidden="true"><path d="{path}"/></svg>'
 
 
-def published_and_measured(
-    published: Sequence[float], measured: float | None, interval: Sequence[float], reach: float
+def strip(
+    published: Iterable[float], measured: float | None, interval: Sequence[float | None]
 ) -> str:
-    """A strip with the published change (a bar; two for a range), the measured one (a dot) and its
-    interval (a line); small enough for a table cell.
+    """The published change (a bar; two for a range), the measured one (a dot) and its interval (a
+    line), all as fractions; small enough for a table cell.
 
-    All are ratios of after to before. The scale is logarithmic, from 1 / reach to reach; what lies
-    beyond is drawn at its end.
+    The scale is that of strip_ticks; what lies beyond is drawn at its end.
     """
-
-    def x(ratio: float) -> float:
-        place = math.log(max(ratio, 1e-9)) / math.log(reach)
-        return 50 + 46 * max(-1.0, min(1.0, place))
-
     parts = ['<path class="one" d="M50 0v20"/>']
-    if len(interval) == 2:
-        parts.append(f'<path class="range" d="M{x(interval[0]):.1f} 10H{x(interval[1]):.1f}"/>')
-    parts += [f'<path class="told" d="M{x(ratio):.1f} 3v14"/>' for ratio in published]
+    ends = [f"{_strip(1 + end):.1f}" for end in interval if end is not None]
+    if len(ends) == 2:
+        parts.append(f'<path class="range" d="M{ends[0]} 10H{ends[1]}"/>')
+    parts += [f'<path class="told" d="M{_strip(1 + change):.1f} 3v14"/>' for change in published]
     if measured is not None:
-        parts.append(f'<path class="seen" d="M{x(measured):.1f} 10h0"/>')
+        parts.append(f'<path class="seen" d="M{_strip(1 + measured):.1f} 10h0"/>')
     return (
         '<svg class="strip" viewBox="0 0 100 20" preserveAspectRatio="none" aria-hidden="true">'
         f"{''.join(parts)}</svg>"
     )
+
+
+def strip_ticks() -> list[tuple[str, float]]:
+    """The marks of the scale of strips, which is logarithmic: text, and place in per cent."""
+    return [(f"{100 * ratio - 100:+.0f} %", _strip(ratio)) for ratio in _MARKED]
 
 
 def strips(values: Mapping[str, Sequence[float]], unit: str) -> str:
@@ -57,22 +70,22 @@ def strips(values: Mapping[str, Sequence[float]], unit: str) -> str:
     top = max((max(own) for own in values.values() if own), default=0.0)
     if top <= 0:
         return ""
-    height = 26 * len(values) + 24
+    height, left, right = 26 * len(values) + 24, _LEFT + 26, _WIDTH - 8
+
+    def x(value: float) -> float:
+        return left + 4 + (_WIDTH - _LEFT - 42) * value / top
+
     parts = []
     for row, (arm, own) in enumerate(values.items()):
         y = 26 * row + 14
-        parts.append(_text(_LEFT + 18, y + 4, arm, "end"))
-        parts.append(f'<line class="grid" x1="{_LEFT + 26}" x2="{_WIDTH - 8}" y1="{y}" y2="{y}"/>')
-        for value in own:
-            parts.append(
-                f'<circle class="a{row % 4}" cx="{_strip_x(value, top):.1f}" cy="{y}" r="4"/>'
-            )
+        parts.append(_text(left - 8, y + 4, arm, "end"))
+        parts.append(_line("grid", left, right, y, y))
+        parts += [_point(f"a{row % 4}", x(value), y) for value in own]
         if own:
-            x = _strip_x(math.fsum(own) / len(own), top)
-            parts.append(f'<path class="mean" d="M{x:.1f} {y - 9}v18"/>')
-    parts.append(_text(_LEFT + 26, height - 4, "0"))
-    parts.append(_text(_WIDTH - 8, height - 4, f"{_short(top)} {unit}", "end"))
-    return _svg(height, f"one point a boot: {', '.join(values)}", parts)
+            parts.append(f'<path class="mean" d="M{x(math.fsum(own) / len(own)):.1f} {y - 9}v18"/>')
+    parts.append(_text(left, height - 4, "0"))
+    parts.append(_text(right, height - 4, f"{_short(top)} {unit}", "end"))
+    return _svg(_WIDTH, height, f"one point a boot: {', '.join(values)}", parts)
 
 
 def change(rounds: Sequence[float], interval: Interval | None, bound: Interval) -> str:
@@ -80,30 +93,29 @@ def change(rounds: Sequence[float], interval: Interval | None, bound: Interval) 
 
     All are fractions; the line is no change.
     """
-    ends = [0.0, *rounds, *_finite(interval), *_finite(bound)]
-    low, high = min(ends), max(ends)
-    margin = 0.08 * (high - low) or 0.01
-    low, high = low - margin, high + margin
+    known = [end for own in (interval, bound) if own for end in (own.low, own.high)]
+    ends = [0.0, *rounds, *(end for end in known if math.isfinite(end) and end > -1)]
+    margin = 0.08 * (max(ends) - min(ends)) or 0.01
+    low, high = min(ends) - margin, max(ends) + margin
 
     def x(value: float) -> float:
         return 8 + (_WIDTH - 16) * (max(low, min(high, value)) - low) / (high - low)
 
-    shade = x(bound.low), x(bound.high)
+    left, width = x(bound.low), max(2, x(bound.high) - x(bound.low))
     parts = [
-        f'<rect class="bound" x="{shade[0]:.1f}" y="2" width="{max(2, shade[1] - shade[0]):.1f}"'
-        ' height="46"/>',
-        f'<line class="zero" x1="{x(0):.1f}" x2="{x(0):.1f}" y1="2" y2="48"/>',
+        f'<rect class="bound" x="{left:.1f}" y="2" width="{width:.1f}" height="46"/>',
+        _line("zero", x(0), x(0), 2, 48),
     ]
     if interval:
         left, right = x(interval.low), x(interval.high)
-        parts.append(f'<path class="ci" d="M{left:.1f} 36H{right:.1f}M{left:.1f} 30v12"/>')
-        parts.append(f'<path class="ci" d="M{right:.1f} 30v12"/>')
-    parts += [f'<circle class="a1" cx="{x(value):.1f}" cy="16" r="4"/>' for value in rounds]
+        ends_path = f"M{left:.1f} 36H{right:.1f}M{left:.1f} 30v12M{right:.1f} 30v12"
+        parts.append(f'<path class="ci" d="{ends_path}"/>')
+    parts += [_point("a1", x(value), 16) for value in rounds]
     for value in sorted({low + margin, 0.0, high - margin}):
         anchor = "middle" if 40 < x(value) < _WIDTH - 40 else ("start" if x(value) < 99 else "end")
         if value == 0 or abs(x(value) - x(0)) > 60:
             parts.append(_text(x(value), 62, f"{100 * value:+.0f} %", anchor))
-    return _svg(68, "change of each round, its interval, and the expected range", parts)
+    return _svg(_WIDTH, 68, "change of each round, its interval, and the expected range", parts)
 
 
 def lines(
@@ -127,62 +139,99 @@ def lines(
     scale = math.log10 if log else float
     ends = [scale(value) for value in values] + ([] if log else [0.0])
     low, high = _apart(min(ends), max(ends))
-    height, bottom = 240, 210
+    bottom = _HEIGHT - _BOTTOM
 
     def y(value: float) -> float:
-        return bottom - (bottom - 16) * (scale(value) - low) / (high - low)
+        return bottom - (bottom - _TOP) * (scale(value) - low) / (high - low)
 
-    step = _INNER / max(1, len(labels))
+    def shown(tick: float) -> str:
+        return f"{100 * tick:+z.0f} %".replace("+0 %", "0 %") if percent else _short(tick)
+
+    step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(labels))
     places = [_LEFT + step * (number + 0.5) for number in range(len(labels))]
     parts = []
     for tick in _ticks(low, high):
         value = 10**tick if log else tick
-        shown = f"{100 * value:+z.0f} %".replace("+0 %", "0 %") if percent else _short(value)
         style = "zero" if tick == 0 and not log else "grid"
-        parts.append(
-            f'<line class="{style}" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y(value):.1f}"'
-            f' y2="{y(value):.1f}"/>'
-        )
-        parts.append(_text(_LEFT - 6, y(value) + 4, shown, "end"))
-    parts += [
-        _text(x, bottom + 18, label, "middle") for x, label in zip(places, labels, strict=True)
-    ]
-    parts += [f'<path class="mean" d="M{places[mark]:.1f} 16V{bottom}"/>' for mark in marks]
-    solid = [_stem(name) for name in series if name not in dashed]
-    styles = {
-        name: f"a{(solid.index(_stem(name)) if _stem(name) in solid else len(solid)) % 4}"
-        + (" dash" if name in dashed else "")
-        for name in series
-    }
+        parts.append(_line(style, _LEFT, _WIDTH - _RIGHT, y(value), y(value)))
+        parts.append(_text(_LEFT - 6, y(value) + 4, shown(value), "end"))
+    for x, label in zip(places, labels, strict=True):
+        parts.append(_text(x, bottom + 18, label, "middle"))
+    parts += [f'<path class="mean" d="M{places[mark]:.1f} {_TOP}V{bottom}"/>' for mark in marks]
+    styles = _styles(series, dashed)
     for name, curve in series.items():
-        parts.append(_line(places, curve, y, styles[name]))
-        for x, known in zip(places, curve, strict=True):
-            if known is not None and name not in dashed:
-                parts.append(
-                    f'<circle class="{styles[name]}" cx="{x:.1f}" cy="{y(known):.1f}" r="4"/>'
-                )
-    legend = "".join(
-        f'<span class="key {style}">{_escaped(name)}</span>' for name, style in styles.items()
-    )
-    return f'<div class="legend">{legend}</div>{_svg(height, title, parts)}'
+        parts.append(f'<path class="line {styles[name]}" d="{_path(places, curve, y)}"/>')
+        if name not in dashed:
+            known = zip(places, curve, strict=True)
+            parts += [_point(styles[name], x, y(own)) for x, own in known if own is not None]
+    legend = "".join(f'<span class="key {own}">{text(name)}</span>' for name, own in styles.items())
+    return f'<div class="legend">{legend}</div>{_svg(_WIDTH, _HEIGHT, title, parts)}'
 
 
-def _stem(name: str) -> str:
-    """A series without its qualification: "mq" of "mq (published)"; both have one colour."""
-    return name.split(" (")[0]
-
-
-def _line(
-    places: Sequence[float],
+def trend(
     values: Sequence[float | None],
-    y: Callable[[float], float],
-    style: str,
+    steps: Mapping[int, float],
+    ends: tuple[str, str],
+    title: str,
 ) -> str:
+    """The change from the first value in per cent, night by night; None leaves a gap.
+
+    steps are changes by the night at which a vertical line stands; ends are the first and the last
+    day. Empty where the first value is nothing.
+    """
+    first = next((value for value in values if value is not None), 0.0)
+    if first <= 0:
+        return ""
+    changes = [None if value is None else value / first - 1 for value in values]
+    known = [change for change in changes if change is not None]
+    middle, half = (min(known) + max(known)) / 2, 0.55 * (max(known) - min(known))
+    low, high = middle - max(_LEAST, half), middle + max(_LEAST, half)
+    right, bottom = _NARROW - _TREND_RIGHT, _LOW - _TREND_BOTTOM
+
+    def x(night: float) -> float:
+        return _TREND_LEFT + (right - _TREND_LEFT) * night / max(1, len(changes) - 1)
+
+    def y(change: float) -> float:
+        return _TREND_TOP + (bottom - _TREND_TOP) * (high - change) / (high - low)
+
+    parts = []
+    for tick in _ticks(low, high):
+        parts.append(_line("grid" if tick else "zero", _TREND_LEFT, right, y(tick), y(tick)))
+        shown = f"{100 * tick:+.1f} %" if tick else "0 %"
+        parts.append(_text(_TREND_LEFT - 4, y(tick) + 4, shown, "end"))
+    for night, size in steps.items():
+        style, place = "step up" if size > 0 else "step down", x(night - 0.5)
+        parts.append(_line(style, place, place, _TREND_TOP, bottom))
+    places = [x(night) for night in range(len(changes))]
+    parts.append(f'<path class="line" d="{_path(places, changes, y)}"/>')
+    parts.append(_text(_TREND_LEFT, _LOW - 4, ends[0]))
+    parts.append(_text(right, _LOW - 4, ends[1], "end"))
+    return _svg(_NARROW, _LOW, title, parts)
+
+
+def _styles(series: Iterable[str], dashed: Sequence[str]) -> dict[str, str]:
+    """The classes of curves; "mq" and "mq (published)" have one colour."""
+    solid = [name.split(" (")[0] for name in series if name not in dashed]
+    styles = {}
+    for name in series:
+        stem = name.split(" (")[0]
+        number = solid.index(stem) if stem in solid else len(solid)
+        styles[name] = f"a{number % 4}" + (" dash" if name in dashed else "")
+    return styles
+
+
+def _strip(ratio: float) -> float:
+    place = math.log(max(ratio, 1e-9)) / math.log(_REACH)
+    return 50 + 46 * max(-1.0, min(1.0, place))
+
+
+def _path(places: Sequence[float], values: Sequence[float | None], y: Scale) -> str:
+    """A line through what is known; a value that is not leaves a gap."""
     path, pen = "", "M"
     for x, value in zip(places, values, strict=True):
         path += f"{pen}{x:.1f} {y(value):.1f}" if value is not None else ""
         pen = "L" if value is not None else "M"
-    return f'<path class="line {style}" d="{path}"/>'
+    return path
 
 
 def _apart(low: float, high: float) -> tuple[float, float]:
@@ -200,15 +249,6 @@ def _ticks(low: float, high: float) -> list[float]:
     return [float(f"{step * number:.12g}") for number in range(first, last + 1)]
 
 
-def _strip_x(value: float, top: float) -> float:
-    return _LEFT + 30 + (_WIDTH - _LEFT - 42) * value / top
-
-
-def _finite(interval: Interval | None) -> list[float]:
-    ends = (interval.low, interval.high) if interval else ()
-    return [end for end in ends if math.isfinite(end) and end > -1]
-
-
 def _short(value: float) -> str:
     for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 10 * size or (abs(value) >= size and suffix != "k"):
@@ -216,16 +256,20 @@ def _short(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_escaped(text)}</text>'
+def _line(style: str, x1: float, x2: float, y1: float, y2: float) -> str:
+    return f'<line class="{style}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
 
 
-def _escaped(text: str) -> str:
-    return escape(visible(text))
+def _point(style: str, x: float, y: float) -> str:
+    return f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
 
 
-def _svg(height: float, title: str, parts: Sequence[str]) -> str:
+def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text(words)}</text>'
+
+
+def _svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
     return (
-        f'<svg class="plot" role="img" viewBox="0 0 {_WIDTH} {height:.0f}">'
-        f"<title>{_escaped(title)}</title>{''.join(parts)}</svg>"
+        f'<svg class="plot" role="img" viewBox="0 0 {width} {height}">'
+        f"<title>{text(title)}</title>{''.join(parts)}</svg>"
     )

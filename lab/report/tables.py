@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A record's generic tables as text: for a terminal, for Markdown, as CSV."""
+"""A record's generic tables, and those of costs: for a terminal, for Markdown, as CSV."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from lab.base.plain_table import WIDTH, PlainTable
+from lab.base.text import number
+from lab.measure import cost
+from lab.measure.cost import Cost
+from lab.measure.sim_counts import Line
 from lab.report import escapes
 from lab.report.run_record import Column, TableRecord
+
+# So many functions are named for a line.
+_MOVERS = 3
 
 
 def columns(*titles: str) -> tuple[Column, ...]:
@@ -37,13 +44,9 @@ def text(table: TableRecord, width: int = WIDTH) -> str:
         for row in table.totals:
             plain.row(*row)
         parts.append(plain.text())
-    elif table.title:
-        parts.append("\n".join(_wrapped(table.title, width)) + "\n")
-    for note in table.notes:
-        parts.append(
-            "\n".join(part for line in note.splitlines() for part in _wrapped(line, width))
-        )
-        parts[-1] += "\n"
+    for note in (*([] if table.columns or not table.title else [table.title]), *table.notes):
+        lines = (part for line in note.splitlines() for part in _wrapped(line, width))
+        parts.append("\n".join(lines) + "\n")
     return "".join(parts)
 
 
@@ -52,13 +55,20 @@ def markdown(table: TableRecord) -> list[str]:
     paragraphs = [f"## {escapes.markdown(table.title)}"] if table.title else []
     if table.columns:
         rows = ([column.title for column in table.columns], *table.rows, *table.totals)
-        head, *body = (f"| {' | '.join(map(escapes.markdown, row))} |" for row in rows)
-        below = f"|{'|'.join('---:' if column.right else '---' for column in table.columns)}|"
-        paragraphs.append("\n".join((head, below, *body)))
+        shown = [[*map(escapes.markdown, row)] for row in rows]
+        right = [place for place, column in enumerate(table.columns) if column.right]
+        paragraphs.append("\n".join(markdown_rows(shown, right)))
     paragraphs += [
         "  \n".join(map(escapes.markdown_line, note.splitlines())) for note in table.notes
     ]
     return "\n\n".join(paragraphs).split("\n")
+
+
+def markdown_rows(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Rows of cells that are Markdown, the first as titles; right are the columns of numbers."""
+    head, *body = (f"| {' | '.join(row)} |" for row in rows)
+    kinds = ("---:" if place in right else "---" for place in range(len(rows[0])))
+    return [head, f"|{'|'.join(kinds)}|", *body]
 
 
 def csv_text(table: TableRecord) -> str:
@@ -73,6 +83,50 @@ def csv_rows(rows: Iterable[Sequence[object]]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerows(map(escapes.csv_cell, row) for row in rows)
     return out.getvalue()
+
+
+def of_costs(
+    names: tuple[str, str],
+    costs: tuple[Cost, Cost],
+    rows: int,
+    what: str = "Kernel instructions per I/O",
+) -> TableRecord:
+    """What an I/O costs in two measurements: what changed by function, then totals."""
+    before, after = costs
+    changed = cost.changes([before], [after])
+    shown = [(c.function, c.before, c.after) for c in changed[:rows]]
+    if rest := changed[rows:]:
+        shown.append((f"{len(rest)} more", sum(c.before for c in rest), sum(c.after for c in rest)))
+    same = len(before.kernel.keys() | after.kernel.keys()) - len(changed)
+    unchanged = before.kernel_total - sum(c.before for c in changed)
+    shown.append((f"{same} unchanged", unchanged, unchanged))
+    totals = (
+        ("kernel", before.kernel_total, after.kernel_total),
+        ("user space", before.user, after.user),
+    )
+    return TableRecord(
+        title=f"{what} by function: {names[0]} -> {names[1]}",
+        columns=columns("function", *names, "difference"),
+        rows=tuple(_difference(*one) for one in shown),
+        totals=tuple(_difference(*one) for one in totals),
+    )
+
+
+def of_lines(arm: str, lines: Sequence[Line], rows: int) -> TableRecord:
+    """The cache lines that move most between CPUs, and which functions move them."""
+    found = []
+    for line in lines[:rows]:
+        by = ", ".join(f"{name} {number(moves)}" for name, moves in [*line.moves.items()][:_MOVERS])
+        found.append((line.place, number(line.total), by))
+    return TableRecord(
+        title=f"Cache lines that move most, moves per I/O: {arm}",
+        columns=(*columns("line", "moves"), Column(title="by")),
+        rows=tuple(found),
+    )
+
+
+def _difference(name: str, one: float, other: float) -> tuple[str, ...]:
+    return name, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+z,.2f}"
 
 
 def _wrapped(line: str, width: int) -> list[str]:

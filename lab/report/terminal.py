@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a run found as plain text within 80 columns, out of its record alone."""
+"""What a run found as plain text within 80 columns: in full, or on one screen."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from lab.base.plain_table import PlainTable
+from lab.base.plain_table import WIDTH
 from lab.base.text import visible
-from lab.inputs.terms import Verdict
-from lab.report import finding, matrix_text, tables
-from lab.report.run_record import ClaimRecord, FindingRecord, RunRecord, SeriesRecord
+from lab.inputs.terms import Miss, Verdict
+from lab.report import cell_tables, tables, view
+from lab.report.run_record import ClaimRecord, RunRecord, SeriesRecord, TableRecord
+from lab.report.view import SeriesView
 
-_WIDTH = 80
-_INDENT = " " * 6
-# The words in front of a finding's lines, and the column in which what they say begins.
-_LABEL = len("published ")
+# The most lines of one screen, and its columns.
+LINES = 40
+_HEAD = ("claim", "published", "measured", "verdict", "by")
+_COLUMNS = (19, 18, 18, 12, 8)
+# The column in which begins what the words in front of a finding's lines say.
+_SAID = len("      published ")
 
 
 def text(run: RunRecord) -> str:
@@ -27,29 +30,49 @@ def text(run: RunRecord) -> str:
         return visible("\n".join(map(tables.text, run.tables)))
     if run.series:
         return visible("\n".join([*map(series, run.series), summary(run)]))
-    return visible(matrix_text.text(run))
+    skipped = f"Skipped: {run.skips}\n" if run.skips else ""
+    hardware = cell_tables.guests(run)
+    shown = "\n".join(
+        map(tables.text, (*cell_tables.tables(run), *([hardware] if hardware.rows else ())))
+    )
+    return visible(f"{run.title}\n{skipped}{shown}")
+
+
+def screen(run: RunRecord) -> str:
+    """Each series with its published figures beside what was measured, in at most 40 lines.
+
+    A row is a published figure, or a claim where one row for each figure would not fit.
+    """
+    foot = [*_foot(run)]
+    for each in (True, False):
+        lines = [_line(_HEAD)]
+        for one in view.of_run(run):
+            lines += _screened(one, each=each)
+        if len(lines) + len(foot) <= LINES:
+            break
+    return visible("\n".join([*lines, *foot]))
 
 
 def summary(run: RunRecord) -> str:
     """One line a claim."""
-    table = PlainTable("Verdicts")
-    for title in ("series", "claim", "verdict"):
-        table.column(title)
-    for one in run.series:
-        if one.error:
-            table.row(one.name, "-", one.verdict)
-        for found in one.claims:
-            table.row(one.name, found.name, finding.verdict(found))
-    lines = [table.text()]
-    findings = [found for one in run.series for own in one.claims for found in own.findings]
+    rows = []
+    for one in view.of_run(run):
+        if one.record.error:
+            rows.append((one.record.name, "-", str(one.record.verdict)))
+        rows += [(one.record.name, own.record.name, own.verdict) for own in one.claims]
+    titles = tables.texts("series", "claim", "verdict")
+    lines = [tables.text(TableRecord(title="Verdicts", columns=titles, rows=tuple(rows)))]
+    findings = [*view.findings(run)]
     if any(found.p is not None for found in findings):
         percents = (100 * (1 - run.alpha), 100 * run.alpha)
+        # Rounds that answer several expectations count once.
+        rejected = {found.group: found.rejected for found in findings if found.timed}
         lines += _wrapped(
             f"Wall clock: rounds of boots in turn, {percents[0]:g} % intervals; "
             f"p is the chance of the verdict if it were wrong, at most {percents[1]:g} % after any "
             "number of rounds; one that refutes is times the number of the claim's wall-clock "
             "expectations. "
-            f"{_rejections(findings)}"
+            f"Rounds rejected because the host disturbed them: {sum(rejected.values())}."
         )
     if run.skips and any(found.verdict is Verdict.SKIPPED for found in findings):
         lines += _wrapped(f"Skipped by the profile: {run.skips}")
@@ -58,9 +81,9 @@ def summary(run: RunRecord) -> str:
 
 def series(one: SeriesRecord) -> str:
     """The claims of one series."""
-    lines = [f"{one.name}: {one.verdict}", *_wrapped(one.title, "  "), *_wrapped(one.origin, "  ")]
-    if differs := finding.configuration(one):
-        lines += _wrapped(differs, "  ")
+    lines = [f"{one.name}: {one.verdict}"]
+    for said in (one.title, one.origin, SeriesView(one).configuration):
+        lines += _wrapped(said, "  ")
     if one.error:
         lines += ["", *(part for own in one.error.splitlines() for part in _wrapped(own, "  "))]
     for own in one.claims:
@@ -72,38 +95,52 @@ def series(one: SeriesRecord) -> str:
 
 def claim(own: ClaimRecord) -> list[str]:
     """One claim: what was published, then each expectation with what was measured."""
-    lines = [f"  {own.name}: {finding.verdict(own)}"]
-    lines += _wrapped(f"{finding.whose(own)}: {own.statement}", "    ")
+    said = view.of_claim(own)
+    lines = [f"  {own.name}: {said.verdict}", *_wrapped(said.statement, "    ")]
     lines += _wrapped(own.setup or f"{own.topology}, {own.scheduler}, {own.workload}", "    ")
     if own.job:
         lines += _wrapped(f"{own.job}  ({own.workload} on {own.topology})", "    ")
-    for found in own.findings:
-        lines += _finding(found)
+    for found in said.findings:
+        title = f"{found.record.verdict:<12} {found.evidence}: {found.subject}"
+        lines += _wrapped(title, "    - ", hanging=6)
+        for label, words in found.rows.items():
+            lines += _wrapped(f"{label.split()[0]:<9} {words}", "      ", hanging=_SAID)
     return lines
 
 
-def _finding(found: FindingRecord) -> Iterator[str]:
-    told = finding.parts(found)
-    title = f"{told.verdict:<12} {told.evidence}: {told.subject}"
-    yield from _wrapped(title, "    - ", hanging=6)
-    for label, said in (
-        ("published", told.published),
-        ("known", told.known_miss),
-        ("expected", f"{told.expected}: {told.because}"),
-        ("measured", told.measured),
-        ("because", told.reason),
-    ):
-        if said:
-            yield from _wrapped(f"{label:<9} {said}", _INDENT, hanging=len(_INDENT) + _LABEL)
+def _screened(one: SeriesView, *, each: bool) -> list[str]:
+    """The lines of a series on the screen."""
+    checks = f" ({one.checks})" if one.checks else ""
+    lines = [f"{one.record.name}: {one.outcome}{checks}"[:WIDTH]]
+    if one.record.error:
+        lines.append(f"  {one.record.error.splitlines()[0]}"[:WIDTH])
+    # Where checks alone were asked for they are what there is to show.
+    for row in one.figures(each=each) or one.figures(checks=True):
+        lines.append(_line((row.short, row.published, row.measured, row.verdict, row.evidence)))
+    return lines
 
 
-def _rejections(findings: Sequence[FindingRecord]) -> str:
-    """How many rounds were rejected; those that answer several expectations count once."""
-    rejected = {found.group: found.rejected for found in findings if found.timed}
-    return f"Rounds rejected because the host disturbed them: {sum(rejected.values())}."
+def _line(cells: Sequence[str]) -> str:
+    shown = (cell[:width].ljust(width) for cell, width in zip(cells, _COLUMNS, strict=True))
+    return f" {' '.join(shown)}".rstrip()
+
+
+def _foot(run: RunRecord) -> Iterator[str]:
+    """What the screen does not say: known misses, checks that fail, what was skipped."""
+    figures = [*view.findings(run, checks=False)]
+    misses = {own.miss for own in figures if own.miss}
+    if Miss.KNOWN in misses:
+        yield "known miss: it does not hold here; series.toml records it, with the reason."
+    if any(miss.outdated for miss in misses):
+        yield "!: series.toml records another result; `lab show` says what to do."
+    if failed := view.failed_checks(run):
+        yield f"Checks that fail: {len(failed)}, such as {failed[0]}."[:WIDTH]
+    if skipped := sum(own.verdict is Verdict.SKIPPED for own in figures):
+        yield f"Skipped: {skipped} expectations that this profile or host does not measure."
+    yield "Details: lab show. One claim again: lab run SERIES --claim CLAIM."
 
 
 def _wrapped(text: str, indent: str = "", hanging: int | None = None) -> list[str]:
     """Lines that fit; those after the first begin at the column hanging, else as the first."""
     rest = indent if hanging is None else " " * hanging
-    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=rest)
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=rest)

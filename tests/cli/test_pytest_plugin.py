@@ -23,7 +23,7 @@ from lab.judge import judge
 from lab.judge.verdict import Evidence, Finding, Judged
 from lab.measure.boot_store import BootStore
 from lab.measure.session import Session
-from lab.report import record_store, screen
+from lab.report import record_store, terminal
 
 pytest_plugins = ["pytester"]
 # Each runs a pytest of its own.
@@ -260,7 +260,7 @@ def test_a_run_leaves_a_record_and_a_page_and_names_them(
         "one": Verdict.HOLDS,
         "two": Verdict.REFUTED,
     }
-    assert screen.screen(made).strip() in "\n".join(map(str.rstrip, text.splitlines()))
+    assert terminal.screen(made).strip() in "\n".join(map(str.rstrip, text.splitlines()))
 
 
 def test_without_a_claim_no_run_is_recorded(pytester: pytest.Pytester, fake: Judge) -> None:

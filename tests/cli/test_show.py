@@ -15,7 +15,7 @@ from lab.base.errors import UsageError
 from lab.cli import main, show
 from lab.measure.boot_store import BootStore
 from lab.report import finish, record_store, run_record
-from lab.report.formats import FORMATS, PROFILES
+from lab.report.finish import FORMATS, PROFILES
 
 
 @pytest.fixture(autouse=True)

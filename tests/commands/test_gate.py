@@ -24,9 +24,9 @@ from lab.inputs import profile, workload
 from lab.inputs.terms import Engine, Verdict
 from lab.measure.cost import Cost
 from lab.measure.job import Job
-from lab.report import finding
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import ClaimRecord, RunRecord
+from lab.report.view import SeriesView
 
 EXACT = 'topologies = ["nullb_mq"]\nschedulers = ["none"]\nworkloads = ["randread_burst"]\n'
 TIMED = 'wall_clock = ["nullb_mq/bfq/randread_burst"]\n'
@@ -154,7 +154,7 @@ def test_options_that_a_branch_changes_are_told(lab: Lab, monkeypatch: pytest.Mo
     )
     assert not lab.night("c0").series.configuration
     found = lab.night("c1").series
-    assert "differs, too (branch): CONFIG_X: n -> y" in finding.configuration(found)
+    assert "differs, too (branch): CONFIG_X: n -> y" in SeriesView(found).configuration
 
 
 @pytest.mark.parametrize(("cost", "change"), [(1002.9, 0.0029), (997.0, -0.003), (500.0, -0.5)])

@@ -14,7 +14,7 @@ import kcidb_io
 import pytest
 
 from lab.inputs.terms import Verdict
-from lab.report import arm_table, ci, compare, exports, finding, run_record
+from lab.report import arm_table, ci, compare, exports, run_record, view
 from lab.report.run_record import StepRecord
 
 RUNS = [
@@ -58,10 +58,10 @@ def test_better_is_positive_whatever_the_metric() -> None:
     (own,) = arm_table.of_series(examples.swept_run(), examples.swept_run().series[0])
     entry = own.rows["1"]["after"]
     assert entry.change == pytest.approx(-0.1)
-    assert own.improvement(entry) == pytest.approx(0.1)
+    assert own.signed(entry.change) == pytest.approx(0.1)
     assert entry.published == pytest.approx(-0.0774)
     (iops,) = arm_table.of_series(examples.paired_run(), examples.paired_run().series[0])
-    assert (iops.improvement(iops.rows[""]["after"]) or 0) > 0
+    assert (iops.signed(iops.rows[""]["after"].change) or 0) > 0
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_more_of_a_counter_is_what_its_file_says(metric: str, better: bool) -> N
     one = examples.finding(((2.0,), (3.0,)), metric=metric, level="mechanism", engine="exact")
     run = examples.run(examples.series(examples.claim(one)), cells=cells)
     (table,) = arm_table.of_series(run, run.series[0])
-    improvement = table.improvement(table.rows[""]["after"])
+    improvement = table.signed(table.rows[""]["after"].change)
     assert improvement == pytest.approx(0.5 if better else -0.5)
 
 
@@ -326,6 +326,6 @@ def test_what_is_red_or_open_is_annotated_and_gives_no_other_command() -> None:
 def test_kcidb_has_the_number_that_decides() -> None:
     tests = json.loads(ci.kcidb(examples.paired_run()))["tests"]
     (found,) = examples.paired_run().series[0].claims
-    decisive = finding.deciding(found)
+    decisive = view.deciding(found)
     assert decisive
     assert tests[0]["number"] == {"value": decisive.measured[-1], "unit": decisive.unit}

@@ -10,7 +10,7 @@ import junitparser
 import pytest
 
 from lab.measure.boot_store import BootStore
-from lab.report import finish, record_store, run_record, screen, terminal
+from lab.report import finish, record_store, run_record, terminal
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_finished_run_has_a_record_a_page_and_a_text(
     assert record_store.load(done.folder) == run
     assert done.page == done.folder / "report.html"
     assert done.page.read_text().lstrip().startswith("<!doctype html>")
-    assert done.text == (screen.screen(run) if run.series else terminal.text(run))
+    assert done.text == (terminal.screen(run) if run.series else terminal.text(run))
     assert sorted(path.name for path in done.folder.iterdir()) == ["report.html", "run.json"]
 
 

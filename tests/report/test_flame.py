@@ -17,7 +17,7 @@ from test_profiles import costs, run
 
 from lab.measure.cost import Cost
 from lab.report import flame, html
-from lab.report.profiles import Profile, Stack
+from lab.report.profiles import CostProfile, Stack
 
 SVG = "{http://www.w3.org/2000/svg}"
 Profiled = Mapping[Stack, float]
@@ -43,8 +43,8 @@ class Drawn:
     label: str
 
 
-def profile(found: Profiled, arm: str = "after") -> Profile:
-    return Profile("nullb bfq, exact", arm, False, found)
+def profile(found: Profiled, arm: str = "after") -> CostProfile:
+    return CostProfile("nullb bfq, exact", arm, False, found)
 
 
 def graphs(before: Profiled, after: Profiled) -> list[flame.Graph]:

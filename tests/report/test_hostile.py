@@ -28,10 +28,9 @@ from lab.report import (
     compare,
     escapes,
     exports,
+    finish,
     flame,
-    formats,
     html,
-    published,
     record_store,
     run_record,
     terminal,
@@ -161,7 +160,7 @@ def test_the_page_lets_only_its_own_script_run() -> None:
 
 @pytest.mark.parametrize("run", RUNS)
 def test_markdown_has_no_links_no_html_and_calls_nobody(run: run_record.RunRecord) -> None:
-    for text in (exports.markdown(run), published.published(run)):
+    for text in (exports.markdown(run), exports.published(run)):
         code = re.sub(r"`[^`\n]*`", "", text.replace("\\`", ""))
         assert not re.search(r"(?<!\\)(?:\\\\)*\]\(", code)
         assert not re.search(r"(?<!\\)<[A-Za-z/!]", code)
@@ -200,7 +199,7 @@ def test_no_cell_of_a_spreadsheet_is_a_formula_and_numbers_are_numbers(
 
 @pytest.mark.parametrize("run", RUNS)
 def test_profiles_have_no_names_but_text(run: run_record.RunRecord) -> None:
-    for text in (formats.PROFILES[name](run, cost, "") for name in formats.PROFILES):
+    for text in (finish.PROFILES[name](run, cost, "") for name in finish.PROFILES):
         assert "\x1b" not in text
         assert "\u202e" not in text
     for drawn in filter(None, [flame.standalone(run, cost)]):

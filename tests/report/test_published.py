@@ -8,9 +8,9 @@ from typing import Any
 import examples
 
 from lab.inputs.terms import Level
-from lab.report.published import published
+from lab.report.exports import published
 
-_SKIPPED: dict[str, Any] = {"verdict": "skipped", "values": (), "measured": (), "change": None}
+_SKIPPED: dict[str, Any] = {"verdict": "skipped", "values": (), "measured": ()}
 
 
 def _of(*findings: object) -> str:

@@ -15,7 +15,7 @@ from lab.inputs.bounds import Bound
 from lab.inputs.claims import Published
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.measure.cost import Cost
-from lab.report import matrix_text, run_record, tables, terminal
+from lab.report import run_record, tables, terminal
 
 README = (PROJECT / "README.md").read_text()
 
@@ -90,7 +90,7 @@ def costs() -> tuple[Cost, Cost]:
     "printed",
     [
         terminal.series(judged()),
-        tables.text(matrix_text.cost_table(("none", "mq-deadline"), costs(), rows=4)),
+        tables.text(tables.of_costs(("none", "mq-deadline"), costs(), rows=4)),
     ],
     ids=["lab run", "lab diff"],
 )

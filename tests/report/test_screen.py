@@ -7,12 +7,12 @@ import examples
 import pytest
 
 from lab.inputs.terms import Miss
-from lab.report import run_record, screen
+from lab.report import run_record, terminal
 
 
 def shown(*findings: run_record.FindingRecord, **claim: object) -> list[str]:
     own = examples.claim(*findings).model_copy(update=claim)
-    return screen.screen(examples.run(examples.series(own))).splitlines()
+    return terminal.screen(examples.run(examples.series(own))).splitlines()
 
 
 def test_a_figure_has_a_row_with_what_was_published_and_measured() -> None:
@@ -54,8 +54,8 @@ def test_a_claim_has_one_row_where_its_figures_do_not_fit() -> None:
         for jobs in range(60)
     ]
     lines = shown(*many)
-    assert len(lines) <= screen.LINES
-    assert max(map(len, lines)) <= screen.WIDTH
+    assert len(lines) <= terminal.LINES
+    assert max(map(len, lines)) <= 80
     assert sum("faster" in line for line in lines) == 1
 
 

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import nights
 import pytest
 
-from lab.report import tables, trend, trend_page
+from lab.report import html, tables, trend
 from lab.report.trend import BranchTrend, Jump, Night
 
 EVIL = '</text><script>alert(1)</script>"&\x1b[31m'
@@ -84,7 +84,7 @@ class Reader(HTMLParser):
 
 
 def test_the_page_has_a_plot_for_each_cell_and_a_line_at_each_step(found: BranchTrend) -> None:
-    page = trend_page.html([found], 0.001)
+    page = html.trend_page([found], 0.001)
     reader = Reader(page)
     assert reader.tags.count("svg") == nights.CELLS
     assert page.count('class="step up"') == 2
@@ -96,15 +96,15 @@ def test_the_page_has_a_plot_for_each_cell_and_a_line_at_each_step(found: Branch
 def test_the_axis_shows_a_tenth_of_a_per_cent(found: BranchTrend) -> None:
     cell = found.cells[-1]
     quiet = trend.CellTrend("quiet", tuple(100.0 for _ in found.nights), ())
-    assert ">+0.1 %<" in trend_page.plot(found, quiet)
-    ticks = re.findall(r">([+-]?[\d.]+) %<", trend_page.plot(found, cell))
+    assert ">+0.1 %<" in html._trend(found, quiet)
+    ticks = re.findall(r">([+-]?[\d.]+) %<", html._trend(found, cell))
     assert 2 <= len(ticks) <= 6
 
 
 def test_what_others_named_does_nothing_in_the_page(found: BranchTrend) -> None:
     night = Night(f"git:/x@{EVIL}", "r", 0.0, False, EVIL, {EVIL: 1.0})
     cell = trend.CellTrend(EVIL, (1.0, 2.0), (Jump(1, 0, 1.0, (EVIL,)),))
-    page = trend_page.html([BranchTrend(EVIL, (night, night), (cell,))], 0.001)
+    page = html.trend_page([BranchTrend(EVIL, (night, night), (cell,))], 0.001)
     assert "<script" not in page
     assert "\x1b" not in page
     assert "\\x1b" in page

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lab.base.text import percent
 from lab.inputs.terms import Verdict
-from lab.report import ci, exports, finding, html
+from lab.report import ci, exports, html, view
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_percentage_is_near_and_never_a_negative_zero(change: float, exact: bo
 
 
 def test_the_parts_of_a_finding() -> None:
-    told = finding.parts(examples.finding(conditions={"numjobs": 4, "cpus": 8}, rejected=2))
+    told = view.of_finding(examples.finding(conditions={"numjobs": 4, "cpus": 8}, rejected=2))
     assert told.subject == "iops, numjobs=4, 8 vCPUs"
     assert told.evidence == "wall clock (tcg)"
     assert told.expected == "before -> after >= +20%"
@@ -60,15 +60,15 @@ def test_the_parts_of_a_finding() -> None:
 
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_only_what_holds_needs_no_reason(verdict: Verdict) -> None:
-    measured = finding.parts(examples.finding(verdict=verdict, reason="why"))
-    unmeasured = finding.parts(examples.finding((), (), verdict=verdict, reason="why"))
+    measured = view.of_finding(examples.finding(verdict=verdict, reason="why"))
+    unmeasured = view.of_finding(examples.finding((), (), verdict=verdict, reason="why"))
     assert measured.reason == ("" if verdict is Verdict.HOLDS else "why")
     assert (unmeasured.reason, unmeasured.measured) == ("why", "")
 
 
 def test_an_interval_without_an_end_is_none() -> None:
-    assert finding.parts(examples.finding(interval=(-0.05, 0.2))).change.endswith("[-5.0, +20.0]")
-    open_end = finding.parts(examples.finding(interval=(-1.0, None)))
+    assert view.of_finding(examples.finding(interval=(-0.05, 0.2))).change.endswith("[-5.0, +20.0]")
+    open_end = view.of_finding(examples.finding(interval=(-1.0, None)))
     assert open_end.change == "+39.9 % [too few rounds for an interval]"
 
 
@@ -83,7 +83,7 @@ class Text(HTMLParser):
 
 def test_every_output_says_the_same_of_a_finding() -> None:
     run = examples.paired_run()
-    told = finding.parts(run.series[0].claims[0].findings[0])
+    told = view.of_finding(run.series[0].claims[0].findings[0])
     page = Text()
     page.feed(html.html(run, Path("/r"), Path("/r/runs/x/report.html"), lambda *_: ()))
     (test,) = json.loads(ci.kcidb(run))["tests"]

@@ -15,10 +15,10 @@ from lab.base.text import number
 from lab.inputs import workload
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
-from lab.measure.cost import Cost
 from lab.measure.matrix import SCHEDULERS
 from lab.measure.metrics import headline
-from lab.report import matrix_text, run_record, tables
+from lab.report import cell_tables, run_record, terminal
+from lab.report.run_record import TableRecord
 
 FACTS = {
     "hw_queues": "64",
@@ -54,75 +54,64 @@ def cell(
     )
 
 
-def matrix(*cells: run_record.CellRecord) -> str:
+def shown(*cells: run_record.CellRecord) -> list[TableRecord]:
     """The tables of a run of these cells."""
-    return matrix_text.matrix(examples.run(cells=cells))
-
-
-def flat(text: str) -> str:
-    """The text on one line: where a title is wrapped does not matter."""
-    return " ".join(text.split())
-
-
-def row(text: str, start: str) -> list[str]:
-    """The cells of the one row that begins so."""
-    (line,) = [line for line in text.splitlines() if line.strip().startswith(start)]
-    return line.split()
+    return cell_tables.tables(examples.run(cells=cells))
 
 
 def test_a_row_a_topology_and_a_column_a_scheduler() -> None:
-    values = dict(zip(SCHEDULERS, (1000.0, 2000.0, 3000.0, 4000.0), strict=True))
-    text = matrix(
+    (table,) = shown(
         *(
-            cell(value * factor, topology=machine, scheduler=scheduler)
-            for machine, factor in (("raid64", 1), ("megasas", 10))
-            for scheduler, value in values.items()
+            cell(1000.0 * number * factor, topology=disk, scheduler=scheduler)
+            for disk, factor in (("raid64", 1), ("megasas", 10))
+            for number, scheduler in enumerate(SCHEDULERS, start=1)
         )
     )
-    assert row(text, "topology") == ["topology", *SCHEDULERS]
-    assert row(text, "raid64") == ["raid64", "1,000", "2,000", "3,000", "4,000"]
-    assert row(text, "megasas") == ["megasas", "10,000", "20,000", "30,000", "40,000"]
-    assert "IOPS, higher is better, tcg, 1 boot(s)" in text
+    assert [column.title for column in table.columns] == ["topology", *SCHEDULERS]
+    assert table.rows == (
+        ("raid64", "1,000", "2,000", "3,000", "4,000"),
+        ("megasas", "10,000", "20,000", "30,000", "40,000"),
+    )
 
 
-def test_several_boots_show_their_mean() -> None:
-    text = matrix(cell(1000, 2000, 6000))
-    assert row(text, "raid64") == ["raid64", "3,000"]
-    assert "3 boot(s)" in flat(text)
-
-
-def test_a_cell_that_was_not_measured_is_a_dash() -> None:
-    text = matrix(cell(10), cell(20, topology="megasas", scheduler="none"))
-    assert row(text, "raid64") == ["raid64", "10.0", "-"]
-    assert row(text, "megasas") == ["megasas", "-", "20.0"]
+@pytest.mark.parametrize(
+    ("cells", "rows"),
+    [
+        ([cell(1000, 2000, 6000)], [("raid64", "3,000")]),
+        (
+            [cell(10), cell(20, topology="megasas", scheduler="none")],
+            [("raid64", "10.0", "-"), ("megasas", "-", "20.0")],
+        ),
+        (
+            [cell(10, numjobs=1), cell(20, numjobs=4)],
+            [("raid64 numjobs=1", "10.0"), ("raid64 numjobs=4", "20.0")],
+        ),
+        ([cell(10, scheduler="none"), cell(error="died")], [("raid64", "10.0", "failed")]),
+    ],
+    ids=["mean", "not measured", "swept", "failed"],
+)
+def test_a_cell_is_its_mean_or_why_it_has_none(
+    cells: list[run_record.CellRecord], rows: list[tuple[str, ...]]
+) -> None:
+    (table,) = shown(*cells)
+    assert [*table.rows] == rows
 
 
 def test_each_workload_has_a_table_of_its_own() -> None:
-    found = matrix(cell(10), cell(20, work="dbench_xfs", clients=4))
-    text = flat(found)
-    assert text.index(workload.get("randread_burst").title) < text.index("dbench on XFS")
-    assert row(found, "raid64 clients=4") == ["raid64", "clients=4", "20.0"]
-    assert "ms, lower is better" in text
+    one, other = shown(cell(10, 20), cell(20, work="dbench_xfs", clients=4))
+    assert one.title == (
+        f"{workload.get('randread_burst').title}\nIOPS, higher is better, tcg, 2 boot(s)"
+    )
+    assert other.title.endswith("ms, lower is better, tcg, 1 boot(s)")
+    assert other.rows == (("raid64 clients=4", "20.0"),)
 
 
-def test_swept_values_have_rows_of_their_own() -> None:
-    text = matrix(cell(10, numjobs=1), cell(20, numjobs=4))
-    assert "10.0" in text, text
-    assert "20.0" in text, text
-
-
-def test_a_failed_cell_shows_as_failed_and_is_listed() -> None:
-    found = [
-        cell(10, scheduler="none"),
-        cell(error="the guest's kernel died: BUG"),
-    ]
-    assert row(matrix(*found), "raid64") == ["raid64", "10.0", "failed"]
-    listed = matrix_text.failures(examples.run(cells=found))
-    assert listed.strip() == "raid64 bfq randread_burst: the guest's kernel died: BUG"
-
-
-def test_without_failures_nothing_is_listed() -> None:
-    assert matrix_text.failures(examples.run(cells=[cell(10)])) == ""
+def test_failures_are_listed_and_nothing_where_there_are_none() -> None:
+    died = cell(error="the guest's kernel died: BUG")
+    assert cell_tables.failures(examples.run(cells=[cell(10)])) == ""
+    assert cell_tables.failures(examples.run(cells=[cell(10), died])) == (
+        "  raid64 bfq randread_burst: the guest's kernel died: BUG"
+    )
 
 
 def test_the_hardware_is_what_guests_reported() -> None:
@@ -132,10 +121,11 @@ def test_the_hardware_is_what_guests_reported() -> None:
         cell(10, topology="megasas", facts={**FACTS, "hw_queues": "1", "queue/rotational": "0"}),
         cell(10, topology="nvme_mq", facts={}),
     ]
-    text = matrix_text.hardware(examples.run(cells=found))
-    assert row(text, "raid64") == ["raid64", "64", "0-1", "0-63", "1", "6.12.117"]
-    assert row(text, "megasas") == ["megasas", "1", "0-1", "0-63", "0", "6.12.117"]
-    assert row(text, "nvme_mq") == ["nvme_mq", "-", "-", "-", "-", "-"]
+    assert cell_tables.guests(examples.run(cells=found)).rows == (
+        ("raid64", "64", "0-1", "0-63", "1", "6.12.117"),
+        ("megasas", "1", "0-1", "0-63", "0", "6.12.117"),
+        ("nvme_mq", "-", "-", "-", "-", "-"),
+    )
 
 
 @pytest.fixture
@@ -166,21 +156,16 @@ def test_no_line_is_longer_than_a_terminal(own_title: Path, length: int) -> None
         )
         for scheduler in (*SCHEDULERS, "a-scheduler-with-a-long-name")
     ]
-    lines = (matrix_text.text(examples.run(cells=found))).splitlines()
+    lines = terminal.text(examples.run(cells=found)).splitlines()
     assert max(map(len, lines)) <= 80
     assert all(line == line.rstrip() for line in lines)
-
-
-def test_a_title_has_the_width_of_the_terminal_not_of_its_table() -> None:
-    lines = matrix(cell(10)).splitlines()
-    assert workload.get("randread_burst").title in lines
-    assert "IOPS, higher is better, tcg, 1 boot(s)" in lines
 
 
 @pytest.mark.parametrize("title", ["reads [burst]", "reads of [/dev/sda]", "a :smile: b"])
 def test_a_title_is_shown_as_it_is_written(own_title: Path, title: str) -> None:
     define(own_title, title)
-    assert title in flat(matrix(cell(1, work="other", clients=1)))
+    text = terminal.text(examples.run(cells=[cell(1, work="other", clients=1)]))
+    assert title in text.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -212,22 +197,11 @@ def test_the_exact_engine_shows_costs_before_its_guests_own_numbers() -> None:
     assert headline(own, values) == "kernel_insns_per_io"
     measured = cell(3482.09).model_copy(update={"metric": "kernel_insns_per_io"})
     boots = tuple(boot.model_copy(update={"values": values}) for boot in measured.boots)
-    text = matrix(measured.model_copy(update={"boots": boots}))
-    shown = [text.index(number) for number in ("3,482", "50,000")]
-    assert shown == sorted(shown)
+    costs, iops = shown(measured.model_copy(update={"boots": boots}))
+    assert (costs.rows, iops.rows) == ((("raid64", "3,482"),), (("raid64", "50,000"),))
 
 
 def test_a_workload_that_is_gone_is_shown_by_its_name() -> None:
     run = examples.run(cells=[cell(10)]).model_copy(update={"workloads": {}})
-    assert "randread_burst\nIOPS, tcg, 1 boot(s)" in matrix_text.matrix(run)
-
-
-def test_a_cost_difference_sums_to_its_totals() -> None:
-    before = Cost(10.0, {"submit_bio": 100.0, "kfree": 5.0, "bio_put": 1.5})
-    after = Cost(12.0, {"submit_bio": 120.0, "kfree": 5.0, "bio_get": 2.0})
-    text = tables.text(matrix_text.cost_table(("none", "bfq"), (before, after), rows=1))
-    assert row(text, "submit_bio") == ["submit_bio", "100.00", "120.00", "+20.00"]
-    assert row(text, "2 more") == ["2", "more", "1.50", "2.00", "+0.50"]
-    assert row(text, "1 unchanged") == ["1", "unchanged", "5.00", "5.00", "+0.00"]
-    assert row(text, "kernel ") == ["kernel", "106.50", "127.00", "+20.50"]
-    assert row(text, "user space") == ["user", "space", "10.00", "12.00", "+2.00"]
+    (table,) = cell_tables.tables(run)
+    assert table.title == "randread_burst\nIOPS, tcg, 1 boot(s)"

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A record in words, made once: the rows that the terminal, Markdown, mails and the page show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from lab.base.stats import SEED_COUNTS
+from lab.base.text import number, percent
+from lab.inputs.terms import Level, Miss, Verdict
+from lab.report.run_record import ClaimRecord, FindingRecord, RunRecord, SeriesRecord
+
+ARROW = " -> "
+# So many options are named that differ in the configuration.
+_OPTIONS = 12
+# What decides a claim, the more telling first, and each in a word.
+_LEVELS = (Level.WALL, Level.SIMULATED, Level.COST, Level.MECHANISM)
+_EVIDENCE = {Level.MECHANISM: "counts", Level.COST: "exact", Level.SIMULATED: "simulated"}
+# A known miss in a column of verdicts, and what to do about it.
+_MISSES = {Miss.KNOWN: "known miss", Miss.HOLDS: "miss holds!", Miss.MOVED: "miss moved!"}
+_ADVICE = {
+    Miss.KNOWN: "",
+    Miss.HOLDS: "; it holds now: remove known_miss from series.toml",
+    Miss.MOVED: "; what is measured lies outside: find out why, then record it anew",
+}
+_SIZES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+@dataclass(frozen=True)
+class FindingView:
+    """What is said of a finding; a part of which there is nothing to say is empty.
+
+    certainty is what tells how sure the change is: chance, boots. reason is why
+    the verdict is what it is, where the measured values do not say that it holds.
+    """
+
+    record: FindingRecord
+    evidence: str
+    subject: str
+    published: str
+    known_miss: str
+    expected: str
+    means: str
+    change: str
+    certainty: tuple[str, ...]
+    reason: str
+
+    @property
+    def values(self) -> str:
+        """The measured means with their unit."""
+        return f"{self.means} {self.record.unit}".strip() if self.means else ""
+
+    @property
+    def measured(self) -> str:
+        """Values, change and certainty on one line; empty where nothing was measured."""
+        return ", ".join(filter(None, (self.values, self.change, *self.certainty)))
+
+    @property
+    def rows(self) -> dict[str, str]:
+        """All there is to say, by label: published, known miss, expected, measured, because."""
+        said = {
+            "published": self.published,
+            "known miss": self.known_miss,
+            "expected": f"{self.expected}: {self.record.because}",
+            "measured": self.measured,
+            "because": self.reason,
+        }
+        return {label: text for label, text in said.items() if text}
+
+
+@dataclass(frozen=True)
+class FigureView:
+    """A published figure, or a claim, in one row: what was published and measured, by what.
+
+    claim is the id of the place that has the details. short tells a figure from those above it of
+    the same claim; label says it in full.
+    """
+
+    claim: str
+    label: str
+    short: str
+    finding: FindingRecord
+
+    @property
+    def published(self) -> str:
+        """The published levels and change, short; a dash where nothing was published."""
+        figure = self.finding.published
+        if figure is None or not figure.levels:
+            return figure.text if figure else "-"
+        return levels(figure.levels, figure.single_change)
+
+    @property
+    def measured(self) -> str:
+        """The measured levels and change, short; else why there are none."""
+        own = self.finding
+        return levels(own.measured, own.measured_change) or own.reason
+
+    @property
+    def verdict(self) -> str:
+        """The verdict, or what became of a known miss."""
+        return _MISSES[self.finding.miss] if self.finding.miss else str(self.finding.verdict)
+
+    @property
+    def evidence(self) -> str:
+        """What the evidence is, in a word."""
+        return self.finding.machine or _EVIDENCE.get(self.finding.level, str(self.finding.engine))
+
+
+@dataclass(frozen=True)
+class ClaimView:
+    """A claim, its verdict with what qualifies it, and who says what."""
+
+    record: ClaimRecord
+    verdict: str
+    statement: str
+    findings: tuple[FindingView, ...]
+
+
+@dataclass(frozen=True)
+class SeriesView:
+    """A series with its claims in words; configuration is what its patches change of that."""
+
+    record: SeriesRecord
+    arrow: str = ARROW
+
+    @property
+    def outcome(self) -> str:
+        """The verdict; one that is as recorded says so."""
+        return outcome(self.record.verdict, self.record.counts_as)
+
+    @property
+    def configuration(self) -> str:
+        """What the patches change in the configuration of the kernels; empty if nothing."""
+        return "; ".join(
+            f"the kernel's configuration differs, too ({folder}): {options(changed)}"
+            for folder, changed in self.record.configuration.items()
+        )
+
+    @property
+    def checks(self) -> str:
+        """How many of the lab's own checks hold, of those that were measured."""
+        verdicts = [own.verdict for own in self.record.claims if own.is_check]
+        measured = [verdict for verdict in verdicts if verdict is not Verdict.SKIPPED]
+        held = measured.count(Verdict.HOLDS)
+        return f"{held} of {len(measured)} checks hold" if measured else ""
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """The verdicts that a filter shows the series for."""
+        return sorted({claim.verdict for claim in self.record.claims} or {self.record.verdict})
+
+    @cached_property
+    def claims(self) -> tuple[ClaimView, ...]:
+        """All claims with all that was found of them."""
+        return tuple(of_claim(claim, self.arrow) for claim in self.record.claims)
+
+    def figures(self, *, each: bool = True, checks: bool = False) -> list[FigureView]:
+        """A row for each published figure, or for each claim; or for each check."""
+        return [
+            row
+            for claim in self.record.claims
+            if claim.is_check is checks
+            for row in _figures(self.record, claim, each=each and not checks)
+        ]
+
+
+def of_run(run: RunRecord, arrow: str = ARROW) -> list[SeriesView]:
+    """The series of a run in words; arrow stands between arms and between their values."""
+    return [SeriesView(one, arrow) for one in run.series]
+
+
+def of_claim(claim: ClaimRecord, arrow: str = ARROW) -> ClaimView:
+    """A claim in words."""
+    published = f"Published ({claim.source})" if claim.source else "Published"
+    whose = "Check of the lab's own" if claim.is_check else published
+    return ClaimView(
+        claim,
+        verdict(claim),
+        f"{whose}: {claim.statement}",
+        tuple(of_finding(found, arrow) for found in claim.findings),
+    )
+
+
+def of_finding(found: FindingRecord, arrow: str = ARROW) -> FindingView:
+    """A finding in words."""
+    conditions = (
+        f"{value} vCPUs" if name == "cpus" else f"{name}={value}"
+        for name, value in found.conditions.items()
+    )
+    known, miss = found.known_miss, found.miss
+    recorded = f"recorded {known.date} as {known.measured}: {known.reason}" if known else ""
+    return FindingView(
+        record=found,
+        evidence=f"{found.level} ({found.executed})",
+        subject=", ".join((found.metric, *conditions)),
+        published=_published(found),
+        known_miss=f"{recorded}{_ADVICE[miss]}" if miss else "",
+        expected=f"{arrow.join(found.arms)} {found.bound}",
+        means=arrow.join(map(number, found.measured)),
+        change=_change(found) if found.measured else "",
+        certainty=tuple(_certainty(found)) if found.measured else (),
+        reason="" if found.verdict is Verdict.HOLDS and found.measured else found.reason,
+    )
+
+
+def options(changed: Sequence[str]) -> str:
+    """Options that differ, the first of them by name."""
+    more = f" and {len(changed) - _OPTIONS} more" if len(changed) > _OPTIONS else ""
+    return ", ".join(changed[:_OPTIONS]) + more
+
+
+def outcome(verdict: Verdict, counts_as: Verdict) -> str:
+    """The verdict on a series; one that is as recorded says so."""
+    if counts_as is verdict:
+        return str(verdict)
+    recorded = " as recorded" if counts_as is Verdict.HOLDS else ", not as recorded"
+    return f"{verdict}{recorded}"
+
+
+def verdict(claim: ClaimRecord) -> str:
+    """The verdict on a claim; one that holds says what it holds by, when that is not all, and one
+    that is missed as it is recorded says so.
+    """
+    misses = {found.miss for found in claim.findings if found.miss}
+    if outdated := sorted(miss for miss in misses if miss.outdated):
+        return f"{claim.verdict} ({outdated[0]})"
+    if misses and claim.counts_as is Verdict.HOLDS:
+        return f"{claim.verdict} ({Miss.KNOWN})"
+    judged = sum(found.verdict is not Verdict.SKIPPED for found in claim.findings)
+    if claim.verdict is not Verdict.HOLDS or judged == len(claim.findings):
+        return str(claim.verdict)
+    return f"{claim.verdict} ({judged} of {len(claim.findings)} expectations)"
+
+
+def deciding(claim: ClaimRecord) -> FindingRecord | None:
+    """The finding with the claim's verdict that says most: wall clock before cost before counts."""
+    return min(
+        (found for found in claim.findings if found.verdict is claim.verdict),
+        key=lambda f: (not f.measured, f.measured_change is None, _LEVELS.index(f.level)),
+        default=None,
+    )
+
+
+def failed_checks(run: RunRecord) -> list[str]:
+    """The checks that do not hold, as SERIES.CHECK."""
+    bad = (Verdict.REFUTED, Verdict.ERROR)
+    every = ((one, claim) for one in run.series for claim in one.claims)
+    return [f"{s.name}.{c.name}" for s, c in every if c.is_check and c.verdict in bad]
+
+
+def findings(run: RunRecord, *, checks: bool = True) -> Iterator[FindingRecord]:
+    """The findings of all claims, and of the checks unless they are not wanted."""
+    for one in run.series:
+        for claim in one.claims:
+            if checks or not claim.is_check:
+                yield from claim.findings
+
+
+def levels(values: Sequence[float], change: float | None) -> str:
+    """Levels and their change, short: ``256k->594k +132%``."""
+    shown = "->".join(map(_short, values))
+    if change is None:
+        return shown
+    if change >= 10:
+        return f"{shown} x{1 + change:.3g}"
+    digits = 0 if abs(change) >= 0.1 else 1 if abs(change) >= 0.01 else 2
+    return f"{shown} {100 * change:+.{digits}f}%"
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things: ``1 boot``, ``2 boots``."""
+    return f"{count} {what}{'s' if count > 1 else ''}"
+
+
+def _figures(one: SeriesRecord, claim: ClaimRecord, *, each: bool) -> Iterator[FigureView]:
+    """A row for each figure that was measured; else one for the claim, unless it was skipped."""
+    measured = [own for own in claim.findings if own.published and own.measured]
+    name = f"{one.name}.{claim.name}"
+    if each and measured:
+        for place, own in enumerate(measured):
+            apart = _apart(own, measured)
+            label = f"{claim.name} {apart}" if apart and len(measured) > 1 else claim.name
+            yield FigureView(name, label, f"  {apart}" if place else claim.name, own)
+    elif claim.verdict is not Verdict.SKIPPED and (decisive := deciding(claim)):
+        yield FigureView(name, claim.name, claim.name, decisive)
+
+
+def _apart(found: FindingRecord, shown: Sequence[FindingRecord]) -> str:
+    """What tells a figure from the others of its claim."""
+    told = [found.metric] if len({own.metric for own in shown}) > 1 else []
+    told += [
+        f"{name}={value}"
+        for name, value in found.conditions.items()
+        if name != "cpus" and any(own.conditions.get(name) != value for own in shown)
+    ]
+    if len({own.arms for own in shown}) > 1:
+        told.append("->".join(found.arms))
+    return " ".join(told) or found.machine
+
+
+def _published(found: FindingRecord) -> str:
+    """The published figure and its machine, and how its change fits to what was measured.
+
+    A simulated change is as uncertain as what a cache-line transfer costs.
+    """
+    figure = found.published
+    if figure is None:
+        return ""
+    shown = f"{figure.text} ({figure.machine})" if figure.machine else figure.text
+    change, measured = figure.single_change, found.measured_change
+    if change is None or found.interval is None or not found.measured:
+        return shown
+    low, high = found.interval
+    ends = (-1.0 if low is None else low, math.inf if high is None else high)
+    sizes = (*ends, *found.sensitivity.values())
+    if min(sizes) <= change <= max(sizes):
+        return f"{shown}: consistent with the published change"
+    if measured is not None and measured * change < 0:
+        return f"{shown}: the opposite was measured"
+    more = measured is not None and abs(measured) > abs(change)
+    return f"{shown}: {'above' if more else 'below'} the published change was measured"
+
+
+def _change(found: FindingRecord) -> str:
+    """The change in per cent, with its interval where that is of several boots."""
+    if found.measured_change is None:
+        return ""
+    shown = percent(found.measured_change, exact=not found.timed)
+    few = min(map(len, found.values)) < SEED_COUNTS[0]
+    if found.interval is None or (few and not found.timed):
+        return shown
+    low, high = found.interval
+    if low is None or high is None:
+        return f"{shown} [too few rounds for an interval]"
+    return f"{shown} [{100 * low:+z,.1f}, {100 * high:+z,.1f}]"
+
+
+def _certainty(found: FindingRecord) -> Iterator[str]:
+    """What tells how sure a change is: chance, boots, rounds, other costs of moving a line."""
+    if found.p is not None:
+        yield f"p {found.p:.3f}"
+    yield f"{counted(max(map(len, found.values), default=0), 'boot')} an arm"
+    if found.rejected:
+        yield f"{counted(found.rejected, 'round')} rejected"
+    if found.sensitivity:
+        yield "transfers " + ", ".join(
+            f"x{factor} {percent(value, exact=True) if found.bound.is_change else number(value)}"
+            for factor, value in found.sensitivity.items()
+        )
+
+
+def _short(value: float) -> str:
+    """A number with three significant digits and the unit prefix of its size."""
+    for size, prefix in _SIZES:
+        if abs(value) >= 0.9995 * size:
+            return f"{value / size:.3g}{prefix}"
+    return f"{value:.3g}"
