@@ -126,7 +126,7 @@ def cell(
         "kernel_parameters": (),
         "counters": (),
         "metric": "iops",
-        "unit": "IOPS",
+        "unit": "host-clock IOPS",
         "facts": {"release": "6.12.1", "hw_queues": "1", "queue/scheduler": "[bfq] none"},
         **changes,
     }
@@ -156,7 +156,7 @@ def finding(
         "level": "wall clock",
         "engine": "tcg",
         "metric": "iops",
-        "unit": "IOPS",
+        "unit": "host-clock IOPS",
         "conditions": {},
         "published": figure("+40%"),
         "bound": Bound.parse(">= +20%"),

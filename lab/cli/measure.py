@@ -306,7 +306,7 @@ def _simulated(
     before, after = (outcome.value("iops") or math.nan for outcome in outcomes)
     title = (
         f"Simulated on {cell.machine} with {cell.cpus} CPUs: {number(before)} -> {number(after)} "
-        f"IOPS, {percent(after / before - 1, exact=False)}"
+        f"simulated IOPS, {percent(after / before - 1, exact=False)}"
     )
     return [*worst, TableRecord(title=title)]
 

@@ -26,7 +26,7 @@ from lab.report.tables import columns, texts
 # Instructions per I/O; what is less would be shown as nothing.
 _SHOWN = 0.005
 _ROWS = 12
-_IOPS = "iops"
+_METRIC = "iops"
 # A rate is given with 95 % of certainty.
 _DOUBT = 0.05
 
@@ -43,12 +43,13 @@ def of_steps(steps: Sequence[SeriesStep]) -> tuple[TableRecord, ...]:
 
 def of_scaling(title: str, cpus: Sequence[int], found: Sequence[Curve]) -> TableRecord:
     """A row a curve, a column for each number of CPUs; and the same to be drawn."""
-    values = {one.name: tuple(each.value(_IOPS) for each in one.outcomes) for one in found}
+    values = {one.name: tuple(each.value(_METRIC) for each in one.outcomes) for one in found}
     arms = list(dict.fromkeys(one.arm for one in found))
     failed = [each for one in found for each in one.outcomes if each.error]
+    clock = found[0].outcomes[0].task.cell.engine.clock
     return TableRecord(
         title=title,
-        columns=columns("1000 IOPS, by CPUs", *map(str, cpus)),
+        columns=columns(f"1000 {clock} IOPS, by CPUs", *map(str, cpus)),
         rows=tuple(
             (name, *("failed" if value is None else number(value / 1000) for value in own))
             for name, own in values.items()

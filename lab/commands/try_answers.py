@@ -252,7 +252,7 @@ def of_simulated(found: SimulatedChange, changed: Changed) -> Answer | None:
     """What many CPUs at once do more or less; None where that is within what seeds make."""
     if found.failed:
         return None
-    _, after = found.iops
+    _, after = found.simulated_iops
     size = f"{abs(100 * found.change):.1f} %"
     where = f"{_cell(found.planned)}, {len(after)} boot{'s' * (len(after) > 1)} a kernel"
     if abs(found.change) > WORSE_IOPS and found.is_clear:

@@ -69,9 +69,9 @@ def requests(session: Session, outcome: Outcome) -> dict[str, float]:
 class SimulatedChange:
     """A simulated cell on two kernels, with the seeds that were booted.
 
-    iops are of each seed. functions are what an I/O costs in ns on all CPUs, those that changed
-    most first. moved are the cache-line transfers per I/O by function and variable, of those that
-    move most.
+    simulated_iops are of each seed. functions are what an I/O costs in ns on all CPUs, those that
+    changed most first. moved are the cache-line transfers per I/O by function and variable, of
+    those that move most.
     """
 
     planned: PlannedCell
@@ -86,7 +86,7 @@ class SimulatedChange:
         return bool(self.before.error or self.after.error)
 
     @property
-    def iops(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def simulated_iops(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Simulated I/Os per second by kernel, one a seed."""
         before, after = (
             tuple(boot.values["iops"] for boot in own.boots) for own in (self.before, self.after)
@@ -98,7 +98,7 @@ class SimulatedChange:
         """The relative change of the mean IOPS; NaN where a guest failed."""
         if self.failed:
             return math.nan
-        before, after = (math.fsum(own) / len(own) for own in self.iops)
+        before, after = (math.fsum(own) / len(own) for own in self.simulated_iops)
         return after / before - 1
 
     @property
@@ -106,7 +106,7 @@ class SimulatedChange:
         """Whether seeds cannot make the change: it is larger than two seeds of the job ever
         differed, or the seeds of the kernels do not overlap.
         """
-        before, after = self.iops
+        before, after = self.simulated_iops
         if abs(self.change) > workload.get(self.planned.cell.workload).noise.simulated:
             return True
         apart = max(after) < min(before) or max(before) < min(after)

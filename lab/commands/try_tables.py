@@ -85,7 +85,7 @@ def job_line(cell: Cell) -> str:
 
 def _simulated(one: SimulatedChange) -> TableRecord:
     """Throughput and waiting of both kernels, and the functions that cost more or less time."""
-    before, after = (sum(own) / len(own) for own in one.iops)
+    before, after = (sum(own) / len(own) for own in one.simulated_iops)
     cell, waits = one.planned.cell, [f"{100 * own:.0f} %" for own in one.waiting]
     listed = [f for f in one.functions if abs(f.difference) >= _SHOWN_NS][:_ROWS]
     rows = [
@@ -96,8 +96,8 @@ def _simulated(one: SimulatedChange) -> TableRecord:
     return TableRecord(
         title=(
             f"{cell.cpus} simulated CPUs ({try_answers.in_words(cell)}): {number(before)} -> "
-            f"{number(after)} IOPS, {percent(one.change, exact=False)}; CPU time that waits for "
-            f"spin locks {waits[0]} -> {waits[1]}; {boots} boot{'s' * (boots != 1)} a kernel"
+            f"{number(after)} simulated IOPS, {percent(one.change, exact=False)}; CPU time that "
+            f"waits for spin locks {waits[0]} -> {waits[1]}; {boots} boot{'s' * (boots != 1)} a kernel"
         ),
         columns=columns("ns per I/O by function", "before", "after", "difference"),
         rows=tuple(rows),

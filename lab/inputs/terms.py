@@ -26,6 +26,13 @@ class Engine(StrEnum):
         return self is Engine.SIM
 
     @property
+    def clock(self) -> str:
+        """Whose clock tells how long a guest's I/Os take, as a word before their unit."""
+        if self.simulated:
+            return "simulated"
+        return "guest-clock" if self.deterministic else "host-clock"
+
+    @property
     def pausable(self) -> bool:
         """Whether a guest that QEMU stops cannot notice: all its clocks are QEMU's own."""
         return self is Engine.TCG

@@ -9,10 +9,11 @@ from lab.base.errors import UsageError, nearest
 from lab.guest import host_noise
 from lab.inputs import counters, workload
 from lab.inputs.machine_model import SENSITIVITY
-from lab.inputs.terms import Better, Metric
+from lab.inputs.terms import Better, Engine, Metric
 from lab.measure import cost, dbench, fio, sim_counts
 from lab.measure.cell import Cell
 
+IOPS = "IOPS"
 # What each tool gives; the exact engine and the simulation add the cost of an I/O to fio's numbers.
 BY_TOOL = {
     "fio": {**fio.METRICS, **cost.METRICS, **sim_counts.METRICS},
@@ -37,6 +38,16 @@ def get(name: str) -> Metric:
         own = counters.get(name)
         return Metric(own.unit, own.better)
     raise UsageError(f"no metric is called {name!r}", hint=nearest(name, known_names()))
+
+
+def unit(name: str, engine: Engine) -> str:
+    """The unit of a metric from an engine."""
+    return with_clock(get(name).unit, engine)
+
+
+def with_clock(unit: str, engine: Engine) -> str:
+    """A unit from an engine: IOPS say which clock they are of, for three are not comparable."""
+    return f"{engine.clock} {unit}" if unit == IOPS else unit
 
 
 def known_names() -> list[str]:

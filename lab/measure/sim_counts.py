@@ -83,14 +83,15 @@ class Line:
 
 @dataclass(frozen=True)
 class Simulated:
-    """What the simulation says of a workload: IOPS, CPU time and cache-line transfers per I/O.
+    """What the simulation says of a workload: CPU time and cache-line transfers per I/O, and IOPS
+    by its own clock.
 
     Part of the CPU time is waiting for spinlocks.
 
     lines are those that move most, the first most of all.
     """
 
-    iops: float
+    simulated_iops: float
     moves: float
     cost: Cost
     lines: tuple[Line, ...]
@@ -98,7 +99,7 @@ class Simulated:
     def values(self) -> dict[str, float]:
         """These numbers by metric."""
         return {
-            "iops": self.iops,
+            "iops": self.simulated_iops,
             CPU: self.cost.user + self.cost.kernel_total,
             MOVES: self.moves,
             LOCK: self.cost.kernel.get(_WAITING, 0.0),
@@ -185,7 +186,7 @@ def _of_window(start_ns: float, window: SimPhase, names: Symbols, variables: Sym
         raise GuestError("corrupt", "the guest did no I/O while it was measured")
     nothing, work = Phase(0, {}), Phase(window.user, window.kernel)
     return Simulated(
-        iops=ios / span_ns * 1e9,
+        simulated_iops=ios / span_ns * 1e9,
         moves=window.moves.total() / ios,
         cost=cost.slope(nothing, work, ios * PARTS, names),
         lines=_worst(window.lines, ios, names, variables),

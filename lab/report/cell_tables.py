@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lab.base.text import number
-from lab.measure import cost
+from lab.measure import cost, metrics
 from lab.report.run_record import CellRecord, Column, RunRecord, TableRecord
 from lab.report.tables import columns
 
@@ -97,7 +97,8 @@ def failures(run: RunRecord) -> str:
 def _table(run: RunRecord, own: Matrix, metric: str) -> TableRecord:
     first, work = own.cells[0], run.workloads.get(own.workload)
     boots = max(len(cell.boots) for cell in own.cells)
-    usual = f"{work.unit}, {work.better} is better" if work else first.unit
+    unit = metrics.with_clock(work.unit, first.engine) if work else first.unit
+    usual = f"{unit}, {work.better} is better" if work else unit
     meaning = _EXACT.get(metric, usual)
     title = work.title if work else first.workload
     return TableRecord(

@@ -186,7 +186,7 @@ class RunBuilder:
             level=asked.level,
             engine=asked.engine,
             metric=expectation.metric,
-            unit=metric.unit,
+            unit=metrics.unit(expectation.metric, asked.engine),
             better=metric.better,
             conditions=dict(asked.conditions),
             published=expectation.published,
@@ -249,7 +249,7 @@ class RunBuilder:
                 counters=cell.counters,
                 machine=cell.machine,
                 metric=metric,
-                unit=metrics.get(metric).unit,
+                unit=metrics.unit(metric, cell.engine),
                 better=metrics.get(metric).better,
                 facts=found[-1].facts if found else {},
                 boots=tuple(

@@ -195,7 +195,7 @@ def trend(
         return _TREND_TOP + (bottom - _TREND_TOP) * (high - change) / (high - low)
 
     parts = []
-    for tick in _ticks(low, high):
+    for tick in _ticks(low, high, 5):
         parts.append(_line("grid" if tick else "zero", _TREND_LEFT, right, y(tick), y(tick)))
         shown = f"{100 * tick:+.1f} %" if tick else "0 %"
         parts.append(_text(_TREND_LEFT - 4, y(tick) + 4, shown, "end"))
@@ -239,9 +239,9 @@ def _apart(low: float, high: float) -> tuple[float, float]:
     return (low - 0.5, high + 0.5) if high - low < 1e-9 else (low, high)
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """About five round numbers from low to high."""
-    rough = (high - low) / 4
+def _ticks(low: float, high: float, steps: int = 4) -> list[float]:
+    """Round numbers from low to high, so many steps at most."""
+    rough = (high - low) / steps
     size = 10 ** math.floor(math.log10(rough))
     step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
     first = math.ceil(low / step - 1e-9)

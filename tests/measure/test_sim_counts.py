@@ -40,7 +40,7 @@ end
 
 def test_throughput_time_and_moves_are_those_of_what_is_measured() -> None:
     (found,) = sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, 0.012)
-    assert found.iops == pytest.approx(2000 / 10e-3)
+    assert found.simulated_iops == pytest.approx(2000 / 10e-3)
     assert found.moves == 500 / 2000
     assert found.cost.user == 5120000 / 256 / 2000
     # Waiting for lines belongs to the function whose instruction waited.
@@ -50,7 +50,7 @@ def test_throughput_time_and_moves_are_those_of_what_is_measured() -> None:
     }
     total = found.cost.user + found.cost.kernel_total
     assert found.values() == {
-        "iops": found.iops,
+        "iops": found.simulated_iops,
         "cpu_ns_per_io": total,
         "moves_per_io": 0.25,
         "lock_ns_per_io": 0.0,
@@ -63,8 +63,8 @@ def test_what_is_measured_again_is_told_apart() -> None:
         f"phase 0 {27 * MS}", f"phase 0 {52 * MS}"
     )
     usual, other = sim_counts.simulated(sim_counts.phases(text), NAMES, VARIABLES, 0.037, 2)
-    assert usual.iops == pytest.approx(2000 / 10e-3)
-    assert other.iops == pytest.approx(1000 / 20e-3)
+    assert usual.simulated_iops == pytest.approx(2000 / 10e-3)
+    assert other.simulated_iops == pytest.approx(1000 / 20e-3)
     assert other.moves == 0
     for windows in (1, 3):
         with pytest.raises(GuestError, match="did not do the I/Os"):

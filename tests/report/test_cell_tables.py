@@ -100,7 +100,7 @@ def test_a_cell_is_its_mean_or_why_it_has_none(
 def test_each_workload_has_a_table_of_its_own() -> None:
     one, other = shown(cell(10, 20), cell(20, work="dbench_xfs", clients=4))
     assert one.title == (
-        f"{workload.get('randread_burst').title}\nIOPS, higher is better, tcg, 2 boot(s)"
+        f"{workload.get('randread_burst').title}\nhost-clock IOPS, higher is better, tcg, 2 boot(s)"
     )
     assert other.title.endswith("ms, lower is better, tcg, 1 boot(s)")
     assert other.rows == (("raid64 clients=4", "20.0"),)
@@ -204,4 +204,4 @@ def test_the_exact_engine_shows_costs_before_its_guests_own_numbers() -> None:
 def test_a_workload_that_is_gone_is_shown_by_its_name() -> None:
     run = examples.run(cells=[cell(10)]).model_copy(update={"workloads": {}})
     (table,) = cell_tables.tables(run)
-    assert table.title == "randread_burst\nIOPS, tcg, 1 boot(s)"
+    assert table.title == "randread_burst\nhost-clock IOPS, tcg, 1 boot(s)"

@@ -82,7 +82,7 @@ def test_published_expected_and_measured_are_there() -> None:
         "all 1 claims 1 HOLDS",
         "published +40 %",
         "expected before → after >= +20%: half of it",
-        "measured 20,667 → 28,917 IOPS, +39.9 % [+35.0, +47.0] · p 0.016",
+        "measured 20,667 → 28,917 host-clock IOPS, +39.9 % [+35.0, +47.0] · p 0.016",
         "6 boots an arm",
         "lab run own",
         "A CPU, 2 CPUs",

@@ -14,6 +14,7 @@ from lab.inputs import series
 from lab.inputs.bounds import Bound
 from lab.inputs.claims import Published
 from lab.inputs.terms import Engine, Level, Verdict
+from lab.measure import metrics
 from lab.measure.cost import Cost
 from lab.report import run_record, tables, terminal
 
@@ -33,6 +34,7 @@ def judged() -> run_record.SeriesRecord:
     exact: dict[str, Any] = {"level": Level.MECHANISM, "engine": Engine.EXACT, "published": None}
     exact |= {"interval": None, "p": None}
     simulated = {**exact, "level": Level.SIMULATED, "engine": Engine.SIM}
+    simulated["unit"] = metrics.unit("iops", Engine.SIM)
     many = examples.finding(
         ((173_727.0,), (366_852.0,)),
         **{

@@ -78,7 +78,7 @@ def test_published_expected_and_measured_stand_beside_each_other() -> None:
         "HOLDS wall clock (tcg): iops, numjobs=4, 8 vCPUs",
         "published +40 %",
         "expected before -> after >= +20%: half of it",
-        "measured 100.0 -> 140.0 IOPS, +40.0 % [+35.0, +45.2], p 0.012, 8 boots an arm",
+        "measured 100.0 -> 140.0 host-clock IOPS, +40.0 % [+35.0, +45.2], p 0.012, 8 boots an arm",
     ):
         assert part in text
 
@@ -93,7 +93,7 @@ def test_an_exact_finding_has_no_chance_and_no_interval() -> None:
 @pytest.mark.parametrize(
     ("metric", "work", "unit"),
     [
-        ("iops", "randread_burst", "IOPS"),
+        ("iops", "randread_burst", "guest-clock IOPS"),
         ("lat_p99_ms", "randread_burst", "ms"),
         ("guest_ns_per_io", "randread_burst", "ns"),
         ("queue_expirations", "randread_burst", "expirations/request"),

@@ -53,7 +53,8 @@ def test_the_parts_of_a_finding() -> None:
     assert told.evidence == "wall clock (tcg)"
     assert told.expected == "before -> after >= +20%"
     assert told.measured == (
-        "20,667 -> 28,917 IOPS, +39.9 % [+35.0, +47.0], p 0.016, 6 boots an arm, 2 rounds rejected"
+        "20,667 -> 28,917 host-clock IOPS, +39.9 % [+35.0, +47.0], p 0.016, 6 boots an arm, "
+        "2 rounds rejected"
     )
     assert told.reason == ""
 
