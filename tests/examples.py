@@ -232,13 +232,11 @@ def run(
         "finished": 1_767_270_000.0,
         "lab": "0.1 abcdef0",
         "host": run_record.HostRecord(
-            cpus=2,
-            cpu_model="A CPU",
-            memory_gib=24.0,
-            system="Debian 12",
-            kernel="6.1",
-            qemu="QEMU 10.0.2",
-            compiler="gcc 12",
+            facts=Facts(
+                *(2, "A CPU", 24.0, 65.0, "Debian 12", "6.1", "gcc 12", "QEMU 10.0.2"),
+                plugins=True,
+                emulator="q",
+            ),
             engines=(EngineReport(Engine.TCG, True, ""),),
         ),
         "series": judged,

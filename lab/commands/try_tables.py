@@ -97,7 +97,7 @@ def _simulated(one: SimulatedChange) -> TableRecord:
         title=(
             f"{cell.cpus} simulated CPUs ({try_answers.in_words(cell)}): {number(before)} -> "
             f"{number(after)} simulated IOPS, {percent(one.change, exact=False)}; CPU time that "
-            f"waits for spin locks {waits[0]} -> {waits[1]}; {boots} boot{'s' * (boots != 1)} a kernel"
+            f"waits for spin locks {waits[0]} -> {waits[1]}; {view.counted(boots, 'boot')} a kernel"
         ),
         columns=columns("ns per I/O by function", "before", "after", "difference"),
         rows=tuple(rows),

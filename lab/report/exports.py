@@ -70,7 +70,7 @@ def markdown(run: RunRecord) -> str:
             lines += ["", *_claim(one, claim)]
     if run.cells and not series:
         lines += tables.markdown_rows([_CELL, *_cells(run)], right=(4, 5))
-    host = run.host
+    host = run.host.facts
     machine = f"{escaped(host.cpu_model)}, {host.cpus} CPUs, {escaped(host.qemu)}"
     made_by = f"{code(run.command)}, lab {escaped(run.lab)}, run {code(run.id)}"
     lines += [*([""] if lines[-1] else []), f"Measured on {machine}; {made_by}."]

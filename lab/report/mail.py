@@ -93,7 +93,7 @@ def _what(run: RunRecord) -> str:
     where = f" on {', '.join(sorted(machines))}" if machines else ""
     return (
         f"I ran this on Linux {kernels}{f' ({trees})' if trees else ''}, without and with the "
-        f"patches{where}, in {run.host.qemu}."
+        f"patches{where}, in {run.host.facts.qemu}."
     )
 
 

@@ -15,23 +15,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from lab import __version__
 from lab.base.errors import LabError
 from lab.base.process import run as run_command
 from lab.base.stats import SEED_COUNTS, Interval
 from lab.base.system import CHECKOUT
+from lab.base.toml import Model
 from lab.inputs import topology, workload
-from lab.inputs.claims import PublishedClaim
+from lab.inputs.claims import Claim
 from lab.inputs.terms import Level
 from lab.judge.experiment import Experiment
 from lab.judge.verdict import Finding, Judged, of_claim, together
 from lab.measure import cost, metrics
 from lab.measure.cell import Cell
-from lab.measure.host import Report, facts
+from lab.measure.host import Facts, Report, facts
 from lab.measure.runner import Outcome
 from lab.measure.session import Session
 from lab.report import record_store, run_record
+from lab.report.view import counted
+
+M = TypeVar("M", bound=Model)
 
 # Of what an I/O costs by function the record keeps this many, those that changed most.
 _FUNCTIONS = 40
@@ -122,38 +127,24 @@ class RunBuilder:
         )
 
     def _series(self, one: Judged, *, strict: bool) -> run_record.SeriesRecord:
-        own = one.series
-        claims = []
-        for title, found in one.claims().items():
-            claim = own.all_claims[title]
-            findings = tuple(map(self.finding, found))
-            setup, job = self._setup(found)
-            claims.append(
-                run_record.ClaimRecord(
-                    name=title,
-                    is_check=claim.is_check,
-                    verdict=of_claim(found),
-                    counts_as=together(each.counts_as for each in found),
-                    statement=claim.statement,
-                    source=claim.source if isinstance(claim, PublishedClaim) else "",
-                    topology=claim.topology,
-                    scheduler=claim.scheduler,
-                    workload=claim.workload,
-                    setup=setup,
-                    job=job,
-                    findings=findings,
-                )
-            )
-        return run_record.SeriesRecord(
-            name=own.name,
-            title=own.title,
-            origin=own.origin,
-            tree=own.tree,
-            verdict=one.verdict(),
-            counts_as=one.counts_as(strict=strict),
-            error=one.error,
-            claims=tuple(claims),
-            configuration=dict(one.configuration),
+        claims = tuple(
+            self._claim(name, one.series.all_claims[name], found)
+            for name, found in one.claims().items()
+        )
+        verdicts = {"verdict": one.verdict(), "counts_as": one.counts_as(strict=strict)}
+        return _filled(run_record.SeriesRecord, one.series, one, **verdicts, claims=claims)
+
+    def _claim(self, name: str, claim: Claim, found: Sequence[Finding]) -> run_record.ClaimRecord:
+        setup, job = self._setup(found)
+        return _filled(
+            run_record.ClaimRecord,
+            claim,
+            name=name,
+            verdict=of_claim(found),
+            counts_as=together(each.counts_as for each in found),
+            setup=setup,
+            job=job,
+            findings=tuple(map(self.finding, found)),
         )
 
     def _setup(self, found: Sequence[Finding]) -> tuple[str, str]:
@@ -164,7 +155,7 @@ class RunBuilder:
         cell = measured[0].experiment.sides[0].cell
         boots = self._store.boots(measured[0].evidence.boots[0])
         release = next((boot.facts.get("release", "") for boot in boots.values()), "")
-        queues = f"{cell.hw_queues} hardware queue{'s' if cell.hw_queues > 1 else ''}"
+        queues = counted(cell.hw_queues, "hardware queue")
         parts = (topology.get(cell.topology).title, queues, cell.scheduler, f"Linux {release}")
         return ", ".join(parts), workload.command_line(cell.workload, dict(cell.parameters))
 
@@ -181,32 +172,16 @@ class RunBuilder:
         by_function = expectation.metric == cost.KERNEL or asked.level is Level.SIMULATED
         if by_function and len(cells) == 2:
             self._cost(f"{asked.series}.{asked.claim}", (cells[0], cells[1]))
-        metric = metrics.get(expectation.metric)
-        return run_record.FindingRecord(
-            level=asked.level,
-            engine=asked.engine,
-            metric=expectation.metric,
+        return _filled(
+            run_record.FindingRecord,
+            *(expectation, asked, found.evidence, found),
             unit=metrics.unit(expectation.metric, asked.engine),
-            better=metric.better,
-            conditions=dict(asked.conditions),
-            published=expectation.published,
+            better=metrics.get(expectation.metric).better,
             known_miss=expectation.known_miss if found.miss else None,
-            miss=found.miss,
-            bound=expectation.bound,
-            because=expectation.because,
-            verdict=found.verdict,
-            reason=found.reason,
-            broken=found.broken,
-            arms=asked.arms,
             cells=cells,
-            values=found.evidence.values,
-            measured=found.measured,
-            measured_change=found.measured_change,
             interval=_ends(found.interval) if found.measured_change is not None else None,
-            p=found.p,
             machine=asked.sides[0].cell.machine,
             sensitivity={f"{factor:g}": value for factor, value in found.sensitivity.items()},
-            rejected=found.evidence.rejected,
             group=self._group(asked) if asked.timed else None,
         )
 
@@ -234,31 +209,20 @@ class RunBuilder:
         self._workloads[cell.workload] = run_record.WorkloadRecord(
             title=work.title, metric=work.metric, unit=meaning.unit, better=meaning.better
         )
-        self._cells.append(
-            run_record.CellRecord(
-                arm=arm,
-                topology=cell.topology,
-                scheduler=cell.scheduler,
-                workload=cell.workload,
-                parameters=dict(cell.parameters),
-                swept=swept,
-                engine=cell.engine,
-                cpus=cell.cpus,
-                hw_queues=cell.hw_queues,
-                kernel_parameters=cell.kernel_parameters,
-                counters=cell.counters,
-                machine=cell.machine,
-                metric=metric,
-                unit=metrics.unit(metric, cell.engine),
-                better=metrics.get(metric).better,
-                facts=found[-1].facts if found else {},
-                boots=tuple(
-                    run_record.BootRecord.model_validate(boot, from_attributes=True)
-                    for boot in found
-                ),
-                error=error,
-            )
+        record = _filled(
+            run_record.CellRecord,
+            cell,
+            arm=arm,
+            parameters=dict(cell.parameters),
+            swept=swept,
+            metric=metric,
+            unit=metrics.unit(metric, cell.engine),
+            better=metrics.get(metric).better,
+            facts=found[-1].facts if found else {},
+            boots=tuple(_filled(run_record.BootRecord, boot) for boot in found),
+            error=error,
         )
+        self._cells.append(record)
         self._places[label] = len(self._cells) - 1
         return self._places[label]
 
@@ -308,28 +272,23 @@ def host_record(report: Report | None) -> run_record.HostRecord:
     try:
         report = report or Report(facts())
     except LabError as exc:
-        return run_record.HostRecord(
-            cpus=os.cpu_count() or 1,
-            cpu_model=platform.machine(),
-            memory_gib=0.0,
-            system=platform.system(),
-            kernel=platform.release(),
-            qemu=exc.what,
-            compiler="",
-            engines=(),
+        unknown = Facts(
+            *(os.cpu_count() or 1, platform.machine(), 0.0, 0.0, platform.system()),
+            *(platform.release(), "", exc.what, False, ""),
         )
-    own = report.facts
-    return run_record.HostRecord(
-        cpus=own.cpus,
-        cpu_model=own.cpu_model,
-        memory_gib=own.memory_gib,
-        system=own.system,
-        kernel=own.host_kernel,
-        qemu=own.qemu,
-        compiler=own.compiler,
-        sandbox=own.sandbox,
-        engines=report.engines,
-    )
+        report = Report(unknown)
+    return run_record.HostRecord(facts=report.facts, engines=report.engines)
+
+
+def _filled(model: type[M], *sources: object, **fields: object) -> M:
+    """A record with what sources have under the names of its fields, the last one's before all."""
+    known = {
+        name: getattr(source, name)
+        for source in sources
+        for name in model.model_fields
+        if hasattr(source, name)
+    }
+    return model.model_validate({**known, **fields})
 
 
 def _ends(found: Interval | None) -> tuple[float | None, float | None] | None:

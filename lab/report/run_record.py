@@ -14,7 +14,7 @@ from lab.inputs.bounds import Bound
 from lab.inputs.claims import KnownMiss, Published
 from lab.inputs.terms import Better, Level, Miss, Verdict
 from lab.inputs.workload import Value
-from lab.measure.host import EngineReport
+from lab.measure.host import EngineReport, Facts
 
 # Changes with every change of the fields below that an older lab could not read. Before 1.0 a lab
 # reads records of its own version only.
@@ -249,16 +249,9 @@ class CostDifference(Model):
 
 
 class HostRecord(Model):
-    """The machine that measured."""
+    """The machine that measured, and whether each engine was checked to work on it."""
 
-    cpus: int
-    cpu_model: str
-    memory_gib: float
-    system: str
-    kernel: str
-    qemu: str
-    compiler: str
-    sandbox: str = Field(default="", description="what confined builds and guests")
+    facts: Facts
     engines: tuple[EngineReport, ...]
 
 
