@@ -115,5 +115,5 @@ def test_without_qemu_the_record_says_so(judged: Judge, monkeypatch: pytest.Monk
     judged.series, judged.checked = found(Verdict.ERROR, "QEMU is missing"), False
     assert lab("run", NAME).return_value == 3
     host = record_store.load(record_store.find(BootStore().folder, "last")).host
-    assert "qemu" in host.qemu
+    assert "qemu" in host.facts.qemu
     assert host.engines == ()

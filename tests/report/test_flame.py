@@ -7,16 +7,16 @@ import itertools
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import examples
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pages import page
 from test_profiles import costs, run
 
 from lab.measure.cost import Cost
-from lab.report import flame, html
+from lab.report import flame
 from lab.report.profiles import CostProfile, Stack
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -189,12 +189,11 @@ def test_a_page_has_the_graph_of_what_it_compares(claim: str) -> None:
     found = found.model_copy(
         update={"costs": (one.model_copy(update={"claim": claim}),), "series": judged}
     )
-    where = Path("/r"), Path("/r/runs/x/report.html"), lambda boot, metric: ()
-    page = html.html(found, *where, costs)
-    assert page.count('<svg class="flame"') == 1
-    assert "submit_bio: 10.0 → 7.00 instructions" in page
+    text = page(found, costs=costs).source
+    assert text.count('<svg class="flame"') == 1
+    assert "submit_bio: 10.0 → 7.00 instructions" in text
     # Without the raw files there is the table alone.
-    bare = html.html(found, *where, lambda boot: None)
+    bare = page(found).source
     assert '<svg class="flame"' not in bare
     assert "submit_bio" in bare
 

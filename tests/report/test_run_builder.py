@@ -10,6 +10,7 @@ import examples
 import guests
 import pytest
 from examples import KERNEL
+from pages import page
 
 from lab.base.errors import GuestError
 from lab.inputs.bounds import Bound
@@ -21,7 +22,6 @@ from lab.measure.boot_store import BootStore, Provenance
 from lab.measure.cell import Task
 from lab.measure.runner import Outcome
 from lab.measure.sampling import Sample
-from lab.report import html
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import RunRecord
 
@@ -134,11 +134,11 @@ def test_what_is_simulated_is_kept_with_its_machine_and_the_lines_that_move(
         [("planted", {"submit_bio": 10.0})],
         [("planted", {"submit_bio": 25.0})],
     ]
-    page = html.html(run, store.folder, store.folder / "page.html", lambda boot, metric: ())
-    assert "by function, ns, sim xeon16" in page
-    assert "<code>planted</code>" in page
-    assert "simulated (sim xeon16)" in page
-    assert "transfers x0.5 +30.0 %, x2 +30.0 %" in page
+    text = page(run).words
+    assert "by function, ns, sim xeon16" in text
+    assert "planted" in text
+    assert "simulated (sim xeon16)" in text
+    assert "transfers x0.5 +30.0 %, x2 +30.0 %" in text
 
 
 def test_a_series_that_could_not_be_judged_says_why(store: BootStore) -> None:

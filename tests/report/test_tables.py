@@ -6,11 +6,11 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from pathlib import Path
 
 import examples
+from pages import page
 
-from lab.report import exports, html, run_record, tables, terminal
+from lab.report import exports, run_record, tables, terminal
 
 RUN = examples.tables_run()
 TABLE = RUN.tables[0]
@@ -62,11 +62,11 @@ def test_json_has_them_as_they_are() -> None:
 
 
 def test_the_page_has_them_and_text_stays_text() -> None:
-    page = html.html(RUN, Path("/r"), Path("/r/runs/x/report.html"), lambda *_: ())
-    assert "<h2>What is | where</h2>" in page
-    assert '<td>a|b &lt;c&gt;</td><td class="n">10.00</td>' in page
-    assert "two of two" in page
-    assert "<h2>A conclusion</h2>" in page
+    text = page(RUN).source
+    assert "<h2>What is | where</h2>" in text
+    assert '<td>a|b &lt;c&gt;</td><td class="n">10.00</td>' in text
+    assert "two of two" in text
+    assert "<h2>A conclusion</h2>" in text
 
 
 def test_the_terminal_shows_them_in_place_of_a_matrix() -> None:

@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import examples
 import guests
 import pytest
 
 from lab.inputs import profile
 from lab.inputs.claims import Expectation
-from lab.inputs.terms import Level, Verdict
+from lab.inputs.terms import Level, Miss, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment
 from lab.judge.verdict import Evidence, Failure, Judged
-from lab.report import tables, terminal
+from lab.report import tables, terminal, view
 from lab.report.run_builder import RunBuilder
-from lab.report.run_record import RunRecord
+from lab.report.run_record import FindingRecord, RunRecord
+from lab.report.view import FindingView
 
 QUICK = profile.get("quick")
 ROUNDS = Evidence(((100.0,) * 8, (140.0,) * 8))
@@ -62,32 +65,32 @@ def recorded(*judged: Judged) -> RunRecord:
     return RunBuilder(examples.session(), "a title", "lab run").judged(judged)
 
 
-def shown(asked: Experiment, evidence: Evidence = ROUNDS) -> str:
-    """The claim with one expectation, on one line."""
-    (series,) = recorded(judged((asked, evidence))).series
-    return " ".join(" ".join(terminal.claim(series.claims[0])).split())
+def found(asked: Experiment, evidence: Evidence = ROUNDS) -> FindingView:
+    """What is said of one expectation."""
+    ((claim,),) = [one.claims for one in view.of_run(recorded(judged((asked, evidence))))]
+    return claim.findings[0]
 
 
 def test_published_expected_and_measured_stand_beside_each_other() -> None:
     asked = expectation(published=examples.figure("+40%"), parameters={"numjobs": 4})
-    text = shown(experiment(asked, cpus=8))
-    for part in (
+    (one,) = recorded(judged((experiment(asked, cpus=8), ROUNDS))).series
+    assert [" ".join(line.split()) for line in terminal.claim(one.claims[0])] == [
         "faster: HOLDS",
         "Published: published words",
         "nullb, bfq, randread_burst",
-        "HOLDS wall clock (tcg): iops, numjobs=4, 8 vCPUs",
-        "published +40 %",
+        "- HOLDS wall clock (tcg): iops, numjobs=4, 8 vCPUs",
+        "published +40 %: consistent with the published change",
         "expected before -> after >= +20%: half of it",
-        "measured 100.0 -> 140.0 host-clock IOPS, +40.0 % [+35.0, +45.2], p 0.012, 8 boots an arm",
-    ):
-        assert part in text
+        "measured 100.0 -> 140.0 host-clock IOPS, +40.0 % [+35.0, +45.2], p 0.012,",
+        "8 boots an arm",
+    ]
 
 
 def test_an_exact_finding_has_no_chance_and_no_interval() -> None:
     asked = expectation("kernel_insns_per_io", "<= 0%")
-    text = shown(experiment(asked, level=Level.COST), Evidence(((4000.0,), (2000.0,))))
-    assert "HOLDS cost (exact): kernel_insns_per_io" in text
-    assert text.endswith("measured 4,000 -> 2,000 insns/I/O, -50.0 %, 1 boot an arm")
+    own = found(experiment(asked, level=Level.COST), Evidence(((4000.0,), (2000.0,))))
+    assert (own.evidence, own.subject) == ("cost (exact)", "kernel_insns_per_io")
+    assert own.measured == "4,000 -> 2,000 insns/I/O, -50.0 %, 1 boot an arm"
 
 
 @pytest.mark.parametrize(
@@ -103,39 +106,31 @@ def test_an_exact_finding_has_no_chance_and_no_interval() -> None:
 )
 def test_every_metric_has_its_unit(metric: str, work: str, unit: str) -> None:
     asked = experiment(expectation(metric, "", value=">= 1"), level=Level.MECHANISM, work=work)
-    assert f"measured 9.00 {unit}, 1 boot an arm" in shown(asked, Evidence(((9.0,),)))
+    assert found(asked, Evidence(((9.0,),))).values == f"9.00 {unit}"
 
 
 def test_too_few_rounds_show_no_interval_and_how_many_more_it_takes() -> None:
-    text = shown(experiment(expectation()), Evidence(((100.0,) * 2, (140.0,) * 2)))
-    assert "+40.0 % [too few rounds for an interval], p 0.582, 2 boots an arm" in text
-    assert "because 2 rounds do not decide it: about 4 more" in text
+    own = found(experiment(expectation()), Evidence(((100.0,) * 2, (140.0,) * 2)))
+    assert own.change == "+40.0 % [too few rounds for an interval]"
+    assert own.certainty == ("p 0.582", "2 boots an arm")
+    assert own.reason == "2 rounds do not decide it: about 4 more"
 
 
 @pytest.mark.parametrize(
-    ("asked", "evidence", "reason"),
+    ("lacking", "evidence", "reason"),
     [
-        (experiment(expectation(), skipped="skipped because"), Evidence(), "skipped because"),
-        (experiment(expectation(), lacking="needs 16 host CPUs"), ROUNDS, "needs 16 host CPUs"),
-        (experiment(expectation()), Evidence(((), ()), 4), "4 rejected"),
-        (
-            experiment(expectation()),
-            Evidence(failure=Failure("after", True, "panic", "BUG x")),
-            "BUG x",
-        ),
-        (
-            experiment(expectation()),
-            Evidence(failure=Failure("before", False, "died", "gone")),
-            "gone",
-        ),
-        (experiment(expectation()), Evidence(same=True), "nothing was changed"),
+        ({"skipped": "skipped because"}, Evidence(), "skipped because"),
+        ({"lacking": "needs 16 host CPUs"}, ROUNDS, "needs 16 host CPUs"),
+        ({}, Evidence(((), ()), 4), "4 rejected"),
+        ({}, Evidence(failure=Failure("after", True, "panic", "BUG x")), "BUG x"),
+        ({}, Evidence(failure=Failure("before", False, "died", "gone")), "gone"),
+        ({}, Evidence(same=True), "nothing was changed"),
     ],
 )
 def test_what_was_not_decided_by_measuring_says_why(
-    asked: Experiment, evidence: Evidence, reason: str
+    lacking: dict[str, Any], evidence: Evidence, reason: str
 ) -> None:
-    assert "because " in shown(asked, evidence)
-    assert reason in shown(asked, evidence).partition("because ")[2]
+    assert reason in found(experiment(expectation(), **lacking), evidence).reason
 
 
 def full_report(words: str) -> str:
@@ -251,3 +246,61 @@ def test_lines_hang_below_what_they_say() -> None:
 def test_a_run_with_tables_shows_them_and_nothing_else() -> None:
     run = examples.tables_run()
     assert terminal.text(run) == "\n".join(map(tables.text, run.tables))
+
+
+# --- on one screen
+
+
+def on_screen(*findings: FindingRecord, **claim: object) -> list[str]:
+    own = examples.claim(*findings).model_copy(update=claim)
+    return terminal.screen(examples.run(examples.series(own))).splitlines()
+
+
+def test_a_figure_has_a_row_with_what_was_published_and_measured() -> None:
+    figure = examples.figure(before=256e3, after=594e3)
+    found = examples.finding(((172_348.0,), (362_591.0,)), published=figure)
+    row = on_screen(found)[2].split()
+    assert row == ["faster", "256k->594k", "+132%", "172k->363k", "+110%", "HOLDS", "tcg"]
+
+
+@pytest.mark.parametrize(
+    ("state", "column", "note"),
+    [
+        (Miss.KNOWN, "known miss", "known miss: "),
+        (Miss.HOLDS, "miss holds!", "!: series.toml records another result"),
+        (Miss.MOVED, "miss moved!", "!: series.toml records another result"),
+    ],
+)
+def test_a_known_miss_is_shown_as_such_whatever_its_verdict(
+    state: Miss, column: str, note: str
+) -> None:
+    lines = on_screen(examples.finding(**examples.missed(state), verdict="INCONCLUSIVE"))
+    assert f" {column} " in lines[2]
+    assert any(line.startswith(note) for line in lines)
+
+
+def test_figures_of_a_claim_are_told_apart_by_what_differs() -> None:
+    rows = [
+        examples.finding(
+            conditions={"numjobs": jobs, "seconds": 2}, published=examples.figure("+40%")
+        )
+        for jobs in (4, 8)
+    ]
+    assert [line.split()[0] for line in on_screen(*rows)[2:4]] == ["faster", "numjobs=8"]
+
+
+def test_a_claim_has_one_row_where_its_figures_do_not_fit() -> None:
+    many = [
+        examples.finding(conditions={"numjobs": jobs}, published=examples.figure("+40%"))
+        for jobs in range(60)
+    ]
+    lines = on_screen(*many)
+    assert len(lines) <= terminal.LINES
+    assert max(map(len, lines)) <= 80
+    assert sum("faster" in line for line in lines) == 1
+
+
+def test_checks_are_shown_where_no_claim_was_asked_for() -> None:
+    lines = on_screen(examples.finding(published=None), is_check=True)
+    assert "1 of 1 checks hold" in lines[1]
+    assert lines[2].split()[0] == "faster"

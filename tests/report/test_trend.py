@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 
 import nights
 import pytest
+from pages import Page
 
 from lab.report import html, tables, trend
 from lab.report.trend import BranchTrend, Jump, Night
@@ -71,21 +71,10 @@ def test_nights_without_a_value_are_left_out_and_places_stay() -> None:
     assert jump.last < jump.night
 
 
-class Reader(HTMLParser):
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.labels: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.labels += [value or "" for name, value in attrs if name == "aria-label"]
-
-
 def test_the_page_has_a_plot_for_each_cell_and_a_line_at_each_step(found: BranchTrend) -> None:
     page = html.trend_page([found], 0.001)
-    reader = Reader(page)
+    reader = Page(page)
+    assert not reader.faults
     assert reader.tags.count("svg") == nights.CELLS
     assert page.count('class="step up"') == 2
     assert page.count('class="step down"') == 1
