@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import resources
 
 from lab.base.text import number, percent
 from lab.report import profiles, svg
@@ -43,25 +44,11 @@ _TURNED = (_FUNCTION - 8) // 7
 _GONE_BELOW = 0.01
 _GONE = 5
 
-# For the page, which has these colours. Light and dark are for a file of its own: what shows it may
-# not know variables.
-STYLE = """\
-.flame { display:block; width:100% }
-.flame text { font:12px system-ui, sans-serif; fill:var(--fg) }
-.flame rect { fill:var(--line); fill-opacity:.55; stroke:var(--bg) }
-.flame .more > rect { fill:var(--bad) } .flame .less > rect { fill:var(--a0) }
-.flame .s1 > rect { fill-opacity:.14 } .flame .s2 > rect { fill-opacity:.23 }
-.flame .s3 > rect { fill-opacity:.32 } .flame .s4 > rect { fill-opacity:.41 }
-.flame .s5 > rect { fill-opacity:.5 }
-@media (max-width:61rem) { .flame .slim { display:none } }
-@media (max-width:34rem) { .flame .thin { display:none } }
-"""
+# What a file of its own has beside the page's rules.
 _ALONE = """\
 :root { color-scheme:light dark; background:var(--bg) }
 .title { font:14px system-ui, sans-serif; fill:var(--fg) }
 """
-_LIGHT = {"bg": "#fff", "fg": "#1d2126", "line": "#d9dee3", "bad": "#b3261e", "a0": "#3567c4"}
-_DARK = {"bg": "#14171a", "fg": "#e4e8ec", "line": "#343b42", "bad": "#ff8a80", "a0": "#82aaff"}
 
 
 @dataclass(frozen=True)
@@ -131,16 +118,25 @@ def standalone(run: RunRecord, costs: Costs, only: str = "") -> str:
             top += graph.height + 36
     if not parts:
         return ""
-    dark = f"@media (prefers-color-scheme: dark) {{\n{_coloured(_DARK)}}}\n"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="100%" height="{top}">'
-        f"<style>{_coloured(_LIGHT)}{dark}</style>{''.join(parts)}</svg>\n"
+        f"<style>{_style()}</style>{''.join(parts)}</svg>\n"
     )
 
 
-def _coloured(colours: Mapping[str, str]) -> str:
-    """The style of a file of its own in certain colours."""
-    return re.sub(r"var\(--(\w+)\)", lambda found: colours[found[1]], STYLE + _ALONE)
+def _style() -> str:
+    """The page's style in its light colours, and in its dark ones where these are wanted: what
+    shows a file of its own may not know variables.
+    """
+    folder = resources.files("lab.report")
+    rules = (folder / "flame.css.j2").read_text().partition("\n")[2] + _ALONE
+    page = (folder / "style.css.j2").read_text().split("prefers-color-scheme: dark")
+    light, dark = (_coloured(rules, dict(re.findall(r"--(\w+):(#\w+)", own))) for own in page)
+    return f"{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
+
+
+def _coloured(rules: str, colours: Mapping[str, str]) -> str:
+    return re.sub(r"var\(--(\w+)\)", lambda name: colours[name[1]], rules)
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,6 @@ def _environment() -> jinja2.Environment:
         ),
     }
     environment.globals |= {
-        "flame_style": Markup(flame.STYLE),
         "strip_ticks": svg.strip_ticks(),
         "scroll": lambda name: Markup(
             '<div class="scroll" tabindex="0" role="group" aria-label="{}">'
