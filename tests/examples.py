@@ -24,6 +24,7 @@ from lab.judge.experiment import Experiment, Side
 from lab.measure import metrics
 from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell
+from lab.measure.cost import Cost
 from lab.measure.host import EngineReport, Facts, Report
 from lab.measure.job import Testbed
 from lab.measure.session import Session
@@ -332,3 +333,44 @@ def tables_run() -> run_record.RunRecord:
         notes=("two of two", "first line\n  second line " + "word " * 30),
     )
     return run(tables=(table, run_record.TableRecord(title="A conclusion", notes=("it is so",))))
+
+
+COST_BEFORE = Cost(5.0, {"submit_bio": 10.0, "kfree": 2.25, "noise": -0.5})
+COST_AFTER = Cost(5.0, {"submit_bio": 7.0, "kfree": 2.25, "added": 0.001})
+
+
+def compared_run(**changes: object) -> run_record.RunRecord:
+    """A run that compares two cells by function."""
+    fields: dict[str, object] = {"engine": "exact", "cpus": 1, **changes}
+    cells = [cell(arm, (1.0, 2.0), **fields) for arm in ("before", "after")]
+    found = run_record.CostDifference(
+        claim="",
+        arms=("before", "after"),
+        cells=(0, 1),
+        functions=(("submit_bio", 10.0, 7.0),),
+        totals=(12.0, 9.0),
+    )
+    return run(cells=cells, costs=(found,))
+
+
+def costs(boot: str) -> Cost:
+    """What an I/O of its boots costs."""
+    return COST_BEFORE if "before" in boot else COST_AFTER
+
+
+MAIL = run_record.Mail(
+    source="box.mbx",
+    message_id="<1@example.org>",
+    references=("<0@example.org>",),
+    subject="[PATCH v2 0/2] block: größer and better, so that the subject is longer than a line is",
+    sender="Ada Example <ada@example.org>",
+    date="Tue, 19 Nov 2024 09:00:00 +0100",
+    to=("Jens Example <jens@example.org>", "Ada Example <ada@example.org>"),
+    cc=("linux-block@lists.example.org",),
+)
+
+
+def mailed(run: run_record.RunRecord, **changed: object) -> run_record.RunRecord:
+    """A run of patches that came in a mail."""
+    own = {"mail": MAIL, "command": "lab try box.mbx --topology nullb_mq --set depth=1", **changed}
+    return run.model_copy(update=own)

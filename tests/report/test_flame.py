@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pages import page
-from test_profiles import costs, run
 
 from lab.measure.cost import Cost
 from lab.report import flame
@@ -167,7 +166,7 @@ def test_names_of_strangers_are_text() -> None:
 
 
 def test_a_file_of_its_own_has_every_comparison_and_its_colours() -> None:
-    root = ET.fromstring(flame.standalone(run(), costs))
+    root = ET.fromstring(flame.standalone(examples.compared_run(), examples.costs))
     assert root.tag == f"{SVG}svg"
     assert len(root.findall(f"{SVG}svg/{SVG}svg[@class='flame']")) == 1
     style = root.findtext(f"{SVG}style") or ""
@@ -178,18 +177,18 @@ def test_a_file_of_its_own_has_every_comparison_and_its_colours() -> None:
     titles = [text.text for text in root.findall(f"{SVG}text")]
     assert titles == ["nullb bfq randread_burst, exact: before → after, as wide as after"]
     assert int(root.get("height") or 0) > 100
-    assert flame.standalone(run(), lambda boot: None) == ""
+    assert flame.standalone(examples.compared_run(), lambda boot: None) == ""
 
 
 @pytest.mark.parametrize("claim", ["", "own.faster"])
 def test_a_page_has_the_graph_of_what_it_compares(claim: str) -> None:
-    found = run()
+    found = examples.compared_run()
     judged = examples.paired_run().series if claim else ()
     (one,) = found.costs
     found = found.model_copy(
         update={"costs": (one.model_copy(update={"claim": claim}),), "series": judged}
     )
-    text = page(found, costs=costs).source
+    text = page(found, costs=examples.costs).source
     assert text.count('<svg class="flame"') == 1
     assert "submit_bio: 10.0 → 7.00 instructions" in text
     # Without the raw files there is the table alone.
@@ -202,6 +201,6 @@ def test_equal_profiles_have_no_colour() -> None:
     def same(_: str) -> Cost:
         return Cost(5.0, {"f": 1.0})
 
-    text = flame.standalone(run(), same)
+    text = flame.standalone(examples.compared_run(), same)
     assert 'class="more' not in text
     assert 'class="less' not in text

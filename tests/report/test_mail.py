@@ -11,27 +11,16 @@ import pytest
 from lab.base.errors import UsageError
 from lab.base.process import run as run_command
 from lab.report import mail
-from lab.report.run_record import Mail, RunRecord, StepRecord
+from lab.report.run_record import RunRecord, StepRecord
 
-MAIL = Mail(
-    source="box.mbx",
-    message_id="<1@example.org>",
-    references=("<0@example.org>",),
-    subject="[PATCH v2 0/2] block: größer and better, so that the subject is longer than a line is",
-    sender="Ada Example <ada@example.org>",
-    date="Tue, 19 Nov 2024 09:00:00 +0100",
-    to=("Jens Example <jens@example.org>", "Ada Example <ada@example.org>"),
-    cc=("linux-block@lists.example.org",),
-)
 ME = "Tess Ter <tess@example.org>"
 
 
-def mailed(run: RunRecord, **changed: object) -> RunRecord:
-    own = {"mail": MAIL, "command": "lab try box.mbx --topology nullb_mq --set depth=1", **changed}
-    return run.model_copy(update=own)
-
-
-RUNS = [mailed(examples.paired_run()), mailed(examples.swept_run()), mailed(examples.tables_run())]
+RUNS = [
+    examples.mailed(examples.paired_run()),
+    examples.mailed(examples.swept_run()),
+    examples.mailed(examples.tables_run()),
+]
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -40,13 +29,13 @@ def test_it_is_a_mail_to_all_that_had_the_series(run: RunRecord) -> None:
     assert not found.defects
     assert found["To"] == "Ada Example <ada@example.org>"
     assert found["Cc"] == "Jens Example <jens@example.org>, linux-block@lists.example.org"
-    assert found["Subject"] == f"Re: {MAIL.subject}"
+    assert found["Subject"] == f"Re: {examples.MAIL.subject}"
     assert found["In-Reply-To"] == "<1@example.org>"
     assert found["References"].split() == ["<0@example.org>", "<1@example.org>"]
     assert "Ada Example wrote:" in found.get_payload()
 
 
-@pytest.mark.parametrize("run", [*RUNS, mailed(examples.matrix_run(4))])
+@pytest.mark.parametrize("run", [*RUNS, examples.mailed(examples.matrix_run(4))])
 def test_no_line_is_longer_than_a_mail_has_it(run: RunRecord) -> None:
     body = mail.reply(run, ME if run.series or run.steps else "").partition("\n\n")[2]
     long = [line for line in body.splitlines() if len(line) > mail.WIDTH]
@@ -55,7 +44,7 @@ def test_no_line_is_longer_than_a_mail_has_it(run: RunRecord) -> None:
 
 
 def test_verdicts_what_was_published_and_figures_are_in_it() -> None:
-    run = mailed(examples.paired_run())
+    run = examples.mailed(examples.paired_run())
     body = " ".join(mail.reply(run).split())
     (claim,) = run.series[0].claims
     assert f"{claim.verdict}. Published: {claim.statement}" in body
@@ -72,7 +61,9 @@ def test_the_command_names_the_series_as_everybody_can_get_it() -> None:
 
 def test_a_long_command_can_be_pasted() -> None:
     words = [f"--workload work{n}" for n in range(20)]
-    text = mail.reply(mailed(examples.paired_run(), command=f"lab try box.mbx {' '.join(words)}"))
+    text = mail.reply(
+        examples.mailed(examples.paired_run(), command=f"lab try box.mbx {' '.join(words)}")
+    )
     command = text[text.index("  lab try") :].replace("\\\n", "")
     assert command.split()[-2:] == ["--workload", "work19"]
 
@@ -86,20 +77,22 @@ def test_git_reads_the_trailer_and_there_is_none_unasked() -> None:
 
 @pytest.mark.parametrize("verdict", ["REFUTED", "ERROR"])
 def test_what_is_refuted_gets_no_trailer(verdict: str) -> None:
-    run = mailed(examples.run(examples.series(verdict=verdict)))
+    run = examples.mailed(examples.run(examples.series(verdict=verdict)))
     with pytest.raises(UsageError, match="no Tested-by for what is not as claimed"):
         mail.reply(run, ME)
 
 
 def test_patches_without_a_claim_get_one_unless_they_break_something() -> None:
     steps = (StepRecord(title="2 patch(es)"),)
-    whole = mailed(examples.tables_run(), steps=steps)
+    whole = examples.mailed(examples.tables_run(), steps=steps)
     assert mail.reply(whole, ME).endswith(f"\n\nTested-by: {ME}\n")
-    broken = mailed(whole, steps=(*steps, StepRecord(title="0002-x.patch", broken="panic")))
+    broken = examples.mailed(
+        whole, steps=(*steps, StepRecord(title="0002-x.patch", broken="panic"))
+    )
     with pytest.raises(UsageError, match=r"breaks the kernel: 0002-x\.patch"):
         mail.reply(broken, ME)
     with pytest.raises(UsageError, match="tested no patches"):
-        mail.reply(mailed(examples.tables_run()), ME)
+        mail.reply(examples.mailed(examples.tables_run()), ME)
 
 
 @pytest.mark.parametrize("bad", ["me", "<a@b>", "A <a@b>\nReviewed-by: x <x@y>", "A <a@b> x"])
@@ -109,7 +102,7 @@ def test_an_identity_is_a_name_and_an_address(bad: str) -> None:
 
 
 def test_a_strangers_subject_makes_no_header() -> None:
-    evil = MAIL.model_copy(update={"subject": "x\nBcc: victim@example.org\x1b[2J\n\nbody"})
-    found = message_from_string(mail.reply(mailed(RUNS[0], mail=evil)))
+    evil = examples.MAIL.model_copy(update={"subject": "x\nBcc: victim@example.org\x1b[2J\n\nbody"})
+    found = message_from_string(mail.reply(examples.mailed(RUNS[0], mail=evil)))
     assert "Bcc" not in found
     assert "\x1b" not in str(found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What an I/O costs by function, as other tools open it."""
+"""What an I/O examples.costs by function, as other tools open it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from hypothesis import strategies as st
 from lab.base import cache
 from lab.measure.cost import Cost
 from lab.report import profiles
-from lab.report.run_record import CostDifference, RunRecord
 
-BEFORE = Cost(5.0, {"submit_bio": 10.0, "kfree": 2.25, "noise": -0.5})
-AFTER = Cost(5.0, {"submit_bio": 7.0, "kfree": 2.25, "added": 0.001})
 # A line that flame-graph makers take: frames, a space, a number. A frame that ended in a number of
 # its own would be taken for the other side of a difference.
 LINE = re.compile(r"(?:[^;\n]+;)*[^;\n]*[^;\s\d][^;\s]* \d+")
@@ -79,24 +76,6 @@ SCHEMA = {
 }
 
 
-def run(**changes: object) -> RunRecord:
-    """A run that compares two cells by function."""
-    fields: dict[str, object] = {"engine": "exact", "cpus": 1, **changes}
-    cells = [examples.cell(arm, (1.0, 2.0), **fields) for arm in ("before", "after")]
-    found = CostDifference(
-        claim="",
-        arms=("before", "after"),
-        cells=(0, 1),
-        functions=(("submit_bio", 10.0, 7.0),),
-        totals=(12.0, 9.0),
-    )
-    return examples.run(cells=cells, costs=(found,))
-
-
-def costs(boot: str) -> Cost:
-    return BEFORE if "before" in boot else AFTER
-
-
 def lines(text: str) -> Mapping[str, int]:
     split = (line.rpartition(" ") for line in text.splitlines())
     return {stack: int(count) for stack, _, count in split}
@@ -104,7 +83,7 @@ def lines(text: str) -> Mapping[str, int]:
 
 def test_folded_stacks_are_what_a_thousand_ios_cost() -> None:
     cell = "nullb bfq randread_burst, exact"
-    assert lines(profiles.folded(run(), costs)) == {
+    assert lines(profiles.folded(examples.compared_run(), examples.costs)) == {
         f"{cell};before;user space": 5000,
         f"{cell};before;kernel;kfree": 2250,
         f"{cell};before;kernel;submit_bio": 10000,
@@ -122,11 +101,11 @@ def test_functions_of_the_block_layer_are_told_apart(
     folder = tmp_path / "kernels" / "kernel-after"
     folder.mkdir(parents=True)
     (folder / "block-layer").write_text("submit_bio\nother\n")
-    found = lines(profiles.folded(run(), costs, "after"))
+    found = lines(profiles.folded(examples.compared_run(), examples.costs, "after"))
     assert [stack.split(";", 2)[2] for stack in found] == [
         *("user space", "kernel;kfree", "kernel;added", "kernel;block layer;submit_bio")
     ]
-    before, after = profiles.compared(run(), costs)[0, 1]
+    before, after = profiles.compared(examples.compared_run(), examples.costs)[0, 1]
     # Both sides by all lists: the kernel before may have been deleted.
     assert ("kernel", "block layer", "submit_bio") in before.stacks.keys() & after.stacks.keys()
 
@@ -135,22 +114,22 @@ def test_boots_of_several_seeds_are_one_profile_of_their_mean() -> None:
     def seeds(boot: str) -> Cost:
         return Cost(1.0, {"f": 2.0} if boot.endswith("0") else {"f": 4.0, "g": 1.0})
 
-    (profile,) = profiles.of_run(run(), seeds, "before")
+    (profile,) = profiles.of_run(examples.compared_run(), seeds, "before")
     assert profile.stacks == {("user space",): 1.0, ("kernel", "f"): 3.0, ("kernel", "g"): 0.5}
 
 
 def test_simulated_time_is_in_nanoseconds_and_instructions_have_no_unit() -> None:
-    simulated = run(engine="sim", machine="xeon16", cpus=16)
-    for found, unit in ((run(), "none"), (simulated, "nanoseconds")):
-        document = json.loads(profiles.speedscope(found, costs))
+    simulated = examples.compared_run(engine="sim", machine="xeon16", cpus=16)
+    for found, unit in ((examples.compared_run(), "none"), (simulated, "nanoseconds")):
+        document = json.loads(profiles.speedscope(found, examples.costs))
         assert [one["unit"] for one in document["profiles"]] == [unit, unit]
     name = "nullb bfq randread_burst, sim xeon16, 16 CPUs"
-    assert profiles.folded(simulated, costs).startswith(f"{name};before;user space ")
+    assert profiles.folded(simulated, examples.costs).startswith(f"{name};before;user space ")
 
 
 def test_speedscope_takes_it() -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    document = json.loads(profiles.speedscope(run(), costs))
+    document = json.loads(profiles.speedscope(examples.compared_run(), examples.costs))
     jsonschema.validate(document, SCHEMA)
     names = [frame["name"] for frame in document["shared"]["frames"]]
     assert len(names) == len(set(names))
@@ -167,10 +146,12 @@ def test_speedscope_takes_it() -> None:
 
 
 def test_cells_with_one_name_are_numbered() -> None:
-    one = run()
+    one = examples.compared_run()
     other = one.cells[1].model_copy(update={"boots": examples.cell("more", (1.0,)).boots})
     twice = one.model_copy(update={"cells": (*one.cells, other)})
-    found = profiles.folded(twice, lambda boot: BEFORE if "more" in boot else costs(boot))
+    found = profiles.folded(
+        twice, lambda boot: examples.COST_BEFORE if "more" in boot else examples.costs(boot)
+    )
     roots = dict.fromkeys(";".join(stack.split(";")[:2]) for stack in lines(found))
     assert [*roots][1:] == [
         "nullb bfq randread_burst, exact;after",
@@ -180,15 +161,17 @@ def test_cells_with_one_name_are_numbered() -> None:
 
 def test_what_was_not_counted_gives_nothing() -> None:
     for text in (profiles.folded, profiles.speedscope):
-        assert text(run(), lambda boot: None) == ""
-        assert text(run(), costs, "mq-deadline") == ""
-    assert profiles.compared(run(), lambda boot: None) == {}
+        assert text(examples.compared_run(), lambda boot: None) == ""
+        assert text(examples.compared_run(), examples.costs, "mq-deadline") == ""
+    assert profiles.compared(examples.compared_run(), lambda boot: None) == {}
 
 
 @given(st.text(), st.text(min_size=1))
 def test_a_strangers_name_ends_neither_a_frame_nor_a_line(topology: str, function: str) -> None:
     found = profiles.folded(
-        run(topology=topology), lambda boot: Cost(1.0, {f"f{function}x": 1.0}), "after"
+        examples.compared_run(topology=topology),
+        lambda boot: Cost(1.0, {f"f{function}x": 1.0}),
+        "after",
     )
     assert found.count("\n") == 2
     assert found.count(";") == 5
