@@ -80,7 +80,7 @@ def counts(content: bytes) -> None:
     """What the plugin wrote."""
     found = insn_counts.phases(text(content))
     insn_counts.require_marks(found, 1, 1)
-    insn_counts.by_function(insn_counts.run_phase(found, 0, 1), SYMBOLS)
+    insn_counts.by_function(found[insn_counts.run_place(0)], SYMBOLS)
 
 
 def simulation(content: bytes) -> None:

@@ -19,7 +19,7 @@ from lab.inputs import workload
 from lab.inputs.terms import Engine
 from lab.measure import cost, insn_counts
 from lab.measure.boot_store import BootStore
-from lab.measure.job import fio_jobs, ordered_ios
+from lab.measure.job import ordered_ios
 from lab.measure.runner import Outcome
 from lab.report import tables
 from lab.report.run_record import Column, TableRecord
@@ -134,8 +134,8 @@ def _costs(store: BootStore, own: Outcome, functions: frozenset[str]) -> dict[Pl
     cell, kernel = own.task.cell, own.task.kernel
     ordered = ordered_ios(cell, workload.get(cell.workload))
     record = store.boot_folder(own.boots[-1].id) / qemu_command.COUNTS
-    phases, jobs = insn_counts.phases(record.read_text(errors="replace")), fio_jobs(cell)
-    few, many = (insn_counts.run_phase(phases, run, jobs) for run in (1, 2))
+    phases = insn_counts.phases(record.read_text(errors="replace"))
+    few, many = (phases[insn_counts.run_place(run)] for run in (1, 2))
     symbols = insn_counts.symbols(kernel.system_map)
     ranges = [one for name in sorted(functions) for one in symbols.ranges(name)]
     places = source_lines.places(kernel.vmlinux, ranges)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 from typing import NamedTuple
 
 from lab.base.errors import GuestError
@@ -21,8 +20,8 @@ class Call(NamedTuple):
     arguments: tuple[int, int]
 
 
-def parse(output: str, phases: Container[int] | None = None) -> list[Call]:
-    """The calls in some phases, in order; None means all.
+def parse(output: str, phase: int | None = None) -> list[Call]:
+    """The calls in one phase, in order; None means in all.
 
     Raises GuestError (``corrupt``) for a file that was cut off, and for a line that is none of the
     plugin's.
@@ -36,7 +35,7 @@ def parse(output: str, phases: Container[int] | None = None) -> list[Call]:
         if not call:
             what = f"line {number} of the calls is none of the plugin's: {line[:80]!r}"
             raise GuestError("corrupt", what)
-        if phases is None or int(call[1]) in phases:
+        if phase is None or int(call[1]) == phase:
             function, caller, first, second = (int(word, 16) for word in call.groups()[1:])
             found.append(Call(function, caller, (first, second)))
     return found

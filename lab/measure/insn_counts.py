@@ -19,17 +19,19 @@ from lab.base.errors import GuestError
 
 # The plugin counts in 64 bits, and in parts of a nanosecond (NS in lab/build/sim/sim.h).
 _NUMBER = r"([0-9]{1,20})"
-_PHASE = re.compile(rf"phase {_NUMBER} {_NUMBER} {_NUMBER}")
+_PHASE = re.compile(rf"phase {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER}")
 _ADDRESS = r"([0-9a-f]{1,16})"
 _BLOCK = re.compile(rf"{_ADDRESS} {_NUMBER} {_NUMBER} {_ADDRESS}")
 _SYMBOL = re.compile(r"([0-9a-f]{1,16}) ([A-Za-z?]) (\S{1,512})(?:\t\[\S+\])?")
 PARTS = 256
+# A run of fio ends one as it begins, as its first job begins, as its last one ends, and as it ends.
+_PHASES_OF_A_RUN = 4
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Instructions executed between two marks: in user space, and in the kernel by address; and
-    when it ended, by the guest's clock.
+    """Instructions executed between two marks: in user space, and in the kernel by address; when
+    it ended, by the guest's clock; and how many marks the guest had made by then.
 
     executions tells how often a block of the kernel was executed, by where it begins and where it
     goes by a direct call or jump (0: nowhere so).
@@ -39,6 +41,7 @@ class Phase:
     kernel: Mapping[int, int]
     ended_ns: float = 0.0
     executions: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    marks: int = 0
 
     @property
     def kernel_total(self) -> int:
@@ -133,7 +136,8 @@ def phases(output: str) -> list[Phase]:
             executions[address, int(block[4], 16)] = int(block[3])
         elif (phase := _PHASE.fullmatch(line)) and int(phase[1]) == len(found):
             kernel, executions = Counter(), {}
-            found.append(Phase(int(phase[2]), kernel, int(phase[3]) / PARTS, executions))
+            user, ended, marks = map(int, phase.groups()[1:])
+            found.append(Phase(user, kernel, ended / PARTS, executions, marks))
         else:
             what = f"line {number} of the instruction counts is none of the plugin's: {line[:80]!r}"
             raise GuestError("corrupt", what)
@@ -141,48 +145,30 @@ def phases(output: str) -> list[Phase]:
 
 
 def require_marks(phases: Sequence[Phase], runs: int, jobs: int) -> None:
-    """Raise GuestError unless the guest made the marks of so many fio runs, and no other.
+    """Raise GuestError unless the guest made the marks of so many fio runs, and no other: of each
+    run two by the agent and two by each job.
 
     One more or less would make the I/O of one run that of another.
     """
-    made, ordered = len(phases) - 1, runs * _marks(jobs)
-    if made != ordered:
+    made, ordered = phases[-1].marks if phases else 0, runs * (2 * jobs + 2)
+    if made != ordered or len(phases) != 1 + runs * _PHASES_OF_A_RUN:
         raise GuestError(
             "corrupt",
             f"the guest made {made} marks, not the {ordered} of {runs} fio runs with {jobs} jobs",
         )
 
 
-def _marks(jobs: int) -> int:
-    """The marks of a run of fio: the agent's and each job's, before and after."""
-    return 2 * jobs + 2
-
-
-def run_places(run: int, jobs: int) -> range:
-    """Which phases have the I/O of the run-th fio run, counted from 0."""
-    first = 1 + run * _marks(jobs) + 1
-    return range(first, first + 2 * jobs - 1)
-
-
-def run_phase(phases: Sequence[Phase], run: int, jobs: int) -> Phase:
-    """What the I/O of the run-th fio run cost, counted from 0, starting and ending fio skipped.
-
-    The agent marks the start of fio; each job marks the start, then the end of its I/O; the agent
-    marks the end of fio. Between two runs there is one more phase.
+def run_place(run: int) -> int:
+    """Which phase has the I/O of the run-th fio run, counted from 0: from when its first job began
+    until its last one ended.
     """
-    places = run_places(run, jobs)
-    inside = phases[places.start : places.stop]
-    kernel, executions = Counter[int](), Counter[tuple[int, int]]()
-    for phase in inside:
-        kernel.update(phase.kernel)
-        executions.update(phase.executions)
-    return Phase(sum(phase.user for phase in inside), kernel, inside[-1].ended_ns, executions)
+    return run * _PHASES_OF_A_RUN + 2
 
 
-def run_ns(phases: Sequence[Phase], run: int, jobs: int) -> float:
-    """How long the I/O of the run-th fio run took, from the first job's mark to the last's."""
-    first = 1 + run * _marks(jobs) + 1
-    return phases[first + 2 * jobs - 2].ended_ns - phases[first - 1].ended_ns
+def run_ns(phases: Sequence[Phase], run: int) -> float:
+    """How long the I/O of the run-th fio run took."""
+    place = run_place(run)
+    return phases[place].ended_ns - phases[place - 1].ended_ns
 
 
 def by_function(phase: Phase, names: Symbols) -> Counter[str]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,8 +22,7 @@ from lab.measure.insn_counts import (
     Phase,
     require_marks,
     run_ns,
-    run_phase,
-    run_places,
+    run_place,
     symbols,
     variables,
 )
@@ -123,21 +122,21 @@ def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
 
 def _counted(job: Job, machine: Machine, phases: Sequence[Phase], run: int) -> dict[str, float]:
     """What is counted of a run of fio."""
-    jobs = fio_jobs(job.cell)
+    place = run_place(run)
     own = Executed(
         symbols(machine.kernel.system_map),
         machine.topology.driver,
-        run_phase(phases, run, jobs).executions,
-        _log(job, machine, run_places(run, jobs)),
+        phases[place].executions,
+        _log(job, machine, place),
     )
     return call_counts.values(job.calls, own)
 
 
-def _log(job: Job, machine: Machine, phases: Container[int] | None = None) -> list[Call]:
-    """The calls that the plugin was to write down, in some phases."""
+def _log(job: Job, machine: Machine, phase: int | None = None) -> list[Call]:
+    """The calls that the plugin was to write down, in all or in one phase."""
     if not any(call_counts.wants_log(one, job.cell.engine) for one in job.calls.values()):
         return []
-    return call_log.parse(machine.calls.read_text(errors="replace"), phases)
+    return call_log.parse(machine.calls.read_text(errors="replace"), phase)
 
 
 def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str, float]:
@@ -150,12 +149,12 @@ def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str,
     phases = read_phases(machine.counts.read_text(errors="replace"))
     require_marks(phases, len(fio_runs(job.cell)), jobs)
     # The first run is the warm-up.
-    few.require(ordered["few"], run_ns(phases, 1, jobs) / 1e9)
-    many.require(ordered["many"], run_ns(phases, 2, jobs) / 1e9)
+    few.require(ordered["few"], run_ns(phases, 1) / 1e9)
+    many.require(ordered["many"], run_ns(phases, 2) / 1e9)
     longer_s = many.longest_s - few.longest_s
     if longer_s < 0:
         raise GuestError("corrupt", f"fio says that {ios:,} I/Os more took {-longer_s:.3f} s less")
-    first, second = (run_phase(phases, run, jobs) for run in (1, 2))
+    first, second = (phases[run_place(run)] for run in (1, 2))
     names = symbols(machine.kernel.system_map)
     found = cost.slope(first, second, ios, names)
     (machine.folder / "cost.tsv").write_text(cost.to_text(found))

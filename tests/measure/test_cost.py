@@ -18,12 +18,12 @@ from lab.measure.insn_counts import Phase, Symbols
 
 NAMES = Symbols((0x100, 0x200, 0x300), ("submit", "complete", "idle"))
 OUTPUT = """\
-phase 0 500 256
+phase 0 500 256 1
 100 38 7 0
 100 2 1 300
 1f8 2 1 200
 200 7 7 0
-phase 1 900 1024
+phase 1 900 1024 2
 100 80 4 0
 end
 """
@@ -43,6 +43,7 @@ def test_phases_are_read_with_user_space_apart() -> None:
     assert first.executions[0x100, 0x300] == 1
     assert second.executions == {(0x100, 0): 4}
     assert (first.ended_ns, second.ended_ns) == (1, 4)
+    assert (first.marks, second.marks) == (1, 2)
 
 
 @pytest.mark.parametrize("text", ["", "phase 0 1\n", OUTPUT.removesuffix("end\n")])
@@ -55,7 +56,7 @@ def test_counts_that_were_cut_off_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        *("", "end", "phase 1 5 5", "phase 3 5 5", "phase 2 5", "100", "100 7 1"),
+        *("", "end", "phase 1 5 5 1", "phase 3 5 5 1", "phase 2 5 5", "100", "100 7 1"),
         *("100 -7 1 0", "0x100 7 1 0", "100 1_0 1 0", "100 7 1 -1"),
     ],
 )
@@ -68,16 +69,16 @@ def test_a_line_that_the_plugin_does_not_write_is_refused(line: str) -> None:
 
 @pytest.mark.parametrize("more", [-6, -2, -1, 1, 2, 6])
 def test_one_mark_too_many_or_too_few_is_no_count(more: int) -> None:
-    phases = [Phase(1, {})] * (1 + 3 * 6)
-    insn_counts.require_marks(phases, 3, jobs=2)
+    phases = [Phase(1, {})] * (3 * 4)
+    insn_counts.require_marks([*phases, Phase(1, {}, marks=18)], 3, jobs=2)
     with pytest.raises(GuestError, match=f"made {18 + more} marks, not the 18") as caught:
-        insn_counts.require_marks([Phase(1, {})] * (19 + more), 3, jobs=2)
+        insn_counts.require_marks([*phases, Phase(1, {}, marks=18 + more)], 3, jobs=2)
     assert caught.value.outcome == "corrupt"
 
 
 def test_the_time_of_a_run_is_that_of_its_jobs() -> None:
-    phases = [Phase(0, {}, float(place**2)) for place in range(1 + 2 * 6)]
-    assert [insn_counts.run_ns(phases, run, jobs=2) for run in (0, 1)] == [16 - 1, 100 - 49]
+    phases = [Phase(0, {}, float(place**2)) for place in range(1 + 2 * 4)]
+    assert [insn_counts.run_ns(phases, run) for run in (0, 1)] == [4 - 1, 36 - 25]
 
 
 def test_the_slope_leaves_what_both_runs_share_out() -> None:
@@ -158,14 +159,8 @@ def test_a_cost_survives_its_file_to_the_last_bit(found: Cost) -> None:
 
 
 def test_of_a_run_only_what_lies_between_its_jobs_marks_is_taken() -> None:
-    # Boot; then for each run of two jobs: start, three inside, end; and what lies between runs.
-    start, end, between = Phase(1, {0x300: 10**3}), Phase(1, {0x300: 10**6}), Phase(5, {})
-    inside = [Phase(10, {0x100: run}, executions={(0x100, 0): run}) for run in (1, 2, 3)]
-    phases = [Phase(9, {}), start, *inside, end, between, start, *inside, end, between]
-    for run in (0, 1):
-        assert insn_counts.run_phase(phases, run, jobs=2) == Phase(
-            30, {0x100: 6}, executions={(0x100, 0): 6}
-        )
+    phases = ["boot", "fio starts", "first", "fio ends", "between", "starts", "second", "ends"]
+    assert [phases[insn_counts.run_place(run)] for run in (0, 1)] == ["first", "second"]
 
 
 def test_two_boots_are_compared_to_their_ends(tmp_path: Path) -> None:

@@ -125,20 +125,17 @@ class Forged:
         self.end = "end\n"
 
     def counts(self) -> str:
-        found: list[tuple[int, int, int]] = [(9, 9, 0)] * (1 + self.marks[0])
-        now = 0
+        found: list[tuple[int, int, int, int]] = []
+        now, marks = 0, self.marks[0]
         for ios in (FEW, FEW, MANY):
-            now += 50 * MS
-            found.append((1000, 3000, now))
-            for _ in range(2 * JOBS - 1):
-                now += ios * MS // 200 // (2 * JOBS - 1)
-                found.append((ios * 20 // 3, ios * 50 // 3, now))
-            found += [(1000, 2000, now + MS), (7, 7, now + 2 * MS)]
-            found += [(7, 7, now + 2 * MS)] * (self.marks[1] if ios == MANY else 0)
-        found += [(7, 7, now + 2 * MS)] * self.marks[2]
+            began, now, ended = now + 50 * MS, now + 50 * MS + ios * MS // 200, marks + 2 * JOBS + 1
+            found += [(9, 9, began, marks + 1), (1000, 3000, began, marks + 2)]
+            found += [(ios * 20, ios * 50, now, ended), (1000, 2000, now + MS, ended + 1)]
+            marks = ended + 1 + (self.marks[1] if ios == MANY else 0)
+        found.append((7, 7, now + 2 * MS, marks + self.marks[2]))
         phases = (
-            f"phase {number} {user} {ended}\nffffffff81000004 {kernel} 1 0\n"
-            for number, (user, kernel, ended) in enumerate(found)
+            f"phase {number} {user} {ended} {made}\nffffffff81000004 {kernel} 1 0\n"
+            for number, (user, kernel, ended, made) in enumerate(found)
         )
         return "".join(phases) + self.end
 

@@ -7,10 +7,11 @@
  * stride=N (lines.c). With io=ADDRESS, a block that the guest executes for each I/O, a run of fio is
  * simulated: warm=N and ios=N say how many I/Os warm up and how many are measured, at least, and
  * shortest=NS what each takes at least; that is done again in the same run, with fewer, with moves of
- * lines at the transfer costs that variants=N/... say, in thousandths. Without it instructions are counted: with jobs=N between the
- * marks of fio's jobs, for the guest ends phases when a run of fio begins, when each of N jobs begins
- * and ends its I/O, and when the run ends; with up=ADDRESS from when that block is executed on. While
- * something is measured, calls of the functions calls=ADDRESS/... are written to called=FILE.
+ * lines at the transfer costs that variants=N/... say, in thousandths. Without it instructions are
+ * counted: with jobs=N from when the first job of a fio run begins its I/O until the last one ends,
+ * for the guest executes the marker when a run begins, when each of N jobs begins and ends its I/O,
+ * and when the run ends; with up=ADDRESS from when that block is executed on. While something is
+ * measured, calls of the functions calls=ADDRESS/... are written to called=FILE.
  *
  * What is simulated comes after a warm-up, when all jobs have started, and before any has ended, for
  * fio runs longer than that. In all other phases, where a guest boots and programs start, no line
@@ -85,7 +86,8 @@ EXPORT int qemu_plugin_version = PLUGIN_API;
 #define WARMS_FASTER 4
 #define MEASURES_LESS 2
 
-static unsigned int marks, jobs, ended;
+static unsigned int jobs, ended;
+static uint64_t marks;
 /* The cost of cache-line transfers, in thousandths of the model's, each time that something is measured in a run. */
 static unsigned int variants[1 + MAX_VARIANTS] = { 1000 }, variant_count = 1, variant;
 static uint64_t insn_cost, pause_cost, clock_cost, marker, up, io, warm, ios, done;
@@ -103,7 +105,7 @@ static void end_phase(void)
 	if (io)
 		end_simulated_phase(stage == MEASURES);
 	else
-		end_counted_phase(stage == COUNTS);
+		end_counted_phase(stage == COUNTS, marks);
 }
 
 static void next_stage(enum stage next)
@@ -121,12 +123,12 @@ static void warm_up(unsigned int next)
 	next_stage(WARMS);
 }
 
-/* Whether some job does I/O after so many marks. */
-static bool does_io(unsigned int mark)
+static void count_mark(void)
 {
-	unsigned int in_run = mark % (2 * jobs + 2);
+	uint64_t in_run = marks++ % (2 * jobs + 2);
 
-	return in_run >= 1 && in_run < 2 * jobs;
+	if (in_run <= 1 || in_run >= 2 * jobs)
+		next_stage(in_run == 1 ? COUNTS : BOOTS);
 }
 
 static void on_marker(unsigned int vcpu, void *data)
@@ -138,7 +140,7 @@ static void on_marker(unsigned int vcpu, void *data)
 	if (io)
 		warm_up(0);
 	else
-		next_stage(does_io(marks++) ? COUNTS : BOOTS);
+		count_mark();
 }
 
 static void on_io(unsigned int vcpu, void *data)

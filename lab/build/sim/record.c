@@ -4,7 +4,8 @@
  *
  * The output is text, addresses in hex, times in 1/256 ns. Instructions, for every phase:
  *
- *	phase NUMBER USER END		instructions in user space, and when it ended
+ *	phase NUMBER USER END MARKS	instructions in user space, when it ended, and how often the
+ *					guest had executed the marker by then
  *	ADDRESS INSTRUCTIONS EXECUTIONS TARGET	of a kernel block, in order, and where it ends
  *					with a direct call or jump to, else 0
  *	0 INSTRUCTIONS 0 0		of the whole kernel where it is not told apart
@@ -147,7 +148,7 @@ static void forget_blocks(void)
 }
 
 /* Write the instructions of a phase, of the kernel in detail or in all. */
-void end_counted_phase(bool in_detail)
+void end_counted_phase(bool in_detail, uint64_t marks)
 {
 	uint64_t user = 0, kernel = 0;
 	size_t in_kernel = 0;
@@ -163,7 +164,7 @@ void end_counted_phase(bool in_detail)
 			user += sum;
 		}
 	}
-	fprintf(out, "phase %u %" PRIu64 " %" PRIu64 "\n", phase++, user, now);
+	fprintf(out, "phase %u %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", phase++, user, now, marks);
 	if (in_detail)
 		print_instructions(in_kernel);
 	else

@@ -122,7 +122,7 @@ void close_record(void);
 void note_executed(struct block *block);
 void note_instruction(struct instruction *instruction);
 void note_move(uint64_t line, uint64_t instruction);
-void end_counted_phase(bool in_detail);
+void end_counted_phase(bool in_detail, uint64_t marks);
 void end_simulated_phase(bool measured);
 
 /* --- calls.c */
