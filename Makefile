@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab-run matrix check-series doctor test fuzz kernels bench check faults lock map man \
-	format clean
+	reference format clean
 
 help: ## show this text
 	@echo 'A performance lab for the kernel block layer. Commands:'
@@ -72,6 +72,9 @@ map: ## the packages: modules, lines, and who imports whom
 
 man: setup ## manual pages of all commands into build/man
 	@.venv/bin/python -m lab.cli.man build/man && echo 'man -l build/man/lab.1'
+
+reference: setup ## docs/reference.md anew, from the code
+	@.venv/bin/python -m lab.cli.reference
 
 format: setup ## format the Python code
 	@.venv/bin/ruff format --quiet .

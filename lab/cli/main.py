@@ -39,37 +39,40 @@ COMMANDS = {
         "Measure the lab itself: is it exact, and how fast.",
     ),
     "bisect": ("lab.cli.bisect:bisect_command", "Find the commit that made an I/O cost more."),
-    "build": ("lab.cli.measure:build_command", "Build a kernel and print where it lies."),
+    "build": ("lab.cli.measure:build_command", "Build a kernel and print its path."),
     "check-series": ("lab.cli.run:check_series_command", "Check every patch of series."),
     "compare": ("lab.cli.show:compare_command", "Show what differs between two runs."),
     "completion": (
         "lab.cli.show:completion",
-        "Print what makes a shell complete the lab's commands.",
+        "Print a script for command-line completion.",
     ),
     "control": ("lab.cli.run:control_command", "Compare a kernel with itself."),
     "diff": ("lab.cli.measure:diff_command", "Show by function what an I/O costs more or less."),
     "doctor": (
         "lab.cli.measure:doctor_command",
-        "Say what this machine has and which engines really work on it.",
+        "Check what this machine has and which engines work on it.",
     ),
-    "fleet": ("lab.cli.fleet:fleet", "Have deterministic guests run on many hosts."),
+    "fleet": ("lab.cli.fleet:fleet", "Boot deterministic guests on many hosts."),
     "gate": ("lab.cli.nightly:gate_command", "Judge branches against their baselines."),
     "gc": ("lab.cli.nightly:gc_command", "Delete what neither a baseline nor a report needs."),
-    "list": ("lab.cli.show:list_", "List what can be named: series, topologies, ..."),
+    "list": ("lab.cli.show:list_", "List series, topologies, workloads, runs ..."),
     "matrix": (
         "lab.cli.measure:matrix_command",
         "Run a profile's matrix of schedulers, topologies ...",
     ),
     "report": ("lab.cli.show:report_command", "Make a report of a run."),
     "rerun": ("lab.cli.guests:rerun_command", "Boot one boot of a run again, and compare."),
-    "run": ("lab.cli.run:run_command", "Judge whether what patch series claim holds."),
+    "run": ("lab.cli.run:run_command", "Judge the claims of patch series."),
     "scaling": (
         "lab.cli.measure:scaling_command",
         "Simulate how throughput grows with the CPUs ...",
     ),
     "schema": ("lab.cli.show:schema_command", "Print the JSON Schema of a run's record ..."),
-    "shell": ("lab.cli.guests:shell_command", "Type at a guest: the kernel and disk of a cell."),
-    "show": ("lab.cli.show:show", "Print what a run found, as it did when it ended."),
+    "shell": (
+        "lab.cli.guests:shell_command",
+        "Open a shell in a guest: the kernel and disk of a cell.",
+    ),
+    "show": ("lab.cli.show:show", "Print the results of a run again."),
     "trend": ("lab.cli.nightly:trend_command", "Show every cell over the gate's nights ..."),
     "try": ("lab.cli.patches:try_", "Judge somebody's patches."),
 }
@@ -120,10 +123,10 @@ class _Group(click.Group):
     "-v",
     "--verbose",
     is_flag=True,
-    help="Print every boot, and every command that is run; also LAB_VERBOSE=1.",
+    help="Print every boot and every command; also LAB_VERBOSE=1.",
 )
 @click.option(
-    "-q", "--quiet", is_flag=True, help="Print what was found and nothing on the way; LAB_QUIET=1."
+    "-q", "--quiet", is_flag=True, help="Print results only, no progress; also LAB_QUIET=1."
 )
 def lab(verbose: bool, quiet: bool) -> None:
     """Judge what a kernel patch claims about the block layer.
@@ -182,8 +185,8 @@ def _stay_done() -> None:
 
 
 def _flush(*, told: bool) -> None:
-    """Write what was printed; a full disk is told here, for Python would end in its own way. With
-    told it was: some Pythons drop what they could not write, some try again.
+    """Write what was printed; the lab reports a full disk here, for Python would end in its own
+    way. With told it was: some Pythons drop what they could not write, some try again.
     """
     try:
         if sys.stdout:

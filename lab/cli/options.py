@@ -68,7 +68,7 @@ patches = click.option(
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     callback=of_patches,
-    help="A patch to apply first; may be given several times, in order.",
+    help="A patch to apply; may be given several times, in order.",
 )
 fragments = click.option(
     "--kernel",
@@ -79,11 +79,13 @@ fragments = click.option(
 )
 
 host_time = click.option(
-    "--host-time", is_flag=True, help="Without KVM too: time guests by the host's clock, in rounds."
+    "--host-time",
+    is_flag=True,
+    help="Time guests by the host's clock, in rounds, even without KVM.",
 )
 
 dry_run = click.option(
-    "--dry-run", is_flag=True, help="Say what would be built and booted, and do nothing."
+    "--dry-run", is_flag=True, help="Print what would be built and booted, and do nothing."
 )
 
 machine = click.option(
@@ -118,13 +120,13 @@ on_fleet = click.option(
     default="",
     envvar="LAB_FLEET",
     metavar="ADDRESS",
-    help="Have deterministic guests run on the hosts of this fleet (lab fleet); also LAB_FLEET.",
+    help="Boot deterministic guests on the hosts of this fleet (lab fleet); also LAB_FLEET.",
 )
 fleet_keys = click.option(
     "--fleet-keys",
     envvar="LAB_FLEET_KEYS",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The fleet's keys, if it is not on this host alone; also LAB_FLEET_KEYS.",
+    help="Folder with the fleet's keys; default: this host's own; also LAB_FLEET_KEYS.",
 )
 
 
@@ -160,21 +162,21 @@ def selection(command: Command) -> Command:
         "topologies",
         multiple=True,
         shell_complete=complete.topologies,
-        help="Only this one; several times.",
+        help="Only this topology; may be given several times.",
     )
     @click.option(
         "--scheduler",
         "schedulers",
         multiple=True,
         shell_complete=complete.schedulers,
-        help="Only this one; several times.",
+        help="Only this scheduler; may be given several times.",
     )
     @click.option(
         "--workload",
         "workloads",
         multiple=True,
         shell_complete=complete.workloads,
-        help="Only this one; several times.",
+        help="Only this workload; may be given several times.",
     )
     @click.option(
         "--set",
@@ -188,7 +190,7 @@ def selection(command: Command) -> Command:
         "--cpus",
         default=0,
         type=click.IntRange(0, 64),
-        help="vCPUs; default: the topology's, exact 1, sim what the machine has active.",
+        help="vCPUs; default: the topology's; 1 for exact; the model's active CPUs for sim.",
     )
     @machine
     @functools.wraps(command)

@@ -35,7 +35,7 @@ from lab.report.run_record import Mail, RunRecord
     "claims",
     multiple=True,
     shell_complete=complete.claims,
-    help="Only this claim; several times.",
+    help="Only this claim; may be given several times.",
 )
 @click.option(
     "--control",
@@ -180,10 +180,19 @@ def check_series_command(session: Session, names: tuple[str, ...]) -> None:
 @ending.as_json
 @options.measuring
 @click.option(
-    "--cells", "count", default=7, show_default=True, type=click.IntRange(1), help="How many cells."
+    "--cells",
+    "count",
+    default=7,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of cells.",
 )
 @click.option(
-    "--arms", default=4, show_default=True, type=click.IntRange(2), help="Seeds, or names, a cell."
+    "--arms",
+    default=4,
+    show_default=True,
+    type=click.IntRange(2),
+    help="Seeds of a cell; with --host-time, names.",
 )
 @options.patches
 @options.host_time
@@ -193,10 +202,11 @@ def check_series_command(session: Session, names: tuple[str, ...]) -> None:
     default=0,
     metavar="RUNS",
     type=click.IntRange(0),
-    help="Boot nothing: how often the rule for rounds errs, on so many runs of made-up noise.",
+    help="Boot nothing; measure on so many runs of simulated noise how often the rule for "
+    "rounds errs.",
 )
 @click.option(
-    "--planted", is_flag=True, help="Judge patches of the lab's own whose verdict is known."
+    "--planted", is_flag=True, help="Judge the lab's own patches, whose verdicts are known."
 )
 def control_command(
     session: Session,
@@ -207,7 +217,7 @@ def control_command(
     runs: int,
     planted: bool,
 ) -> None:
-    """Compare a kernel with itself: how often is a change called where there is none.
+    """Compare a kernel with itself, and count how often the lab reports a change.
 
     Each cell is simulated with several seeds, every seed compared with every other, and with the
     same kernel with each patch, which should do nothing. With --host-time each cell is booted under

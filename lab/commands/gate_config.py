@@ -22,7 +22,7 @@ FIRST_GOOD = "first good"
 
 
 class Branch(Model):
-    """A branch that is gated."""
+    """A branch that the gate judges."""
 
     source: str = Field(description="git:PATH@BRANCH")
     baseline: str = Field(
@@ -31,28 +31,33 @@ class Branch(Model):
     )
     long_term_baseline: str = Field(
         default=FIRST_GOOD,
-        description="what costs must not creep away from, night by night: a source, or 'first "
-        "good': the first state that was, or the last one that was accepted; '' for none",
+        description="state that every night is compared with, too: a source, or 'first good' (the "
+        "first good state, or the last accepted one); '': none",
     )
 
 
 class Gate(Model):
     """The gate's configuration: what is measured and when it is red."""
 
-    profile: str = "quick"
-    kernel: tuple[str, ...] = Field(default=(), description="kernel fragments; the profile's")
-    topologies: tuple[str, ...] = ()
-    schedulers: tuple[str, ...] = ()
-    workloads: tuple[str, ...] = ()
+    profile: str = Field(default="quick", description="a file of configs/profile")
+    kernel: tuple[str, ...] = Field(
+        default=(), description="kernel fragments; default: the profile's"
+    )
+    topologies: tuple[str, ...] = Field(default=(), description="default: the profile's")
+    schedulers: tuple[str, ...] = Field(default=(), description="default: the profile's")
+    workloads: tuple[str, ...] = Field(default=(), description="default: the profile's")
     threshold: str = Field(
         default=USUAL_THRESHOLD,
-        description="more instructions per I/O in the block layer than this are red",
+        description="increase of the block layer's instructions per I/O that is red",
     )
     wall_clock: tuple[str, ...] = Field(
-        default=(), description="cells TOPOLOGY/SCHEDULER/WORKLOAD to be judged by wall clock, too"
+        default=(),
+        description="cells TOPOLOGY/SCHEDULER/WORKLOAD that are timed by the host's clock",
     )
-    wall_clock_threshold: str = USUAL_TIME
-    branches: dict[str, Branch] = Field(min_length=1)
+    wall_clock_threshold: str = Field(
+        default=USUAL_TIME, description="slowdown of a wall_clock cell that is red"
+    )
+    branches: dict[str, Branch] = Field(min_length=1, description="branches by name")
 
 
 def fraction(text: str) -> float:

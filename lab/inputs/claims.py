@@ -42,7 +42,7 @@ class Published(Model):
         description="such as '+40%' or '-8% .. +20%'; computed where both levels are given",
     )
     unit: str = Field(default="", description="of the levels, such as 'IOPS'")
-    machine: str = Field(default="", description="what it was measured on")
+    machine: str = Field(default="", description="the machine of the measurement")
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:
@@ -90,14 +90,14 @@ class KnownMiss(Model):
     measured: WrittenBound = Field(
         description="the interval of the change, such as '-0.7% .. +0.3%', or of the value"
     )
-    date: datetime.date = Field(description="when it was measured")
+    date: datetime.date = Field(description="date of the measurement")
     reason: str = Field(min_length=1, description="why it is missed, as far as that is known")
 
 
 Metric = Annotated[
     Name, Field(description="a number of fio, dbench, the exact engine, or a counter")
 ]
-Because = Annotated[str, Field(description="where the bound comes from")]
+Because = Annotated[str, Field(description="the reason of the bound")]
 
 
 class ExpectationKeys(Model):
@@ -110,28 +110,32 @@ class ExpectationKeys(Model):
     value: ValueBound | None = Field(
         default=None, description="a bound on the value, such as '== 9'"
     )
-    arm: Name = Field(default="", description="whose value; default: the second compared")
+    arm: Name = Field(
+        default="", description="the arm whose value is bounded; default: the second of compare"
+    )
     because: Because = ""
     published: Published | None = Field(
-        default=None, description="the figure that somebody published; of claims alone"
+        default=None, description="the published figure; claims only"
     )
     known_miss: KnownMiss | None = Field(
-        default=None, description="that it does not hold here, as it was measured"
+        default=None, description="records that the expectation does not hold here"
     )
     engine: tuple[EngineName, ...] = Field(
         default=(),
-        description="the first that works is taken; default: exact for costs and counters, "
-        "else kvm, tcg",
+        description="engines; the lab takes the first that works; default: exact for costs and "
+        "counters, else kvm, tcg",
     )
     machine: Name = Field(
         default="",
-        description="a machine model: the number is simulated, on that machine",
+        description="machine model; the engine sim measures the metric on it",
     )
     cpus: int = Field(
-        default=0, ge=0, le=64, description="vCPUs, when not the claim's or the machine's"
+        default=0, ge=0, le=64, description="vCPUs; default: the claim's, or the machine's"
     )
-    parameters: dict[Name, Value] = Field(default={}, description="of the workload")
-    compare: tuple[Name, Name] | None = Field(default=None, description="when not the claim's")
+    parameters: dict[Name, Value] = Field(default={}, description="parameters of the workload")
+    compare: tuple[Name, Name] | None = Field(
+        default=None, description="two arms; default: the claim's"
+    )
     subtract: Name = Field(
         default="",
         description="an arm whose value is taken off those that are compared: how much more they "
@@ -139,22 +143,20 @@ class ExpectationKeys(Model):
     )
     needs: str = Field(
         default="",
-        description="what it takes and no emulated machine has: the figures are shown, the verdict "
-        "is inconclusive",
+        description="hardware that no emulated machine has; the lab prints the figures, and the "
+        "verdict is INCONCLUSIVE",
     )
     needs_cpus: int = Field(
         default=0,
         ge=0,
         le=64,
-        description="with fewer host CPUs it is inconclusive; as many vCPUs, when not told",
+        description="host CPUs; with fewer the verdict is INCONCLUSIVE; also the default of cpus",
     )
     seeds: SeedCount = Field(
         default=0,
-        description="of a deterministic engine, when the profile and the claim have fewer",
+        description="seeds of a deterministic engine at least",
     )
-    may_be_zero: bool = Field(
-        default=False, description="the counter may rightly find nothing with the patches"
-    )
+    may_be_zero: bool = Field(default=False, description="the counter may be zero with the patches")
 
     @field_validator("published", mode="before")
     @classmethod
@@ -209,8 +211,8 @@ class ExpectationTable(ExpectationKeys):
 
     rows: tuple[ExpectationKeys, ...] = Field(
         min_length=1,
-        description="the keys in which an expectation differs from the table's; those of a row "
-        "win, and its parameters are added",
+        description="one expectation each; a row's keys override the table's, and its parameters "
+        "are added",
     )
 
 
@@ -263,15 +265,15 @@ def wrong(what: str, *place: int | str) -> ValidationError:
 class Claim(Model, ABC):
     """One sentence that can be checked, and what it is checked by."""
 
-    topology: Name
-    scheduler: Name
-    workload: Name
-    compare: tuple[Name, Name] = ("before", "after")
-    cpus: int = Field(default=0, ge=0, le=64, description="vCPUs, when not the topology's")
-    parameters: dict[Name, Value] = {}
-    seeds: SeedCount = Field(
-        default=0, description="of a deterministic engine, when the profile has fewer"
+    topology: Name = Field(description="a file of configs/guest")
+    scheduler: Name = Field(description="the I/O scheduler")
+    workload: Name = Field(description="a file of workloads")
+    compare: tuple[Name, Name] = Field(
+        default=("before", "after"), description="the two arms whose change is bounded"
     )
+    cpus: int = Field(default=0, ge=0, le=64, description="vCPUs; default: the topology's")
+    parameters: dict[Name, Value] = Field(default={}, description="parameters of the workload")
+    seeds: SeedCount = Field(default=0, description="seeds of a deterministic engine at least")
     expect: Annotated[
         tuple[Expectation, ...],
         Field(
@@ -302,8 +304,8 @@ class Claim(Model, ABC):
 class PublishedClaim(Claim):
     """What the author of a series, or somebody who measured it, published: it decides."""
 
-    published: str = Field(description="what was claimed")
-    source: str = Field(default="", description="who published it where, if not the origin")
+    published: str = Field(description="the claim, in the words of its author")
+    source: str = Field(default="", description="who published it where; default: origin")
 
     @property
     def statement(self) -> str:
@@ -314,7 +316,7 @@ class PublishedClaim(Claim):
 class Check(Claim):
     """What the lab supposes beyond what was published: it is shown, and does not decide."""
 
-    title: str = Field(description="what is supposed")
+    title: str = Field(description="what the lab expects, in one line")
 
     @field_validator("expect")
     @classmethod

@@ -51,11 +51,13 @@ _TRACED = re.compile(r": (?P<event>chosen|issued)\d?: .{0,200}?rq=(?P<request>0x
 
 
 class Given(Model):
-    """Calls of functions, and which of their arguments is the object that is meant."""
+    """Calls of functions, and which of their arguments is the object."""
 
-    calls: tuple[str, ...] = Field(default=(), description="empty: those of the counter")
-    callers: str = Field(default="", description="only calls by functions of these names")
-    argument: Literal[1, 2] = 1
+    calls: tuple[str, ...] = Field(default=(), description="functions; default: the counter's")
+    callers: str = Field(
+        default="", description="count only calls by functions that match this pattern"
+    )
+    argument: Literal[1, 2] = Field(default=1, description="which argument is the object")
 
 
 class Counter(Model):
@@ -68,47 +70,50 @@ class Counter(Model):
     classes. Order: how many requests were issued after a request that had been chosen later.
     """
 
-    title: str
-    unit: str
+    title: str = Field(description="what it counts, in one line")
+    unit: str = Field(description="unit of the value")
     better: Better = Field(
-        default=Better.LOWER, strict=False, description="in which direction it improves"
+        default=Better.LOWER, strict=False, description="direction of an improvement"
     )
     event: str = Field(default="", description="a tracepoint, or p:FUNCTION ARG=... or r:FUNCTION")
     key: str = Field(default="common_pid", description="the field that the histogram is over")
-    filter: str = Field(default="", description="of the trigger; {dev} is the disk's number")
+    filter: str = Field(
+        default="", description="filter of the trigger; {dev} is the disk's device number"
+    )
     take: Literal["hits", "distinct", "behind"] = Field(
         default="hits",
-        description="distinct: keys, and objects of calls; behind: requests that begin on the disk "
-        "where the one before ended; of block/block_rq_issue",
+        description="hits: events; distinct: different keys, or objects of calls; behind: requests "
+        "that begin where the one before ended (block/block_rq_issue)",
     )
-    match: str = Field(default="", description="only keys in which this pattern is found")
+    match: str = Field(default="", description="count only keys that match this pattern")
     locks: tuple[str, ...] = Field(default=(), description="lock classes, as lock_stat names them")
     chosen: tuple[str, ...] = Field(
-        default=(), description="probes with rq=, where a scheduler has chosen a request"
+        default=(), description="probes with rq= where a scheduler chooses a request"
     )
-    issued: str = Field(default="", description="probe with rq=, where the driver gets it")
+    issued: str = Field(default="", description="probe with rq= where the driver gets the request")
     calls: tuple[str, ...] = Field(
-        default=(), description="functions whose calls are the same number, counted by QEMU"
+        default=(), description="functions whose calls QEMU counts as the same number"
     )
     callers: str = Field(
         default="",
-        description="only calls by functions in whose name this pattern is found; {driver} is how "
-        "those of the disk's driver begin",
+        description="count only calls by functions that match this pattern; {driver} is the prefix "
+        "of the disk driver's functions",
     )
-    less: str = Field(default="", description="the counter whose calls are taken off these")
+    less: str = Field(default="", description="counter whose calls are subtracted")
     argument: Literal[0, 1, 2] = Field(
-        default=0, description="which argument of the calls is the object they are about"
+        default=0, description="which argument of the calls is the object"
     )
     objects: tuple[Given, ...] = Field(
-        default=(), description="only calls about an object that each of these were about, too"
+        default=(), description="count only objects that each of these calls had, too"
     )
     after: Given | None = Field(
-        default=None, description="calls about an object after these about one were later"
+        default=None,
+        description="count only objects that another one with a later call of these has overtaken",
     )
     disks: tuple[str, ...] = Field(
-        default=(), description="only of disks of these names can calls tell it; empty: of all"
+        default=(), description="disks for which calls can count it; empty: all"
     )
-    per: str = Field(default="", description="divide by this counter; empty: the number itself")
+    per: str = Field(default="", description="counter to divide by")
 
     @property
     def functions(self) -> tuple[str, ...]:

@@ -32,12 +32,12 @@ _MAX_LEVELS = 8
 
 
 class TransferLevel(Model):
-    """What moving a cache line costs between CPUs that are at most so far apart."""
+    """The cost of a cache-line transfer between CPUs of one distance."""
 
-    cpus: int = Field(ge=1, description="so many neighbouring CPUs are within this level")
-    clean_ns: float = Field(ge=0, description="to read a line that others only read")
-    dirty_ns: float = Field(ge=0, description="to read or write a line that another one wrote")
-    upgrade_ns: float = Field(ge=0, description="to write a line that others hold for reading")
+    cpus: int = Field(ge=1, description="number of neighbouring CPUs within this distance")
+    clean_ns: float = Field(ge=0, description="read of a line that other CPUs only read")
+    dirty_ns: float = Field(ge=0, description="read or write of a line that another CPU wrote")
+    upgrade_ns: float = Field(ge=0, description="write to a line that other CPUs hold for reading")
 
     @property
     def costs_ns(self) -> tuple[float, float, float]:
@@ -48,16 +48,18 @@ class TransferLevel(Model):
 class MachineModel(Model):
     """A machine: its CPUs, what their work costs, and what moving cache lines among them costs."""
 
-    title: str
+    title: str = Field(description="the machine, in one line")
     cpus: int = Field(ge=1, description="CPUs of the machine")
     active: int = Field(
-        default=0, ge=0, description="the vCPUs of a guest if not told otherwise; 0: all"
+        default=0, ge=0, description="default number of vCPUs of a guest; 0: all CPUs"
     )
-    insn_ns: float = Field(gt=0, le=1000, description="an instruction that meets no miss")
-    pause_ns: float = Field(ge=0, description="an instruction that waits in a loop")
-    clock_ns: float = Field(ge=0, description="reading the clock")
+    insn_ns: float = Field(gt=0, le=1000, description="cost of an instruction without a cache miss")
+    pause_ns: float = Field(ge=0, description="cost of a PAUSE")
+    clock_ns: float = Field(ge=0, description="cost of a read of the clock")
     level: tuple[TransferLevel, ...] = Field(
-        min_length=1, max_length=_MAX_LEVELS, description="from the nearest CPUs to the farthest"
+        min_length=1,
+        max_length=_MAX_LEVELS,
+        description="cache-line transfer costs by distance, nearest first",
     )
 
     @model_validator(mode="after")

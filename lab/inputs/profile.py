@@ -16,38 +16,38 @@ FOLDER = data("configs") / "profile"
 class Block(Model):
     """One block of a matrix: every combination of its topologies, schedulers and workloads."""
 
-    topologies: tuple[str, ...]
-    schedulers: tuple[str, ...]
-    workloads: tuple[str, ...]
+    topologies: tuple[str, ...] = Field(description="files of configs/guest")
+    schedulers: tuple[str, ...] = Field(description="I/O schedulers")
+    workloads: tuple[str, ...] = Field(description="files of workloads")
 
 
 class Profile(Model):
     """How thorough a run is."""
 
-    title: str
-    skips: str = Field(default="", description="what a smaller profile does not show")
-    kernel: tuple[str, ...] = Field(description="configs/kernel fragments of the matrix's kernel")
+    title: str = Field(description="the profile, in one line")
+    skips: str = Field(default="", description="what this profile does not measure")
+    kernel: tuple[str, ...] = Field(description="fragments of configs/kernel")
     tree: str = Field(default="debian:6.12", description="kernel source of the matrix")
     boots: int = Field(default=1, ge=1, description="boots of each cell")
-    rounds: int = Field(
-        default=16, ge=1, description="rounds of boots that a wall-clock comparison has at most"
-    )
+    rounds: int = Field(default=16, ge=1, description="rounds of a wall-clock comparison at most")
     seeds: SeedCount = Field(
         default=1,
         description="seeds of a deterministic cell at most: 1, or 3, 6, 12, 24 until they decide",
     )
-    counted_boots: int = Field(default=2, ge=1, description="boots of what is counted, not exact")
+    counted_boots: int = Field(
+        default=2, ge=1, description="boots of counters that no deterministic guest counts"
+    )
     without: tuple[str, ...] = Field(
-        default=(), description="fragments of kernels that it does not build"
+        default=(), description="the profile builds no kernel with these fragments"
     )
     checks: bool = Field(
         default=True,
-        description="whether checks of the lab's own are measured that need boots of their own",
+        description="boot for checks alone, too",
     )
     alpha: float = Field(default=0.05, gt=0, lt=0.5, description="rate of wrong verdicts")
-    matrix: tuple[Block, ...]
+    matrix: tuple[Block, ...] = Field(description="blocks of cells for lab matrix")
     parameters: dict[str, dict[str, Value | tuple[Value, ...]]] = Field(
-        default={}, description="workload parameters that differ from the workload's own"
+        default={}, description="by workload: parameters that override the workload's"
     )
 
 

@@ -30,8 +30,10 @@ class Arm(Model):
     )
     topology: Name = Field(default="", description="another topology than the claim's")
     scheduler: Name = Field(default="", description="another I/O scheduler than the claim's")
-    hw_queues: int = Field(default=0, ge=0, le=128, description="another number of queues")
-    kernel_parameters: tuple[Word, ...] = Field(default=(), description="more of them")
+    hw_queues: int = Field(default=0, ge=0, le=128, description="another number of hardware queues")
+    kernel_parameters: tuple[Word, ...] = Field(
+        default=(), description="kernel parameters of this arm alone"
+    )
 
 
 _ARMS = {"before": Arm(patches=BASE), "after": Arm(patches=SERIES)}
@@ -40,14 +42,19 @@ _ARMS = {"before": Arm(patches=BASE), "after": Arm(patches=SERIES)}
 class Series(Model):
     """A patch series under judgement."""
 
-    title: str
-    origin: str = Field(description="where the series comes from")
+    title: str = Field(description="what the series does, in one line")
+    origin: str = Field(description="who posted it where, or the commit")
     tree: str = Field(default="debian:6.12", description="the kernel source it applies to")
-    kernel: tuple[Name, ...] = ("base", "block", "filesystems", "buffer_heads", "armdisk")
-    arms: dict[Name, Arm] = Field(default={}, description="beside before and after")
+    kernel: tuple[Name, ...] = Field(
+        default=("base", "block", "filesystems", "buffer_heads", "armdisk"),
+        description="fragments of configs/kernel",
+    )
+    arms: dict[Name, Arm] = Field(default={}, description="more arms than before and after")
     schedulers: tuple[Name, ...] = Field(default=(), description="I/O schedulers that it adds")
     claims: dict[Name, PublishedClaim] = Field(default={}, description="what was published")
-    checks: dict[Name, Check] = Field(default={}, description="what the lab supposes beside it")
+    checks: dict[Name, Check] = Field(
+        default={}, description="what the lab itself expects; checks inform and do not decide"
+    )
     _folder: Path = PrivateAttr()
 
     @field_validator("arms")

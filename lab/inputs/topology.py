@@ -23,8 +23,8 @@ class Disk(Model):
     by: ``nvme`` (value is the serial number), ``scsi`` (the host driver's name) or ``name``.
     """
 
-    by: Literal["nvme", "scsi", "name"]
-    value: str
+    by: Literal["nvme", "scsi", "name"] = Field(description="property of the disk")
+    value: str = Field(description="NVMe serial number, SCSI driver or disk name")
 
 
 # By how the disk is found; one that is found by its name is null_blk's or virtio-blk's.
@@ -37,29 +37,29 @@ class Topology(Model):
     Strings may contain {hw_queues} and {size_mib}; the second is what the workload asks for.
     """
 
-    title: str
+    title: str = Field(description="the hardware, in one line")
     since: str = Field(
-        default="", pattern=_VERSION, description="the first kernel version that can have it"
+        default="", pattern=_VERSION, description="the first kernel version that supports it"
     )
     before: str = Field(
-        default="", pattern=_VERSION, description="the first kernel version that cannot any more"
+        default="",
+        pattern=_VERSION,
+        description="the first kernel version that no longer supports it",
     )
-    hw_queues: int = Field(ge=1, le=128, description="hardware queues the disk must have")
-    cpus: int = Field(default=2, ge=1, description="vCPUs that are online")
-    possible: int = Field(default=0, description="CPUs that are possible at least")
-    memory_mib: int = Field(default=2048, ge=256, description="memory, the disk's own not counted")
-    holds_data: bool = Field(description="whether the disk keeps what is written to it")
+    hw_queues: int = Field(ge=1, le=128, description="hardware queues of the disk")
+    cpus: int = Field(default=2, ge=1, description="online vCPUs")
+    possible: int = Field(default=0, description="possible CPUs at least")
+    memory_mib: int = Field(default=2048, ge=256, description="memory without the disk's")
+    holds_data: bool = Field(description="the disk keeps what is written to it")
     disk_in_memory: bool = Field(default=False, description="the guest's memory holds the disk")
     devices: tuple[str, ...] = Field(default=(), description="QEMU -device arguments")
     drive: bool = Field(default=False, description="give QEMU a drive with the id disk")
-    kernel: tuple[str, ...] = Field(
-        default=(), description="fragments that a kernel must have beside the usual ones"
-    )
-    kernel_parameters: tuple[str, ...] = ()
+    kernel: tuple[str, ...] = Field(default=(), description="kernel fragments that the disk needs")
+    kernel_parameters: tuple[str, ...] = Field(default=(), description="kernel command line")
     null_blk: dict[str, int | str] | None = Field(
         default=None, description="configfs attributes of a null_blk disk"
     )
-    disk: Disk
+    disk: Disk = Field(description="how the agent finds the disk")
     dm: str = Field(
         default="",
         description="table of a device-mapper disk over the disk, without start and length; "
@@ -73,7 +73,7 @@ class Topology(Model):
         default={}, description="by scheduler: queue/iosched/ attributes, written when it is chosen"
     )
     effective: dict[str, int | str] = Field(
-        default={}, description="facts that the guest must report, beside hw_queues"
+        default={}, description="attributes that the guest must report with these values"
     )
 
     @property

@@ -40,8 +40,8 @@ class Noise(Model):
     """
 
     insns: float = Field(default=0.01, ge=0, description="kernel instructions per I/O")
-    time: float = Field(default=0.2, ge=0, description="the guest's own time")
-    simulated: float = Field(default=0.05, ge=0, description="what the simulation gives")
+    time: float = Field(default=0.2, ge=0, description="time by the guest's clock")
+    simulated: float = Field(default=0.05, ge=0, description="simulated metrics")
     counted: dict[str, Annotated[float, Field(ge=0)]] = Field(
         default={}, description="counters and shares of the CPU, by name"
     )
@@ -64,32 +64,36 @@ class Noise(Model):
 class Workload(Model):
     """One workload. A parameter that is a list makes one cell for each of its values."""
 
-    title: str
-    tool: Literal["fio", "dbench"]
-    metric: str = Field(description="the number of the tool that tables show")
-    size_mib: int = Field(default=1024, ge=16, description="size of the disk")
-    size_mib_per_client: int = Field(default=0, description="more disk for each dbench client")
+    title: str = Field(description="the workload, in one line")
+    tool: Literal["fio", "dbench"] = Field(description="the program that runs in the guest")
+    metric: str = Field(description="the tool's metric that tables show")
+    size_mib: int = Field(default=1024, ge=16, description="size of the disk in MiB")
+    size_mib_per_client: int = Field(default=0, description="additional MiB for each dbench client")
     exact_ios: tuple[int, int] = Field(
         default=(1000, 41000), description="I/Os of all fio jobs in the exact engine's two runs"
     )
-    noise: Noise = Noise()
+    noise: Noise = Field(default=Noise(), description="spread of seeds")
     marks: bool = Field(
         default=False,
-        description="its fio jobs make marks around their I/O, although ios does not fix how much",
+        description="fio jobs mark begin and end of their I/O, although ios does not fix it",
     )
     checks_data: bool = Field(
         default=False,
-        description="whether it reads back what it wrote and fails when that is wrong: the disk "
-        "has to hold data, and what an I/O costs is not asked",
+        description="the job verifies the data that it wrote: the disk must hold data, and the "
+        "cell has no cost",
     )
-    filesystem: Literal["xfs"] | None = None
+    filesystem: Literal["xfs"] | None = Field(
+        default=None, description="file system that the guest makes and mounts"
+    )
     kernel: tuple[str, ...] = Field(
-        default=(), description="fragments that a kernel must have beside the usual ones"
+        default=(), description="kernel fragments that the workload needs"
     )
     switches: bool = Field(
-        default=False, description="whether the scheduler is switched all the while"
+        default=False, description="the guest switches the scheduler during the job"
     )
-    parameters: dict[str, Value | tuple[Value, ...]] = {}
+    parameters: dict[str, Value | tuple[Value, ...]] = Field(
+        default={}, description="variables of the job template; a list makes a cell for each value"
+    )
 
     def disk_mib(self, parameters: Mapping[str, Value]) -> int:
         """The size of the disk for given parameters."""
