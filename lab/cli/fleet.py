@@ -19,7 +19,7 @@ _keys = click.option(
 
 @click.group("fleet")
 def fleet() -> None:
-    """Have deterministic guests run on many hosts, by dask.distributed.
+    """Boot deterministic guests on many hosts, by dask.distributed.
 
     On one host: lab fleet scheduler. On each: lab fleet worker ADDRESS. Then LAB_FLEET=ADDRESS
     before any command that measures, or --fleet ADDRESS with it (docs/fleet.md).

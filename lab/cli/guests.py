@@ -52,7 +52,7 @@ _TOPOLOGY, _SCHEDULER, _WORKLOAD = "nullb", "none", "randread_burst"
 def shell_command(
     session: Session, name: str, arm: str, topology: str, scheduler: str, work: str, spec: str
 ) -> int:
-    """Type at a guest: the kernel and disk of a cell, with fio and dbench.
+    """Open a shell in a guest: the kernel and disk of a cell, with fio and dbench.
 
     It is the guest of a cell up to the moment in which the cell would be measured, on the host's
     clock, without network. Nothing of it is kept.

@@ -35,7 +35,7 @@ _LINES = 8
 @click.option("--fresh", is_flag=True, help="Check the engines again, whatever the cache says.")
 @options.measuring
 def doctor_command(session: Session, fresh: bool) -> None:
-    """Say what this machine has and which engines really work on it.
+    """Check what this machine has and which engines work on it.
 
     Each engine is checked by booting a guest with a deadline; the answer is kept until this
     machine is rebooted. The first time this builds the kernel that `lab run` uses.
@@ -55,7 +55,7 @@ def doctor_command(session: Session, fresh: bool) -> None:
 def build_command(
     session: Session, spec: str, patches: tuple[Path, ...], fragments: tuple[str, ...]
 ) -> None:
-    """Build a kernel and print where it lies.
+    """Build a kernel and print its path.
 
     Example: lab build --tree debian:6.12 --patch 0001-fix.patch
     """

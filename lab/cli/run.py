@@ -69,7 +69,7 @@ def run_command(
     host_time: bool,
     dry_run: bool,
 ) -> int:
-    """Judge whether what patch series claim holds.
+    """Judge the claims of patch series.
 
     Without a name all series of kernel-patches are judged. Published claims decide; checks of the
     lab's own inform, and the quick profile measures them with --checks only. What was measured

@@ -42,7 +42,7 @@ _SCHEMAS: dict[str, type[toml.Model]] = {
 @click.command("list")
 @ending.as_json
 def list_() -> None:
-    """List what can be named: series, topologies, workloads, machines and so on, and the runs.
+    """List series, topologies, workloads, runs and everything else that options name.
 
     Example: lab list --json
     """
@@ -98,7 +98,7 @@ def _title(folder: Path) -> str:
 @ending.as_json
 @click.argument("run", default="last", shell_complete=complete.runs)
 def show(run: str) -> None:
-    """Print what a run found, as it did when it ended.
+    """Print the results of a run again, as when it ended.
 
     RUN is an id (`lab list`), the beginning of one, `last`, or `last~1` for the one before.
 
@@ -212,7 +212,7 @@ def schema_command(what: str) -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print what makes a shell complete the lab's commands.
+    """Print a script for command-line completion.
 
     Example: lab completion bash >~/.local/share/bash-completion/completions/lab
     """
