@@ -85,13 +85,13 @@ def trusted(path: Path, variable: str) -> Path:
 
 def is_own(path: Path) -> bool:
     """Whether a path lies in one of the lab's folders for what is built and measured."""
-    return any(path.is_relative_to(folder) for folder in _own)
+    return not _own.isdisjoint((path, *path.parents))
 
 
 def make(path: Path) -> None:
     """Create a folder and its parents; one of the lab's own for the user alone. Raises OSError."""
-    for folder in _own:
-        if path.is_relative_to(folder):
+    for folder in reversed((path, *path.parents)):
+        if folder in _own:
             folder.parent.mkdir(parents=True, exist_ok=True)
             folder.mkdir(mode=_PRIVATE, exist_ok=True)
     path.mkdir(parents=True, exist_ok=True)
