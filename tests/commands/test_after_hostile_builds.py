@@ -59,7 +59,7 @@ CLAIM = (
     'metric = "kernel_insns_per_io"\nchange = "<= -20%"\n'
 )
 
-pytestmark = pytest.mark.usefixtures("fragments")
+pytestmark = [pytest.mark.usefixtures("fragments"), pytest.mark.slow]
 
 
 class BuildingSession(FakeSession):

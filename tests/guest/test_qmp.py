@@ -58,7 +58,10 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     ["5\n", "null\n", '"return"\n', "[]\n", "rubbish\n", "\n", "[" * 9_000 + "\n", "x" * 20_000],
     ids=["number", "null", "text", "list", "rubbish", "nothing", "deep", "without end"],
 )
-def test_an_answer_that_is_none_of_qemus_is_none(tmp_path: Path, answer: str) -> None:
+def test_an_answer_that_is_none_of_qemus_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str
+) -> None:
+    monkeypatch.setattr(qmp, "_TIMEOUT_S", 0.1)
     answering(tmp_path / "qmp", EVENT, answer, answer, answer)
     monitor = Monitor(tmp_path / "qmp")
     monitor.stop()
