@@ -27,26 +27,33 @@ def pages() -> dict[str, str]:
     return {"lab.1": "\n".join([*_page("lab", main.lab), ".SH COMMANDS", *seen, ""]), **found}
 
 
+def usage(name: str, own: click.Command) -> str:
+    """The arguments of a command, as --help shows them behind its name."""
+    return " ".join(own.collect_usage_pieces(click.Context(own, info_name=name)))
+
+
+def options(own: click.Command) -> dict[str, str]:
+    """Every option of a command with its help, --help last."""
+    context = click.Context(own)
+    params = (one for one in own.get_params(context) if isinstance(one, click.Option))
+    return dict(filter(None, (one.get_help_record(context) for one in params)))
+
+
 def _page(name: str, own: click.Command) -> Iterator[str]:
     """A command's page: its synopsis, its help, its options."""
     title, _, rest = (own.help or "").partition("\n\n")
-    context = click.Context(own, info_name=name)
     yield f'.TH "{name.replace(" ", "-").upper()}" 1 "" "lab {__version__}" "Block-layer lab"'
     yield f".SH NAME\n{name.replace(' ', '-')} \\- {_text(title).rstrip('.')}"
-    words = " ".join(own.collect_usage_pieces(context))
-    yield f".SH SYNOPSIS\n.B {name}\n{_text(words)}"
+    yield f".SH SYNOPSIS\n.B {name}\n{_text(usage(name, own))}"
     yield f".SH DESCRIPTION\n{_text(title)}"
     for paragraph in rest.split("\n\n"):
         yield f".PP\n{_text(paragraph)}"
     for word, part in own.commands.items() if isinstance(own, click.Group) else ():
-        usage = " ".join(part.collect_usage_pieces(click.Context(part, info_name=word)))
-        yield f".TP\n.B {name} {word} {_text(usage)}\n{_text(part.help or '')}"
+        words = _text(usage(word, part))
+        yield f".TP\n.B {name} {word} {words}\n{_text(part.help or '')}"
     yield ".SH OPTIONS"
-    for parameter in own.get_params(context):
-        record = parameter.get_help_record(context)
-        if record and isinstance(parameter, click.Option):
-            option, said = record
-            yield f".TP\n.B {_text(option)}\n{_text(said)}"
+    for option, said in options(own).items():
+        yield f".TP\n.B {_text(option)}\n{_text(said)}"
     yield ""
 
 

@@ -18,7 +18,7 @@ from lab.base import cache, process, progress, sandbox, system
 from lab.base.errors import ExitCode
 from lab.base.toml import Model
 from lab.build import release
-from lab.cli import main
+from lab.cli import main, man
 from lab.commands.gate_config import Gate
 from lab.guest import host_noise
 from lab.inputs import counters
@@ -30,6 +30,7 @@ from lab.inputs.terms import Metric
 from lab.inputs.topology import Topology
 from lab.inputs.workload import Workload
 from lab.measure import cost, dbench, fio, sim_counts
+from lab.report import tables
 
 PAGE = system.PROJECT / "docs" / "reference.md"
 RENEW = "make reference"
@@ -99,8 +100,7 @@ def page() -> str:
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     cells = [[*head], *([_cell(text) for text in row] for row in rows)]
-    lines = [f"| {' | '.join(row)} |" for row in cells]
-    return "\n".join((lines[0], "|---" * len(cells[0]) + "|", *lines[1:], ""))
+    return "\n".join((*tables.markdown_rows(cells), ""))
 
 
 def _cell(text: str) -> str:
@@ -123,9 +123,8 @@ def _commands() -> Iterator[str]:
     rows = ((*option, ", ".join(names)) for option, names in sorted(shared.items()))
     yield _table(("option", "meaning", "commands"), rows)
     for name, own in found.items():
-        words = " ".join(own.collect_usage_pieces(click.Context(own, info_name=name)))
         yield f"### lab {name}\n"
-        yield f"`lab {name} {words}`: {_first_sentence(own.help or '')}\n"
+        yield f"`lab {name} {man.usage(name, own)}`: {_first_paragraph(own.help or '')}\n"
         if rest := [option for option in _options(own) if option not in shared]:
             yield _table(("option", "meaning"), rest)
 
@@ -141,12 +140,10 @@ def _all_commands() -> Iterator[tuple[str, click.Command]]:
 
 def _options(own: click.Command) -> list[tuple[str, str]]:
     """The options of a command with their help, but for --help itself."""
-    context = click.Context(own)
-    records = (one.get_help_record(context) for one in own.params if isinstance(one, click.Option))
-    return [(f"`{record[0]}`", record[1]) for record in records if record]
+    return [(f"`{name}`", text) for name, text in man.options(own).items() if "--help" not in name]
 
 
-def _first_sentence(text: str) -> str:
+def _first_paragraph(text: str) -> str:
     return " ".join(text.partition("\n\n")[0].split())
 
 
@@ -161,10 +158,10 @@ def _files() -> Iterator[str]:
     )
     for where, model in _FILES:
         yield f"### {where}\n"
-        yield from tables(model.model_json_schema())
+        yield from key_tables(model.model_json_schema())
 
 
-def tables(schema: dict[str, Any]) -> Iterator[str]:
+def key_tables(schema: dict[str, Any]) -> Iterator[str]:
     """A table of keys for each table of a TOML file, the outermost first."""
     definitions = schema.get("$defs", {})
     waiting: list[tuple[_Place, dict[str, Any]]] = [(("", False), schema)]
@@ -178,7 +175,7 @@ def tables(schema: dict[str, Any]) -> Iterator[str]:
         }
         title = _header(place)
         if title:
-            yield f"`{title}`: {_first_sentence(table.get('description', ''))}\n"
+            yield f"`{title}`: {_first_paragraph(table.get('description', ''))}\n"
         like, shared = _most_alike(rows, above)
         if like is not None:
             others = [f"`{key}`" for key in above[like] if key not in rows]

@@ -97,7 +97,7 @@ class KnownMiss(Model):
 Metric = Annotated[
     Name, Field(description="a number of fio, dbench, the exact engine, or a counter")
 ]
-Because = Annotated[str, Field(description="the reason of the bound")]
+Because = Annotated[str, Field(description="the reason for the bound")]
 
 
 class ExpectationKeys(Model):
@@ -154,7 +154,7 @@ class ExpectationKeys(Model):
     )
     seeds: SeedCount = Field(
         default=0,
-        description="seeds of a deterministic engine at least",
+        description="least number of seeds of a deterministic engine",
     )
     may_be_zero: bool = Field(default=False, description="the counter may be zero with the patches")
 
@@ -273,7 +273,9 @@ class Claim(Model, ABC):
     )
     cpus: int = Field(default=0, ge=0, le=64, description="vCPUs; default: the topology's")
     parameters: dict[Name, Value] = Field(default={}, description="parameters of the workload")
-    seeds: SeedCount = Field(default=0, description="seeds of a deterministic engine at least")
+    seeds: SeedCount = Field(
+        default=0, description="least number of seeds of a deterministic engine"
+    )
     expect: Annotated[
         tuple[Expectation, ...],
         Field(

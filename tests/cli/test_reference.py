@@ -30,7 +30,7 @@ def test_a_key_has_its_type_its_limits_and_its_default() -> None:
         "required": ["name"],
         "$defs": {"Row": {"type": "object", "properties": {"x": {"type": "number"}}}},
     }
-    text = "\n".join(reference.tables(own))
+    text = "\n".join(reference.key_tables(own))
     assert "| `cpus` | integer from 1 to 64 | `4` |  |" in text
     assert "| `name` | string | required | a \\| b |" in text
     assert "`[[rows]]`" in text
