@@ -42,7 +42,7 @@ _PATIENCE = 10.0
 # What QEMU may write to a file beside a disk: chosen, far more than any boot took.
 _MOST_FILE_BYTES = 4 * 2**30
 # Of what else a guest makes the host write. Chosen: a console has 20 KiB, what the plugin counts of
-# 130 jobs 4 MiB.
+# 128 jobs 1.3 MiB.
 _MAX_CONSOLE = 64 << 20
 _MAX_COUNTS = 256 << 20
 _PIECE = 1 << 20
