@@ -36,35 +36,35 @@ def judged() -> run_record.SeriesRecord:
     simulated = {**exact, "level": Level.SIMULATED, "engine": Engine.SIM}
     simulated["unit"] = metrics.unit("iops", Engine.SIM)
     many = examples.finding(
-        ((173_727.0,), (366_852.0,)),
+        ((174_459.0,), (363_171.0,)),
         **{
             **simulated,
             "machine": "arm128",
             "published": recorded("deadline_throughput", 0),
-            "interval": (0.908, 1.226),
+            "interval": (0.878, 1.196),
         },
         bound=Bound.parse(">= +52%"),
         because="half of the published gain",
-        sensitivity={"0.5": 0.956, "2": 1.072},
+        sensitivity={"0.5": 1.026, "2": 1.064},
     )
     some = examples.finding(
-        ((416_009.0,), (773_291.0,)),
+        ((414_590.0,), (774_091.0,)),
         **{
             **simulated,
             "machine": "xeon16",
             "published": recorded("deadline_throughput", 1),
-            "interval": (0.706, 0.990),
+            "interval": (0.714, 0.998),
         },
         bound=Bound.parse(">= +25%"),
         because="half of what the reviewer saw without lockdep and KASAN",
-        sensitivity={"0.5": 0.705, "2": 0.910},
+        sensitivity={"0.5": 0.724, "2": 0.944},
     )
     found = {"deadline_throughput": (many, some)}
     claims = [
         examples.claim(*findings, name=name, verdict=findings[0].verdict).model_copy(
             update={
                 key: getattr(own.all_claims[name], key)
-                for key in ("statement", "topology", "scheduler", "workload", "is_check")
+                for key in ("statement", "source", "topology", "scheduler", "workload", "is_check")
             }
         )
         for name, findings in found.items()
@@ -76,16 +76,16 @@ def judged() -> run_record.SeriesRecord:
 
 def costs() -> tuple[Cost, Cost]:
     """An I/O without a scheduler and with mq-deadline: four functions, and all the others."""
-    both = {f"same_{number}": 2379.654 / 225 for number in range(225)}
-    none = {f"other_{number}": 1048.164 / 541 for number in range(541)}
-    some = {f"other_{number}": 1838.656 / 541 for number in range(541)}
+    both = {f"same_{number}": 2088.768 / 232 for number in range(232)}
+    none = {f"other_{number}": 1339.041 / 568 for number in range(568)}
+    some = {f"other_{number}": 2128.116 / 568 for number in range(568)}
     deadline = {
         "dd_has_work": 195.979,
         "__blk_mq_sched_dispatch_requests": 164.014,
         "dd_insert_requests": 135.003,
         "__dd_dispatch_request": 132.432,
     }
-    return Cost(2216.664, both | none), Cost(2211.318, both | some | deadline)
+    return Cost(2216.092, both | none), Cost(2211.252, both | some | deadline)
 
 
 @pytest.mark.parametrize(
