@@ -61,6 +61,7 @@ NEEDS = (
     Need("libelf-dev", file="/usr/include/gelf.h"),
     Need("libssl-dev", file="/usr/include/openssl/ssl.h"),
     Need("libc6-dev", file="/usr/include/stdio.h"),
+    Need("libcapstone-dev", file="/usr/include/capstone/capstone.h"),
     # Programs that are on every Debian, but not everywhere.
     *(Need(tool, program=tool) for tool in ("gzip", "perl")),
     Need("diffutils", program="cmp"),

@@ -63,6 +63,7 @@ DNF = Manager(
         "xz-utils": "xz",
         "busybox-static": "busybox",
         "libelf-dev": "elfutils-libelf-devel",
+        "libcapstone-dev": "capstone-devel",
         "libssl-dev": "openssl-devel",
         "libc6-dev": "glibc-devel",
         "qemu-system-x86": "qemu-system-x86-core",
@@ -92,6 +93,7 @@ PACMAN = Manager(
         "xz-utils": "xz",
         "busybox-static": "busybox",
         "libelf-dev": "libelf",
+        "libcapstone-dev": "capstone",
         "libssl-dev": "openssl",
         "libc6-dev": "glibc",
         "python3-venv": "",
@@ -108,6 +110,7 @@ ZYPPER = Manager(
         "xz-utils": "xz",
         "dbench": "dbench4",  # what is called dbench there is version 3
         "libelf-dev": "libelf-devel",
+        "libcapstone-dev": "libcapstone-devel",
         "libssl-dev": "libopenssl-devel",
         "libc6-dev": "glibc-devel",
         "qemu-system-x86": "qemu-x86",

@@ -26,6 +26,7 @@ ARGUMENTS = (9, 0)
 # functions changed their meaning. 9 leaves room.
 _INTERFACES = range(9, 0, -1)
 _FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
+_LIBRARIES = ("-lcapstone",)
 _SOURCE = PACKAGE / "build/sim"
 
 
@@ -48,7 +49,7 @@ def compiled(version: tuple[int, ...], emulator: str) -> Path | None:
     for interface in _INTERFACES:
         with cache.building(target) as folder:
             define, output = f"-DPLUGIN_API={interface}", str(folder / path.name)
-            run([compiler, *_FLAGS, define, "-o", output, *sources])
+            run([compiler, *_FLAGS, define, "-o", output, *sources, *_LIBRARIES])
         refusal = _refusal(path)
         if not refusal:
             return path

@@ -45,6 +45,56 @@ class TransferLevel(Model):
         return self.clean_ns, self.dirty_ns, self.upgrade_ns
 
 
+class Memory(Model):
+    """What a machine does with cache lines that several CPUs want, beside what a transfer costs."""
+
+    locked_ns: float = Field(ge=0, description="cost of a locked instruction that has its line")
+    stay: float = Field(
+        ge=0, le=10, description="mean time that a line stays with a CPU, in transfers to it"
+    )
+    reads_take_ownership: bool = Field(
+        description="whether a read of a line that another CPU wrote invalidates it there"
+    )
+    load_gap_ns: float = Field(ge=0, description="least time between lines of independent loads")
+    store_gap_ns: float = Field(ge=0, description="the same for stores")
+    locked_gap_ns: float = Field(ge=0, description="the same for locked instructions")
+
+    def options(self) -> tuple[str, ...]:
+        """It as the plugin's arguments."""
+        gaps = (self.load_gap_ns, self.store_gap_ns, self.locked_gap_ns)
+        return (
+            "awaits=1",
+            f"locked={_thousandths(self.locked_ns)}",
+            f"stay={_thousandths(self.stay)}",
+            f"ownership={int(self.reads_take_ownership)}",
+            f"gaps={'/'.join(str(_thousandths(gap)) for gap in gaps)}",
+        )
+
+
+class Core(Model):
+    """A core that executes out of order."""
+
+    window: int = Field(ge=1, le=4096, description="instructions in flight")
+    cycle_ns: float = Field(gt=0, description="length of a cycle")
+    width: int = Field(ge=1, le=16, description="instructions that retire in a cycle")
+    load_cycles: int = Field(ge=0, description="latency of a load that hits")
+    refill_cycles: int = Field(ge=0, description="cost of a wrong prediction once it is known")
+
+    def options(self) -> tuple[str, ...]:
+        """It as the plugin's arguments."""
+        return (
+            f"window={self.window}",
+            f"cycle={_thousandths(self.cycle_ns)}",
+            f"width={self.width}",
+            f"load={self.load_cycles}",
+            f"refill={self.refill_cycles}",
+        )
+
+
+def _thousandths(number: float) -> int:
+    return round(number * 1000)
+
+
 class MachineModel(Model):
     """A machine: its CPUs, what their work costs, and what moving cache lines among them costs."""
 
@@ -61,6 +111,11 @@ class MachineModel(Model):
         max_length=_MAX_LEVELS,
         description="cache-line transfer costs by distance, nearest first",
     )
+
+    memory: Memory | None = Field(
+        default=None, description="what becomes of contended lines; default: they go at once"
+    )
+    core: Core | None = Field(default=None, description="default: a core that executes in order")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -90,11 +145,13 @@ class MachineModel(Model):
         levels = (":".join(f"{n:g}" for n in (one.cpus, *one.costs_ns)) for one in self.level)
         return (
             f"quantum={QUANTUM_NS}",
-            f"insn={round(self.insn_ns * 1000)}",
-            f"pause={round(self.pause_ns * 1000)}",
-            f"clock={round(self.clock_ns * 1000)}",
+            f"insn={_thousandths(self.insn_ns)}",
+            f"pause={_thousandths(self.pause_ns)}",
+            f"clock={_thousandths(self.clock_ns)}",
             f"levels={'/'.join(levels)}",
             f"stride={self.cpus // vcpus}",
+            *(self.memory.options() if self.memory else ()),
+            *(self.core.options() if self.core else ()),
         )
 
 

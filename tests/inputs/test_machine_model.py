@@ -49,6 +49,40 @@ def written(model: Path, *changes: tuple[str, str]) -> MachineModel:
     return machine_model.get("own")
 
 
+MEMORY = """
+[memory]
+locked_ns = 6
+stay = 0.25
+reads_take_ownership = true
+load_gap_ns = 8.7
+store_gap_ns = 14.4
+locked_gap_ns = 31
+
+[core]
+window = 224
+cycle_ns = 0.4
+width = 4
+load_cycles = 5
+refill_cycles = 16
+"""
+
+
+def test_what_becomes_of_contended_lines_and_the_core_reach_the_plugin(model: Path) -> None:
+    model.write_text(GOOD + MEMORY)
+    assert machine_model.get("own").options(16)[6:] == (
+        *("awaits=1", "locked=6000", "stay=250", "ownership=1", "gaps=8700/14400/31000"),
+        *("window=224", "cycle=400", "width=4", "load=5", "refill=16"),
+    )
+
+
+def test_a_window_of_nothing_is_refused(model: Path) -> None:
+    model.write_text(GOOD + MEMORY.replace("window = 224", "window = 0"))
+    with pytest.raises(
+        UsageError, match=r"(?s)greater than or equal to 1.*own\.toml:29: core\.window"
+    ):
+        machine_model.get("own")
+
+
 def test_a_model_becomes_the_plugins_arguments(model: Path) -> None:
     own = written(model)
     assert own.usual_cpus == 16

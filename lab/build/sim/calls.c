@@ -35,10 +35,14 @@ WEAK struct g_array *g_byte_array_new(void);
 WEAK struct g_array *g_byte_array_set_size(struct g_array *array, unsigned int length);
 
 #define MAX_CALLED 32
+#define GENERAL_REGISTERS 16
+/* A function's first two arguments. */
+#define RDI 7
+#define RSI 6
 
 static uint64_t called[MAX_CALLED];
 static unsigned int called_count;
-static void *arguments[2];
+static void *registers[GENERAL_REGISTERS];
 static struct g_array *value;
 static FILE *out;
 
@@ -81,30 +85,34 @@ bool is_called(uint64_t address)
 	return false;
 }
 
-/* The registers of a function's first arguments; QEMU tells them once there is a vCPU. */
-static void find_arguments(void)
+/* The handles of the registers, as encoded; QEMU tells them once there is a vCPU. */
+static void find_registers(void)
 {
+	static const char *const names[GENERAL_REGISTERS] = {
+		"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
+		"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+	};
 	struct g_array *all = qemu_plugin_get_registers();
-	const struct described_register *registers = (const void *)all->data;
-	unsigned int i;
+	const struct described_register *described = (const void *)all->data;
+	unsigned int i, number;
 
-	for (i = 0; i < all->length; i++) {
-		if (!strcmp(registers[i].name, "rdi"))
-			arguments[0] = registers[i].handle;
-		else if (!strcmp(registers[i].name, "rsi"))
-			arguments[1] = registers[i].handle;
-	}
-	if (!arguments[0] || !arguments[1])
-		abort();
+	for (i = 0; i < all->length; i++)
+		for (number = 0; number < GENERAL_REGISTERS; number++)
+			if (!strcmp(described[i].name, names[number]))
+				registers[number] = described[i].handle;
 	value = g_byte_array_new();
 }
 
-static uint64_t argument(unsigned int number)
+/* What a general register holds, by its number in instructions. */
+uint64_t register_value(unsigned int number)
 {
 	uint64_t found = 0;
 
+	if (!value)
+		find_registers();
 	g_byte_array_set_size(value, 0);
-	if (qemu_plugin_read_register(arguments[number], value) != sizeof(found))
+	if (!registers[number] ||
+	    qemu_plugin_read_register(registers[number], value) != sizeof(found))
 		abort();
 	memcpy(&found, value->data, sizeof(found));
 	return found;
@@ -112,8 +120,6 @@ static uint64_t argument(unsigned int number)
 
 void note_call(unsigned int phase, uint64_t function, uint64_t caller)
 {
-	if (!value)
-		find_arguments();
 	fprintf(out, "%u %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 "\n", phase, function,
-		caller, argument(0), argument(1));
+		caller, register_value(RDI), register_value(RSI));
 }

@@ -2,16 +2,13 @@
 /*
  * What the guest executes, what it costs, and which phase it is in.
  *
- * Arguments: out=FILE, marker=ADDRESS (a block that the guest executes to end a phase), quantum=NS,
- * insn=PS, pause=PS and clock=PS (what an instruction, PAUSE and RDTSC cost), levels=... and
- * stride=N (lines.c). With io=ADDRESS, a block that the guest executes for each I/O, a run of fio is
- * simulated: warm=N and ios=N say how many I/Os warm up and how many are measured, at least, and
- * shortest=NS what each takes at least; that is done again in the same run, with fewer, with moves of
- * lines at the transfer costs that variants=N/... say, in thousandths. Without it instructions are
- * counted: with jobs=N from when the first job of a fio run begins its I/O until the last one ends,
- * for the guest executes the marker when a run begins, when each of N jobs begins and ends its I/O,
- * and when the run ends; with up=ADDRESS from when that block is executed on. While something is
- * measured, calls of the functions calls=ADDRESS/... are written to called=FILE.
+ * With the address io= a run of fio is simulated: so many I/Os warm up, and so many are measured, at
+ * least, for so long at least; that is done again in the same run, with fewer, at other costs of
+ * transfers. With programs= all is that the guest executes between two markers, its programs' memory
+ * included. Else instructions are counted: with jobs= from when the first job of a fio run begins its
+ * I/O until the last one ends, for the guest executes the marker when a run begins, when each job
+ * begins and ends its I/O, and when the run ends; with up= from when that block is executed on. While
+ * something is measured, calls of some functions are written down.
  *
  * What is simulated comes after a warm-up, when all jobs have started, and before any has ended, for
  * fio runs longer than that. In all other phases, where a guest boots and programs start, no line
@@ -24,50 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "qemu.h"
 #include "sim.h"
-
-#define NO_REGISTERS 0
-#define READ_REGISTERS 1
-#define READ_AND_WRITE 3
-
-typedef uint64_t plugin_id;
-typedef uint32_t memory_info;
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-
-/* What is needed of qemu_info_t, which QEMU keeps at the beginning of it. */
-struct qemu_info {
-	const char *target;
-	struct {
-		int minimum, current;
-	} version;
-	bool system_emulation;
-	struct {
-		int vcpus, max_vcpus;
-	} system;
-};
-
-void qemu_plugin_register_vcpu_init_cb(plugin_id id, void (*cb)(plugin_id, unsigned int));
-void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id id,
-					   void (*cb)(plugin_id, struct qemu_plugin_tb *));
-void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
-					  void (*cb)(unsigned int, void *), int flags, void *data);
-void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn,
-				      void (*cb)(unsigned int, memory_info, uint64_t, void *),
-				      int flags, int accesses, void *data);
-void qemu_plugin_register_atexit_cb(plugin_id id, void (*cb)(plugin_id, void *), void *data);
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
-uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
-struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
-size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
-uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
-bool qemu_plugin_mem_is_store(memory_info info);
-/* It copies since QEMU 9.1 (include/qemu/qemu-plugin.h). */
-#if PLUGIN_API < 3
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
-#else
-size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *target, size_t size);
-#endif
 
 EXPORT int qemu_plugin_version = PLUGIN_API;
 
@@ -78,21 +33,14 @@ EXPORT int qemu_plugin_version = PLUGIN_API;
 #define BEFORE_MEASURED (1000 * NS)
 #define AFTER_MEASURED (1000000 * NS)
 
-#define MAX_VARIANTS 8
-
 /* Chosen: a variant begins with everything warm but for what its costs change, and tells only to
  * which side a change goes.
  */
 #define WARMS_FASTER 4
 #define MEASURES_LESS 2
 
-static unsigned int jobs, ended;
-static uint64_t marks;
-/* The cost of cache-line transfers, in thousandths of the model's, each time that something is measured in a run. */
-static unsigned int variants[1 + MAX_VARIANTS] = { 1000 }, variant_count = 1, variant;
-static uint64_t insn_cost, pause_cost, clock_cost, marker, up, io, warm, ios, done;
-static unsigned int vcpus;
-static uint64_t since, shortest;
+static unsigned int vcpus, ended, variant;
+static uint64_t marks, done, since;
 /* A guest boots, and starts programs; then its instructions are counted, or each run of fio warms
  * up, is measured and ends.
  */
@@ -100,9 +48,14 @@ static enum stage { BOOTS, COUNTS, WARMS, MEASURES, ENDS } stage;
 /* The cost of the block that is being executed: time passes when it has been. And where it begins. */
 static uint64_t executing, last;
 
+static bool simulates(void)
+{
+	return order.io || order.programs;
+}
+
 static void end_phase(void)
 {
-	if (io)
+	if (simulates())
 		end_simulated_phase(stage == MEASURES);
 	else
 		end_counted_phase(stage == COUNTS, marks);
@@ -111,6 +64,7 @@ static void end_phase(void)
 static void next_stage(enum stage next)
 {
 	end_phase();
+	empty_cores();
 	ended++;
 	stage = next;
 	done = 0;
@@ -119,15 +73,15 @@ static void next_stage(enum stage next)
 static void warm_up(unsigned int next)
 {
 	variant = next;
-	scale_costs(variants[variant]);
+	scale_costs(order.variants[variant]);
 	next_stage(WARMS);
 }
 
 static void count_mark(void)
 {
-	uint64_t in_run = marks++ % (2 * jobs + 2);
+	uint64_t in_run = marks++ % (2 * order.jobs + 2);
 
-	if (in_run <= 1 || in_run >= 2 * jobs)
+	if (in_run <= 1 || in_run >= 2 * order.jobs)
 		next_stage(in_run == 1 ? COUNTS : BOOTS);
 }
 
@@ -135,9 +89,15 @@ static void on_marker(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
-	if (stage == MEASURES)
+	if (order.programs) {
+		next_stage(stage == MEASURES ? ENDS : MEASURES);
+		return;
+	}
+	if (stage == MEASURES) {
 		stage = ENDS; /* the run was over too soon */
-	if (io)
+		empty_cores();
+	}
+	if (order.io)
 		warm_up(0);
 	else
 		count_mark();
@@ -145,7 +105,7 @@ static void on_marker(unsigned int vcpu, void *data)
 
 static void on_io(unsigned int vcpu, void *data)
 {
-	uint64_t enough = stage == WARMS ? warm : ios;
+	uint64_t enough = stage == WARMS ? order.warm : order.ios;
 
 	(void)vcpu;
 	(void)data;
@@ -153,11 +113,11 @@ static void on_io(unsigned int vcpu, void *data)
 		enough /= stage == WARMS ? WARMS_FASTER : MEASURES_LESS;
 	if (!done++)
 		since = now;
-	if (done < enough || now - since < shortest)
+	if (done < enough || now - since < order.shortest)
 		return;
 	if (stage == WARMS)
 		next_stage(MEASURES);
-	else if (stage == MEASURES && variant + 1 < variant_count)
+	else if (stage == MEASURES && variant + 1 < order.variant_count)
 		warm_up(variant + 1);
 	else if (stage == MEASURES)
 		next_stage(ENDS);
@@ -187,12 +147,22 @@ static uint64_t hurry(void)
 	return stage == ENDS ? AFTER_MEASURED : BEFORE_MEASURED;
 }
 
+static bool follows_cores(void)
+{
+	return stage == MEASURES && core_model.window;
+}
+
 /* What happens seldom when a block is about to be executed; time has passed till here. */
 static void __attribute__((noinline)) attend(struct block *block)
 {
 	uint64_t cost = executing;
+	bool follows = follows_cores();
 
 	executing = 0;
+	if (follows)
+		core_ends(vcpu_in_turn(), block);
+	if (follows && block->pauses)
+		core_drains(vcpu_in_turn());
 	if (!turns_have_begun())
 		begin_turns(vcpus);
 	if (now >= limit)
@@ -206,6 +176,10 @@ static void __attribute__((noinline)) attend(struct block *block)
 	executing = cost;
 	if (block->pauses || block->reads_clock)
 		executing += hurry();
+	if (follows && block->pauses)
+		core_drains(vcpu_in_turn());
+	if (follows)
+		core_begins(vcpu_in_turn(), block);
 }
 
 static void on_execution(unsigned int vcpu, void *data)
@@ -214,7 +188,7 @@ static void on_execution(unsigned int vcpu, void *data)
 
 	(void)vcpu;
 	now += executing;
-	executing = block->cost;
+	executing = follows_cores() ? 0 : block->cost;
 	if (now >= limit || stage == MEASURES || block->pauses || block->reads_clock)
 		attend(block);
 	if (!block->executed++)
@@ -222,28 +196,84 @@ static void on_execution(unsigned int vcpu, void *data)
 	last = block->address;
 }
 
+static bool is_simulated(uint64_t address)
+{
+	return order.programs || address & KERNEL_HALF;
+}
+
+static uint64_t operand_address(const struct instruction *insn)
+{
+	uint64_t address = insn->displacement;
+
+	if (insn->base >= 0)
+		address += register_value(insn->base);
+	if (insn->index_register >= 0)
+		address += register_value(insn->index_register) * insn->factor;
+	return address;
+}
+
+/* An instruction is about to be executed that is locked, or that reads what others write: when it
+ * is, it finds what those left there who had the line before.
+ */
+static void on_contended(unsigned int vcpu, void *data)
+{
+	struct instruction *insn = data;
+	enum access access = insn->locked ? LOCKED : LOAD;
+	uint64_t address, reached, began, cost = executing;
+
+	(void)vcpu;
+	if (stage != MEASURES || !(insn->locked || insn->moves[DIRTY]))
+		return;
+	address = operand_address(insn);
+	if (!is_simulated(address) || !would_move(address, vcpu_in_turn(), access))
+		return;
+	executing = 0; /* others will execute */
+	reached = follows_cores() ? core_reaches(vcpu_in_turn(), insn) : now;
+	began = now;
+	await_line(address, vcpu_in_turn(), access, reached);
+	core_waited(vcpu_in_turn(), now - began);
+	executing = cost;
+	insn->time += now - began;
+}
+
+/* Returns how long the vCPU waits for an access: loads wait for their line, and what is locked is
+ * read first, and written then.
+ */
+static uint64_t access_in_order(uint64_t address, enum access access, bool writes, enum move *move)
+{
+	uint64_t before = now, done;
+
+	if (access == LOCKED && writes)
+		now += memory.locked;
+	done = touch(address, vcpu_in_turn(), access, now, move);
+	if (access != STORE)
+		now = done;
+	return now - before;
+}
+
 static void on_access(unsigned int vcpu, memory_info info, uint64_t address, void *data)
 {
 	struct instruction *insn = data;
 	enum move move;
 	enum access access = LOAD;
+	bool writes = qemu_plugin_mem_is_store(info);
 	uint64_t cost;
 
 	(void)vcpu;
 	if (stage != MEASURES)
 		return;
-	if (!(address & KERNEL_HALF)) {
+	if (!is_simulated(address)) {
 		spin_access(vcpu_in_turn(), address, true); /* nobody tells when it changes */
 		return;
 	}
 	/* A locked instruction reads the line for itself alone from the beginning. */
 	if (insn->locked)
 		access = LOCKED;
-	else if (qemu_plugin_mem_is_store(info))
+	else if (writes)
 		access = STORE;
-	cost = touch(address, vcpu_in_turn(), access, &move);
+	cost = follows_cores() ? core_accesses(vcpu_in_turn(), insn, address, access, writes, &move) :
+				 access_in_order(address, access, writes, &move);
 	spin_access(vcpu_in_turn(), address, access != LOAD || move != NO_MOVE);
-	now += cost;
 	insn->time += cost;
 	if (move == NO_MOVE)
 		return;
@@ -291,30 +321,39 @@ static uint64_t direct_target(const unsigned char *code, size_t size, uint64_t a
 	return address + size + displacement;
 }
 
-static void add_instruction(struct block *block, struct qemu_plugin_insn *insn)
+static void add_instruction(struct block *block, struct qemu_plugin_insn *insn, unsigned int index)
 {
 	uint64_t address = qemu_plugin_insn_vaddr(insn);
 	unsigned char code[15] = { 0 };
 	size_t size = qemu_plugin_insn_size(insn);
 	struct instruction *own;
 
-	block->cost += insn_cost;
+	block->cost += order.insn;
 	copy_code(code, insn, size < sizeof(code) ? size : sizeof(code));
 	if (size == 2 && code[0] == 0xf3 && code[1] == 0x90) { /* PAUSE */
-		block->cost += pause_cost;
+		block->cost += order.pause;
 		block->pauses = true;
 	} else if (code[0] == 0x0f && (code[1] == 0x31 || (code[1] == 0x01 && code[2] == 0xf9))) {
-		block->cost += clock_cost; /* RDTSC, RDTSCP */
+		block->cost += order.clock; /* RDTSC, RDTSCP */
 		block->reads_clock = true;
 	}
 	block->target = direct_target(code, size, address);
-	if (!io || !(address & KERNEL_HALF))
+	block->end = address + size;
+	if (!simulates() || !is_simulated(address))
 		return;
+	if (block->operations)
+		decode(code, size, address, &block->operations[index]);
 	own = calloc(1, sizeof(*own));
 	if (!own)
 		abort();
 	own->address = address;
+	own->block = block;
+	own->index = index;
 	own->locked = is_locked(code, sizeof(code));
+	if (memory.awaits)
+		decode_operand(code, size, own);
+	if (own->has_operand)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_contended, READ_REGISTERS, own);
 	note_instruction(own);
 	qemu_plugin_register_vcpu_mem_cb(insn, on_access, NO_REGISTERS, READ_AND_WRITE, own);
 }
@@ -329,13 +368,15 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb)
 		abort();
 	block->address = qemu_plugin_tb_vaddr(tb);
 	block->instructions = qemu_plugin_tb_n_insns(tb);
+	if (simulates() && core_model.window && is_simulated(block->address))
+		block->operations = calloc(block->instructions, sizeof(*block->operations));
 	for (i = 0; i < block->instructions; i++)
-		add_instruction(block, qemu_plugin_tb_get_insn(tb, i));
-	if (marker && block->address == marker)
+		add_instruction(block, qemu_plugin_tb_get_insn(tb, i), i);
+	if (order.marker && block->address == order.marker)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_marker, NO_REGISTERS, NULL);
-	if (up && block->address == up)
+	if (order.up && block->address == order.up)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_up, NO_REGISTERS, NULL);
-	if (io && block->address == io)
+	if (order.io && block->address == order.io)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_io, NO_REGISTERS, NULL);
 	if (is_called(block->address))
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_call, READ_REGISTERS, block);
@@ -358,19 +399,6 @@ static void at_exit(plugin_id id, void *data)
 	close_calls();
 }
 
-/* What variants= says; false for too many. */
-static bool set_variants(const char *text)
-{
-	char *end;
-
-	for (; variant_count <= MAX_VARIANTS; text = end + 1) {
-		variants[variant_count++] = strtoul(text, &end, 10);
-		if (*end != '/')
-			return !*end;
-	}
-	return false;
-}
-
 static int refuse(const char *why)
 {
 	fprintf(stderr, "sim: %s\n", why);
@@ -379,69 +407,20 @@ static int refuse(const char *why)
 
 EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int argc, char **argv)
 {
-	const char *path = NULL, *log = NULL, *levels = "1:0:0:0";
-	bool variants_are_clear = true, calls_are_clear = true;
-	unsigned int stride = 1;
-	int i;
+	const char *refusal = read_order(argc, argv);
 
-	for (i = 0; i < argc; i++) {
-		const char *value = strchr(argv[i], '=');
-		uint64_t number;
-
-		if (!value++)
-			return refuse("an argument without a value");
-		number = strtoull(value, NULL, 10);
-		if (!strncmp(argv[i], "out=", 4))
-			path = value;
-		else if (!strncmp(argv[i], "marker=", 7))
-			marker = strtoull(value, NULL, 16);
-		else if (!strncmp(argv[i], "up=", 3))
-			up = strtoull(value, NULL, 16);
-		else if (!strncmp(argv[i], "io=", 3))
-			io = strtoull(value, NULL, 16);
-		else if (!strncmp(argv[i], "warm=", 5))
-			warm = number;
-		else if (!strncmp(argv[i], "shortest=", 9))
-			shortest = number * NS;
-		else if (!strncmp(argv[i], "ios=", 4))
-			ios = number;
-		else if (!strncmp(argv[i], "jobs=", 5))
-			jobs = number;
-		else if (!strncmp(argv[i], "quantum=", 8))
-			quantum = number * NS;
-		else if (!strncmp(argv[i], "insn=", 5))
-			insn_cost = number * NS / 1000;
-		else if (!strncmp(argv[i], "pause=", 6))
-			pause_cost = number * NS / 1000;
-		else if (!strncmp(argv[i], "clock=", 6))
-			clock_cost = number * NS / 1000;
-		else if (!strncmp(argv[i], "levels=", 7))
-			levels = value;
-		else if (!strncmp(argv[i], "stride=", 7))
-			stride = number;
-		else if (!strncmp(argv[i], "variants=", 9))
-			variants_are_clear = set_variants(value);
-		else if (!strncmp(argv[i], "called=", 7))
-			log = value;
-		else if (!strncmp(argv[i], "calls=", 6))
-			calls_are_clear = set_called(value);
-		else
-			return refuse("an argument that it does not know");
-	}
+	if (refusal)
+		return refuse(refusal);
 	if (!info->system_emulation)
 		return refuse("only whole machines are simulated");
 	vcpus = info->system.vcpus;
 	if (vcpus > MAX_VCPUS)
 		return refuse("more vCPUs than it has room for");
-	if (!variants_are_clear)
-		return refuse("variants that are no numbers, or too many");
-	if (!calls_are_clear)
-		return refuse("more functions than it has room for");
-	if (log && !open_calls(log))
+	if (order.calls_log && !open_calls(order.calls_log))
 		return refuse("cannot write the file of called=, or this QEMU tells no arguments");
-	if (!set_levels(levels, vcpus, stride))
+	if (!set_levels(order.levels, vcpus, order.stride))
 		return refuse("no levels of transfers");
-	if (!path || !open_record(path))
+	if (!order.record || !open_record(order.record))
 		return refuse("cannot write the file of out=");
 	qemu_plugin_register_vcpu_init_cb(id, on_vcpu);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);

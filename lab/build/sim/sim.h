@@ -8,10 +8,13 @@
  * it is the quantum ahead of the next. Whose turn it is depends on nothing but the guest, so a
  * guest does the same, bit by bit, in every run and on any host.
  *
+ * order.c	what is asked for
  * turns.c	whose turn it is, and what time it is
  * carrier.c	one thread of the host's that executes all vCPUs
  * host.c	what QEMU calls to wait, to wake and to read clocks
  * lines.c	which vCPU has which cache line, and what moving it costs
+ * core.c	how a core executes instructions out of order
+ * decode.c	what an instruction depends on
  * spin.c	vCPUs that wait in a loop, which need not execute it
  * plugin.c	what the guest executes, what it costs, and which phase it is in
  * record.c	what is written down of it
@@ -21,6 +24,7 @@
 #define SIM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -38,6 +42,24 @@ static inline uint64_t spread(uint64_t word)
 {
 	return word * 0x9e3779b97f4a7c15ULL;
 }
+
+/* --- order.c */
+
+#define MAX_VARIANTS 8
+
+/* What is measured, and what things cost; times in this header's unit. */
+struct order {
+	const char *record, *calls_log, *levels;
+	uint64_t marker, up, io, programs, jobs, warm, ios, shortest, stride;
+	uint64_t insn, pause, clock;
+	/* The cost of transfers, in thousandths of the model's, each time that a run is measured. */
+	uint64_t variants[1 + MAX_VARIANTS];
+	unsigned int variant_count;
+};
+
+extern struct order order;
+
+const char *read_order(int argc, char **argv);
 
 /* --- turns.c */
 
@@ -58,6 +80,7 @@ void take_vcpu_seat(unsigned int vcpu);
 void begin_turns(unsigned int vcpus);
 void end_turns(void);
 void yield_turn(void);
+bool let_earlier_run(void);
 uint64_t nap(uint64_t round_time);
 void rouse(unsigned int vcpu);
 
@@ -84,12 +107,26 @@ void carry_on(struct context *from, const struct context *to);
 
 /* --- lines.c */
 
-enum access { LOAD, STORE, LOCKED };
+enum access { LOAD, STORE, LOCKED, ACCESSES };
 enum move { NO_MOVE, CLEAN, DIRTY, UPGRADE, MOVES };
+
+/* What a machine does with lines, beside what a transfer takes. */
+struct memory_model {
+	uint64_t locked;		/* what a locked instruction takes when it has its line */
+	uint64_t stay;			/* thousandths of its transfer that a line stays, on average */
+	uint64_t gap[ACCESSES];		/* the least time until a vCPU asks for another line */
+	uint64_t reads_take_ownership;	/* of a line that another wrote */
+	uint64_t awaits;		/* what is contended for is executed when its line comes */
+};
+
+extern struct memory_model memory;
 
 int set_levels(const char *levels, unsigned int vcpus, unsigned int stride);
 void scale_costs(unsigned int thousandths);
-uint64_t touch(uint64_t address, unsigned int vcpu, enum access access, enum move *move);
+bool would_move(uint64_t address, unsigned int vcpu, enum access access);
+void await_line(uint64_t address, unsigned int vcpu, enum access access, uint64_t begins);
+uint64_t touch(uint64_t address, unsigned int vcpu, enum access access, uint64_t begins,
+	       enum move *move);
 
 /* --- record.c */
 
@@ -100,6 +137,12 @@ uint64_t touch(uint64_t address, unsigned int vcpu, enum access access, enum mov
 struct instruction {
 	uint64_t address;
 	bool locked;
+	unsigned int index;		/* in its block */
+	struct block *block;
+	bool has_operand;		/* in memory, at base + index * factor + displacement */
+	signed char base, index_register;	/* -1 for none */
+	unsigned char factor;
+	int64_t displacement;
 	uint64_t time;
 	uint64_t moves[MOVES];
 	struct instruction *next;
@@ -113,6 +156,8 @@ struct block {
 	uint64_t executed;
 	uint64_t slept;
 	uint64_t target;	/* where it ends with going to a fixed address; else 0 */
+	uint64_t end;		/* where the next begins if it goes nowhere else */
+	struct operation *operations;	/* of each instruction, where a core out of order executes it */
 	bool pauses, reads_clock;
 	struct block *next;
 };
@@ -131,7 +176,44 @@ bool set_called(const char *text);
 bool open_calls(const char *path);
 void close_calls(void);
 bool is_called(uint64_t address);
+uint64_t register_value(unsigned int number);
 void note_call(unsigned int phase, uint64_t function, uint64_t caller);
+
+/* --- decode.c */
+
+#define FLAGS 16
+#define REGISTERS 17
+#define ALL_REGISTERS ((1U << REGISTERS) - 1)
+
+/* What an instruction depends on, as sets of registers; and its latency in cycles. */
+struct operation {
+	uint32_t reads, address, writes;
+	uint8_t latency;
+	bool serialises, branches;
+};
+
+void decode(const unsigned char *code, size_t size, uint64_t address, struct operation *operation);
+void decode_operand(const unsigned char *code, size_t size, struct instruction *insn);
+
+/* --- core.c */
+
+struct core_model {
+	uint64_t window;	/* instructions that are executed at once; 0: in order */
+	uint64_t cycle, insn;
+	uint64_t width;		/* instructions that retire in a cycle */
+	uint64_t load, refill;	/* cycles of a load, and after a wrong prediction */
+};
+
+extern struct core_model core_model;
+
+void empty_cores(void);
+void core_ends(unsigned int vcpu, const struct block *next);
+void core_drains(unsigned int vcpu);
+void core_begins(unsigned int vcpu, struct block *block);
+uint64_t core_reaches(unsigned int vcpu, const struct instruction *insn);
+void core_waited(unsigned int vcpu, uint64_t time);
+uint64_t core_accesses(unsigned int vcpu, const struct instruction *insn, uint64_t address,
+		       enum access access, bool writes, enum move *move);
 
 /* --- spin.c */
 

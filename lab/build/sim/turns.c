@@ -234,6 +234,23 @@ void yield_turn(void)
 		pass();
 }
 
+/* Let those run first whose clocks are earlier, if only by less than the quantum; returns whether
+ * there were any.
+ */
+bool let_earlier_run(void)
+{
+	unsigned int i;
+
+	if (!has_turn() || own == MAIN)
+		return false;
+	for (i = 0; i < vcpus; i++)
+		if (&seats[i] != own && runs(&seats[i]) && seats[i].clock < now) {
+			pass();
+			return true;
+		}
+	return false;
+}
+
 /* The vCPU waits in a loop whose rounds take so long: it has no turn until something happens, or
  * for NAP at most, for not all is seen that could end the loop. Returns how long it slept.
  */
