@@ -58,10 +58,11 @@ class GuestRoot:
         return self.folder / "initramfs.cpio"
 
 
-def build(progress: Progress) -> GuestRoot:
+def build(progress: Progress, *static: Path) -> GuestRoot:
     """The guest root of this host's programs; made anew when one of them changed.
 
-    Raises LabError when a program is not installed.
+    static are further programs, which need no library. Raises LabError when a program is not
+    installed.
     """
     busybox = _busybox()
     programs = {name: _find(name) for name in _PROGRAMS}
@@ -69,6 +70,7 @@ def build(progress: Progress) -> GuestRoot:
     for name, path in programs.items():
         libraries |= called(path) if name == "fio" else loaded(path)
     libraries["mark.so"] = _mark_library()
+    programs |= {path.name: path for path in static}
     inputs = {
         "agent": AGENT,  # by its name: equal checkouts in two places have one guest
         **{str(path): path for path in (busybox, *programs.values(), *libraries.values())},

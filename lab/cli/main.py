@@ -40,6 +40,7 @@ COMMANDS = {
     ),
     "bisect": ("lab.cli.bisect:bisect_command", "Find the commit that made an I/O cost more."),
     "build": ("lab.cli.measure:build_command", "Build a kernel and print its path."),
+    "calibrate": ("lab.cli.validity:calibrate_command", "Print a machine model of this machine."),
     "check-series": ("lab.cli.run:check_series_command", "Check every patch of series."),
     "compare": ("lab.cli.show:compare_command", "Show what differs between two runs."),
     "completion": (
@@ -75,6 +76,10 @@ COMMANDS = {
     "show": ("lab.cli.show:show", "Print the results of a run again."),
     "trend": ("lab.cli.nightly:trend_command", "Show every cell over the gate's nights ..."),
     "try": ("lab.cli.patches:try_", "Judge somebody's patches."),
+    "validate": (
+        "lab.cli.validity:validate_command",
+        "Compare what is simulated with what was measured.",
+    ),
 }
 
 

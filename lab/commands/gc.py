@@ -28,6 +28,7 @@ _CACHED = (
     ("patch series", "series"),
     ("plugin", "plugins"),
     ("library", "stubs"),
+    ("benchmark", "benchmarks"),
     ("package lists", "apt"),
     ("probe", "probe"),
     ("self-test", "selfbench"),

@@ -13,7 +13,7 @@ _SENT = {
     "facts": ("facts.tsv",),
     "fio": ("fio.log", "{}.json"),
     "probes off": ("hist", "lock_stat", "trace"),
-    **{verb: (f"{verb}.log",) for verb in ("dm", "mkfs", "mount", "dbench")},
+    **{verb: (f"{verb}.log",) for verb in ("dm", "mkfs", "mount", "dbench", "primitives")},
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 from lab.base.errors import UsageError
 from lab.base.system import PROJECT
 from lab.base.toml import Model, load, named, names
+from lab.commands import validate
 from lab.inputs import counters, kconfig, machine_model, profile, topology, workload
 
 
@@ -181,6 +182,7 @@ LOADERS: dict[tuple[str, str], Callable[[str], object]] = {
     ("configs/machine", ".toml"): machine_model.get,
     ("configs/profile", ".toml"): profile.get,
     ("configs/kernel", ".config"): lambda name: kconfig.merge([name], (6, 12)),
+    ("configs/validation", ".tsv"): validate.hardware,
     ("workloads", ".toml"): workload.get,
     ("workloads", ".fio.j2"): lambda name: workload.fio_job(name, _scalars(workload.get(name))),
 }

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Spin locks: by tickets, by a queue (Mellor-Crummey and Scott), and both in a word, as Linux has it. */
+#include "primitives.h"
+
+/* --- tickets: the next one in the upper half of a word, the one served in the lower */
+
+static inline void take_ticket(volatile uint32_t *lock)
+{
+	uint32_t found = fetch_add(lock, 0x10000);
+	uint16_t own = found >> 16;
+
+	while (*(volatile uint16_t *)lock != own)
+		relax();
+}
+
+static inline void serve_next(volatile uint32_t *lock)
+{
+	volatile uint16_t *served = (volatile uint16_t *)lock;
+
+	*served = *served + 1;
+}
+
+/* --- a queue of the waiting: the line of each points to the next, and says when it is its turn */
+
+static inline void join_queue(volatile uint32_t *lock, unsigned int self)
+{
+	struct line *own = own_line(self);
+	uint32_t before = self + 1;
+
+	own->next = 0;
+	own->value = 0;
+	__asm__ volatile("xchgl %0, %1" : "+r"(before), "+m"(*lock) : : "memory");
+	if (!before)
+		return;
+	own_line(before - 1)->next = own;
+	while (!own->value)
+		relax();
+}
+
+static inline void leave_queue(volatile uint32_t *lock, unsigned int self)
+{
+	struct line *own = own_line(self);
+
+	if (!own->next) {
+		if (compare_exchange(lock, self + 1, 0) == self + 1)
+			return;
+		while (!own->next)
+			relax();
+	}
+	own->next->value = 1;
+}
+
+/* --- as Linux has it: a byte says that it is locked, another that one waits, the rest is the queue's
+ * end. The first who waits spins on the word, the second at the head of the queue, all others on
+ * lines of their own (kernel/locking/qspinlock.c).
+ */
+#define LOCKED 1U
+#define PENDING 0x100U
+#define TAIL 0xffff0000U
+
+static __attribute__((noinline)) void wait_in_queue(volatile uint32_t *lock, unsigned int self)
+{
+	struct line *own = own_line(self), *next;
+	uint16_t before = self + 1;
+	uint32_t found;
+
+	own->next = 0;
+	own->value = 0;
+	if (!*lock && !compare_exchange(lock, 0, LOCKED))
+		return;
+	__asm__ volatile("xchgw %0, %1" : "+r"(before), "+m"(((volatile uint16_t *)lock)[1]) : : "memory");
+	if (before) {
+		own_line(before - 1)->next = own;
+		while (!own->value)
+			relax();
+	}
+	while ((found = *lock) & ~TAIL)
+		relax();
+	if (found >> 16 == self + 1 && compare_exchange(lock, found, LOCKED) == found)
+		return;
+	*(volatile uint8_t *)lock = LOCKED;
+	while (!(next = own->next))
+		relax();
+	next->value = 1;
+}
+
+static __attribute__((noinline)) void wait_for_lock(volatile uint32_t *lock, unsigned int self, uint32_t found)
+{
+	bool first;
+
+	if (found == PENDING) { /* it is being handed over */
+		relax();
+		found = *lock;
+	}
+	if (found & ~LOCKED) {
+		wait_in_queue(lock, self);
+		return;
+	}
+	__asm__ volatile("lock; btsl $8, %1; setnc %0" : "=r"(first), "+m"(*lock) : : "memory", "cc");
+	found = *lock & ~PENDING;
+	if (!first || found & TAIL) {
+		if (first)
+			((volatile uint8_t *)lock)[1] = 0;
+		wait_in_queue(lock, self);
+		return;
+	}
+	while (*(volatile uint8_t *)lock)
+		relax();
+	*(volatile uint16_t *)lock = LOCKED;
+}
+
+static inline void take_qspin(volatile uint32_t *lock, unsigned int self)
+{
+	uint32_t found = compare_exchange(lock, 0, LOCKED);
+
+	if (found)
+		wait_for_lock(lock, self, found);
+}
+
+static inline void release_qspin(volatile uint32_t *lock)
+{
+	*(volatile uint8_t *)lock = 0;
+}
+
+/* --- what is done with them */
+
+enum kind { TICKET, QUEUE, QSPIN };
+enum content { NOTHING, STORE, UPDATE };
+
+static inline __attribute__((always_inline)) void use_lines(enum content content)
+{
+	struct line **those = list(0);
+	unsigned int i;
+
+	for (i = 0; i < line_count; i++)
+		if (content == STORE)
+			those[i]->value = i;
+		else if (content == UPDATE)
+			those[i]->value++;
+}
+
+static inline __attribute__((always_inline)) uint64_t
+take_turns(unsigned int self, enum kind kind, enum content content)
+{
+	volatile uint32_t *lock = (volatile uint32_t *)&shared_line()->value;
+	uint64_t round;
+
+	for each_round(self, round) {
+		if (kind == TICKET)
+			take_ticket(lock);
+		else if (kind == QUEUE)
+			join_queue(lock, self);
+		else
+			take_qspin(lock, self);
+		use_lines(content);
+		work(inside);
+		if (kind == TICKET)
+			serve_next(lock);
+		else if (kind == QUEUE)
+			leave_queue(lock, self);
+		else
+			release_qspin(lock);
+		work(outside);
+	}
+	return end_rounds(self, round);
+}
+
+#define LOCK(name, kind, content)				\
+	uint64_t name(unsigned int self)			\
+	{							\
+		return take_turns(self, kind, content);		\
+	}
+
+LOCK(lock_ticket, TICKET, NOTHING)
+LOCK(lock_mcs, QUEUE, NOTHING)
+LOCK(lock_qspin, QSPIN, NOTHING)
+LOCK(lock_qspin_stores, QSPIN, STORE)
+LOCK(lock_qspin_updates, QSPIN, UPDATE)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The commands about the simulation's validity: calibrate, validate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lab.base.errors import ExitCode, UsageError
+from lab.base.progress import Progress
+from lab.cli import complete, options
+from lab.commands import calibrate, validate
+from lab.inputs import machine_model
+from lab.inputs.machine_model import MachineModel
+from lab.measure import primitives
+from lab.measure.session import Session
+from lab.report import tables
+
+
+@click.command("calibrate")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write it to this file, such as configs/machine/mine.toml.",
+)
+def calibrate_command(out: Path | None) -> int:
+    """Print a machine model of this machine, from its own measurements.
+
+    It takes a minute, and nothing else should run meanwhile. Each number stands with the range of
+    its repetitions; those during which the CPUs were moved are not used.
+
+    Examples: lab calibrate; lab calibrate --out configs/machine/mine.toml
+    """
+    progress = Progress()
+    found = calibrate.calibrate(progress)
+    if out:
+        out.write_text(found.text)
+        progress.say(f"wrote {out}")
+    else:
+        click.echo(found.text, nl=False)
+    if found.disturbed:
+        progress.say(f"{found.disturbed} repetitions were disturbed, and not used")
+    return ExitCode.DONE
+
+
+@click.command("validate")
+@click.argument("machines", nargs=-1, metavar="[MODEL]...", shell_complete=complete.machines)
+@click.option("--memory", is_flag=True, help="Measure this machine, too, and simulate it.")
+@click.option("--rows", is_flag=True, help="Show every row.")
+@options.measuring
+def validate_command(session: Session, machines: tuple[str, ...], memory: bool, rows: bool) -> int:
+    """Compare what is simulated with what was measured on the machines themselves.
+
+    Transfers of cache lines, atomic operations and locks by number of threads, each beside the
+    same on a simulated machine, with the mean and the worst error. Without MODEL all machines
+    that were measured.
+
+    Examples: lab validate; lab validate emr16 --rows; lab validate --memory
+    """
+    known = validate.recorded_machines()
+    for name in machines:
+        if name not in known:
+            raise UsageError(
+                f"nothing was measured on the machine of {name}",
+                hint=f"choose of {', '.join(known)}",
+            )
+    found = [(name, validate.hardware(name), machine_model.get(name)) for name in machines or known]
+    if memory:
+        found.append(_this_machine(session))
+    for name, measured, model in found:
+        points = validate.points(measured, model, session.testbed, session.progress)
+        shown = [validate.details(name, points)] if rows else []
+        for table in (*shown, validate.summary(name, model, points)):
+            click.echo(tables.text(table))
+    return ExitCode.DONE
+
+
+def _this_machine(session: Session) -> tuple[str, primitives.Measured, MachineModel]:
+    model = calibrate.calibrate(session.progress).model
+    with session.progress.step("measuring all CPUs"):
+        threads = primitives.thread_counts(min(model.cpus, machine_model.MAX_CPUS))
+        return "this machine", primitives.natively(threads), model

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A machine model from a machine's own measurements."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from lab.base import toml
+from lab.base.errors import LabError
+from lab.base.progress import Progress
+from lab.inputs.machine_model import MachineModel
+from lab.measure import primitives
+from lab.measure.primitives import Measured, Primitive, undisturbed
+
+# Instructions a cycle of the kernel's block layer: 7,329 instructions in 5,122 cycles, as perf
+# counted on a Xeon Silver 4210R (Ren et al., "BFQ, Multiqueue-Deadline, or Kyber?", ICPE 2024).
+# Of a user's machine it is an assumption.
+_IPC = 1.43
+# Of the core: window and latencies of server cores since 2015 are near to these, and results hardly
+# depend on them (docs/notes/2026-11-simulated.md).
+_WINDOW, _WIDTH, _LOAD_CYCLES, _REFILL_CYCLES = 224, 4, 5, 16
+# A read that leaves a store this little to do took the line with ownership; 0.25 is chosen.
+_FREE = 0.25
+# Of five repetitions so many must be undisturbed. Measured anew until they are, so often.
+_NEEDED = 3
+_ROUNDS = 4
+_CPU = Path("/sys/devices/system/cpu")
+
+# What a model is made of; it is judged by everything else.
+USED = frozenset(
+    (
+        *(Primitive(name, 0, 1) for name in ("cycle", "pause", "clock", "own-add")),
+        *(Primitive("modified-chain", lines, 2) for lines in (0, 4, 16)),
+        *(Primitive("clean-chain", lines, 2) for lines in (0, 4, 16)),
+        *(Primitive("shared-stores", lines, 2) for lines in (0, 1)),
+        *(
+            Primitive(f"modified-{name}", lines, 2)
+            for name in ("loads", "stores", "adds")
+            for lines in (4, 16)
+        ),
+        *(Primitive("read-stores", lines, 2) for lines in (0, 16)),
+        Primitive("add-owners", 0, 2),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured number, and between which its repetitions lay but for the lowest and the highest;
+    times in ns.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g}"
+
+    @property
+    def note(self) -> str:
+        """Where it comes from, as a comment."""
+        return f"measured: {self.low:.3g} to {self.high:.3g}"
+
+
+@dataclass(frozen=True)
+class Distance:
+    """CPUs that are no farther from each other than this: how many, and two of them."""
+
+    cpus: int
+    pair: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A machine model as the text of a file, and how many repetitions were not used for it."""
+
+    text: str
+    disturbed: int
+
+    @property
+    def model(self) -> MachineModel:
+        """The same, read."""
+        return toml.parse(tomllib.loads(self.text), MachineModel, Path("this machine"), self.text)
+
+
+def calibrate(progress: Progress) -> Calibration:
+    """Measure this machine, in a minute.
+
+    Raises LabError when it has one CPU, or its CPUs do not stay where they are.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        raise LabError("this machine has one CPU: no cache line moves on it")
+    with progress.step("measuring one CPU"):
+        alone = primitives.natively((1,), cpus)
+    found = []
+    for distance in distances(cpus):
+        with progress.step(f"measuring CPU {distance.pair[0]} with CPU {distance.pair[1]}"):
+            found.append((distance.cpus, _undisturbed(distance.pair)))
+    return model(_title(), alone, found)
+
+
+def _undisturbed(pair: tuple[int, int]) -> Measured:
+    """Two CPUs measured until enough repetitions are undisturbed; raises LabError when none are."""
+    found: Measured = {}
+    for _ in range(_ROUNDS):
+        for key, repetitions in primitives.natively((2,), pair).items():
+            found.setdefault(key, []).extend(repetitions)
+        left = undisturbed(found)
+        if all(len(left[key]) >= _NEEDED for key in USED if key.threads == 2):
+            return found
+    seen = [each.before for key in found for each in found[key] if each.before]
+    raise LabError(
+        f"the CPUs of this machine do not stay where they are: a cache line took "
+        f"{min(seen):.0f} to {max(seen):.0f} ns from CPU {pair[0]} to CPU {pair[1]}",
+        hint="let nothing else run on it; a virtual machine needs CPUs that are pinned",
+    )
+
+
+def distances(cpus: Sequence[int]) -> list[Distance]:
+    """From near to far, which CPUs are how near: of one core, one L3, one package, and all."""
+    groups = [{cpus[0]}]
+    for name in ("topology/core_cpus_list", "cache/index3/shared_cpu_list",
+                 "topology/package_cpus_list"):  # fmt: skip
+        path = _CPU / f"cpu{cpus[0]}" / name
+        if path.exists():
+            groups.append(_listed(path.read_text()) & set(cpus))
+    groups.append(set(cpus))
+    found = []
+    for near, far in pairwise(sorted(groups, key=len)):
+        if farther := sorted(far - near):
+            found.append(Distance(len(far), (cpus[0], farther[-1])))
+    return found
+
+
+def _listed(text: str) -> set[int]:
+    """CPUs as the kernel lists them: 0-3,8."""
+    found = set[int]()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def model(title: str, alone: Measured, found: Sequence[tuple[int, Measured]]) -> Calibration:
+    """The model of a machine from what one CPU does alone, and two of each distance."""
+    cycle, own = (_figure(alone, name, 0, 1) for name in ("cycle", "own-add"))
+    used = [(cpus, undisturbed(measured)) for cpus, measured in found]
+    all_cpus, farthest = used[-1]
+    levels = "\n\n".join(_level(cpus, measured) for cpus, measured in used)
+    text = f"""# SPDX-License-Identifier: GPL-2.0-or-later
+title = "{title}"
+cpus = {all_cpus}
+# A cycle is {cycle} ns ({cycle.note}); {_IPC} instructions a cycle are an assumption.
+insn_ns = {cycle.value / _IPC:.3g}
+{_line("pause_ns", _figure(alone, "pause", 0, 1))}
+{_line("clock_ns", _figure(alone, "clock", 0, 1))}
+
+{levels}
+
+[memory]
+{_line("locked_ns", _minus(own, cycle))}
+{_line("stay", _stay(farthest, own))}
+# 16 stores to lines of another that were read before: {_figure(farthest, "read-stores", 16)} ns.
+reads_take_ownership = {str(_takes_ownership(farthest)).lower()}
+{_line("load_gap_ns", _slope(farthest, "modified-loads"))}
+{_line("store_gap_ns", _slope(farthest, "modified-stores"))}
+{_line("locked_gap_ns", _slope(farthest, "modified-adds"))}
+
+# Not measured, but for the cycle: results hardly depend on it.
+[core]
+window = {_WINDOW}
+cycle_ns = {cycle}
+width = {_WIDTH}
+load_cycles = {_LOAD_CYCLES}
+refill_cycles = {_REFILL_CYCLES}
+"""
+    kept, every = (
+        sum(len(each) for _, measured in those for each in measured.values())
+        for those in (used, found)
+    )
+    return Calibration(text, every - kept)
+
+
+def _line(key: str, figure: Figure) -> str:
+    return f"# {figure.note}\n{key} = {figure}"
+
+
+def _level(cpus: int, measured: Measured) -> str:
+    upgrade = _minus(_figure(measured, "shared-stores", 1), _figure(measured, "shared-stores", 0))
+    costs = {
+        "clean_ns": _slope(measured, "clean-chain"),
+        "dirty_ns": _slope(measured, "modified-chain"),
+        "upgrade_ns": upgrade,
+    }
+    return "\n".join(["[[level]]", f"cpus = {cpus}", *(_line(*item) for item in costs.items())])
+
+
+def _stay(measured: Measured, add: Figure) -> Figure:
+    """How long a line stays, in transfers. From one owner to the next it takes half a transfer
+    besides, for the next one's request is there already, and the end of an addition.
+    """
+    owners, transfer = _figure(measured, "add-owners", 0), _slope(measured, "modified-chain")
+
+    def share(taken: float) -> float:
+        return max(0.0, (taken - add.value) / transfer.value - 0.5)
+
+    return Figure(*map(share, (owners.value, owners.low, owners.high)))
+
+
+def _takes_ownership(measured: Measured) -> bool:
+    """Whether storing to a line costs little once one has read it."""
+    store = _minus(_figure(measured, "read-stores", 16), _figure(measured, "read-stores", 0))
+    upgrade = _minus(_figure(measured, "shared-stores", 1), _figure(measured, "shared-stores", 0))
+    return store.value / 16 < _FREE * upgrade.value
+
+
+def _slope(measured: Measured, name: str) -> Figure:
+    """What one more line takes, from 4 to 16."""
+    return _combined(
+        _figure(measured, name, 16), _figure(measured, name, 4), lambda many, few: (many - few) / 12
+    )
+
+
+def _minus(one: Figure, other: Figure) -> Figure:
+    return _combined(one, other, lambda larger, smaller: max(0.0, larger - smaller))
+
+
+def _combined(one: Figure, other: Figure, rule: Callable[[float, float], float]) -> Figure:
+    """A rule that grows with the first and falls with the second."""
+    return Figure(
+        rule(one.value, other.value), rule(one.low, other.high), rule(one.high, other.low)
+    )
+
+
+def _figure(measured: Measured, name: str, lines: int, threads: int = 2) -> Figure:
+    times = sorted(each.ns for each in measured[Primitive(name, lines, threads)])
+    if not times:
+        raise LabError(f"no repetition of {name} with {lines} lines was undisturbed")
+    return Figure(median(times), *_extremes(times[1:-1] if len(times) > _NEEDED else times))
+
+
+def _extremes(times: Sequence[float]) -> tuple[float, float]:
+    return min(times), max(times)
+
+
+def _title() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return f"measured here: {line.partition(':')[2].strip()}".replace('"', "'")
+    return "measured here"

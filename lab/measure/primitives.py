@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What cache lines, atomic operations and locks cost: on this machine, and on a simulated one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from lab.base import cache
+from lab.base.errors import LabError
+from lab.base.process import run
+from lab.base.progress import Progress
+from lab.build import benchmark, guest_root
+from lab.guest import boot
+from lab.guest.orders import Orders
+from lab.guest.qemu_command import Machine
+from lab.inputs.machine_model import MachineModel
+from lab.inputs.terms import Engine
+from lab.inputs.topology import Disk, Topology
+from lab.measure.job import Testbed
+
+# Chosen: on 16 CPUs the whole takes ten seconds on a machine, and as long under the simulation.
+_REPETITIONS = 5
+_ROUNDS = 2000
+_SIMULATED_REPETITIONS = 2
+_SIMULATED_ROUNDS = 300
+_BOOT_S = 120.0
+_LIMIT_S = 900.0
+# Chosen. A ping-pong that differs by more means that CPUs were moved, or that something else ran on
+# them: near and far differ by more on all machines, and what a line's home adds is less.
+STEADY = 1.5
+
+
+class Primitive(NamedTuple):
+    """Something that is timed: its name, how many lines it uses, and by how many threads."""
+
+    name: str
+    lines: int
+    threads: int
+
+    def __str__(self) -> str:
+        lines = f", {self.lines} lines" if self.lines else ""
+        return f"{self.name}{lines}, {self.threads} threads"
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One measurement in ns; before and after are ping-pongs around it, 0 where there were none."""
+
+    ns: float
+    before: float = 0.0
+    after: float = 0.0
+
+
+Measured = dict[Primitive, list[Repetition]]
+
+
+def parsed(text: str) -> Measured:
+    """What the benchmark printed. Raises LabError for anything else."""
+    found: Measured = {}
+    for line in text.splitlines():
+        words = line.split("\t")
+        try:
+            name, lines, threads, ns, before, after = words
+            key = Primitive(name, int(lines), int(threads))
+            repetition = Repetition(float(ns), float(before), float(after))
+        except ValueError as exc:
+            raise LabError(f"the benchmark printed {line!r}") from exc
+        found.setdefault(key, []).append(repetition)
+    return found
+
+
+def undisturbed(measured: Measured) -> Measured:
+    """What is left without repetitions before or after which the CPUs were farther from each other,
+    or nearer, than they mostly were.
+    """
+    every = [each for repetitions in measured.values() for each in repetitions]
+    usual = median([own for each in every for own in (each.before, each.after) if own] or [0.0])
+
+    def stayed(each: Repetition) -> bool:
+        near, far = sorted((each.before, each.after))
+        return not each.before or usual / STEADY <= near <= far <= usual * STEADY
+
+    return {key: list(filter(stayed, found)) for key, found in measured.items()}
+
+
+def thread_counts(cpus: int) -> tuple[int, ...]:
+    """1, 2, 4, ... up to the number of CPUs, which is the last one."""
+    powers = [1 << power for power in range(cpus.bit_length()) if 1 << power < cpus]
+    return (*powers, cpus)
+
+
+def natively(threads: Sequence[int], cpus: Sequence[int] = (), name: str = "") -> Measured:
+    """The benchmark on this machine, thread i on the i-th of cpus; only one primitive if named."""
+    chosen = cpus or sorted(os.sched_getaffinity(0))
+    program = benchmark.compiled().program
+    words = [_joined(threads), _REPETITIONS, _ROUNDS, _joined(chosen), *([name] if name else [])]
+    return parsed(run([str(program), *map(str, words)], timeout_s=_LIMIT_S).output)
+
+
+def simulated(
+    testbed: Testbed, model: MachineModel, threads: Sequence[int], progress: Progress
+) -> Measured:
+    """The benchmark on a simulated machine. Raises GuestError when the guest fails.
+
+    Its instructions between accesses wait for one another, so each of them takes a cycle.
+    """
+    testbed.host.require(Engine.SIM)
+    if model.core:
+        model = model.model_copy(update={"insn_ns": model.core.cycle_ns})
+    own = benchmark.compiled()
+    guest = guest_root.build(progress, own.program)
+    cpus = max(2, *threads)
+    folder = cache.root() / "probe" / "primitives"
+    machine = Machine(
+        testbed.probe_kernel,
+        guest,
+        _topology(cpus),
+        Engine.SIM,
+        folder,
+        plugin=testbed.plugin,
+        plugin_options=("programs=1", *model.options(cpus)),
+        marker=own.marker,
+    )
+    words = f"{_joined(threads)} {_SIMULATED_REPETITIONS} {_SIMULATED_ROUNDS}"
+    deadlines = {"boot": _BOOT_S, "agent": _BOOT_S, "workload": _LIMIT_S}
+    orders = Orders(("phase workload", f"primitives {words}"), deadlines)
+    with cache.lock(cache.root() / "probe" / "lock", progress, "measuring primitives"):
+        cache.remove(folder)
+        return parsed(boot.run(machine, orders).outputs["primitives.log"])
+
+
+def _topology(cpus: int) -> Topology:
+    return Topology(
+        title="a guest without a disk",
+        cpus=cpus,
+        hw_queues=1,
+        memory_mib=1024,
+        holds_data=False,
+        disk=Disk(by="name", value="none"),
+    )
+
+
+def _joined(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def recorded(path: Path) -> Measured:
+    """What the benchmark printed on a machine before; lines with a hash sign are comments."""
+    lines = path.read_text().splitlines()
+    return parsed("\n".join(line for line in lines if not line.startswith("#")))

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A machine model from measurements: each number by hand, and what is no basis for one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from lab.base.errors import LabError
+from lab.base.progress import Progress
+from lab.commands import calibrate, validate
+from lab.inputs import machine_model
+from lab.measure import primitives
+from lab.measure.primitives import Measured, Primitive, Repetition
+
+ALONE = {"cycle": 0.4, "pause": 16.0, "clock": 12.0, "own-add": 6.4}
+PAIR = {
+    ("modified-chain", 0): 30.0,
+    ("modified-chain", 4): 350.0,
+    ("modified-chain", 16): 1310.0,
+    ("clean-chain", 4): 300.0,
+    ("clean-chain", 16): 1140.0,
+    ("shared-stores", 0): 30.0,
+    ("shared-stores", 1): 90.0,
+    ("modified-loads", 4): 120.0,
+    ("modified-loads", 16): 240.0,
+    ("modified-stores", 4): 120.0,
+    ("modified-stores", 16): 300.0,
+    ("modified-adds", 4): 150.0,
+    ("modified-adds", 16): 510.0,
+    ("read-stores", 0): 30.0,
+    ("read-stores", 16): 46.0,
+    ("add-owners", 0): 66.4,
+}
+
+
+def alone() -> Measured:
+    return {Primitive(name, 0, 1): [Repetition(ns)] * 5 for name, ns in ALONE.items()}
+
+
+def pair(before: float = 60.0, **changes: float) -> Measured:
+    found = {
+        Primitive(name, lines, 2): [Repetition(ns, before, 60.0)] * 5
+        for (name, lines), ns in PAIR.items()
+    }
+    for key, ns in changes.items():
+        name, _, lines = key.rpartition("_")
+        found[Primitive(name.replace("_", "-"), int(lines), 2)] = [Repetition(ns, 60.0, 60.0)] * 5
+    return found
+
+
+def test_every_number_of_a_model_is_measured_or_said_to_be_assumed() -> None:
+    own = calibrate.model("two sockets", alone(), [(8, pair()), (16, pair())]).model
+    assert (own.cpus, own.pause_ns, own.clock_ns) == (16, 16.0, 12.0)
+    assert own.insn_ns == pytest.approx(0.4 / 1.43, rel=0.01)
+    assert [level.cpus for level in own.level] == [8, 16]
+    # 12 more lines of a chain; the one store that others share.
+    assert own.level[0].costs_ns == (70.0, 80.0, 60.0)
+    assert own.memory is not None
+    # An owner has a line for 66.4 ns: half a transfer, an addition, and a quarter of a transfer.
+    assert own.memory.stay == pytest.approx((66.4 - 6.4) / 80 - 0.5)
+    assert own.memory.locked_ns == pytest.approx(6.0)
+    gaps = (own.memory.load_gap_ns, own.memory.store_gap_ns, own.memory.locked_gap_ns)
+    assert gaps == (10.0, 15.0, 30.0)
+    assert own.core is not None
+    assert own.core.cycle_ns == 0.4
+
+
+def test_a_read_takes_ownership_where_the_store_after_it_is_free() -> None:
+    def takes(ns: float) -> bool:
+        own = calibrate.model("x", alone(), [(2, pair(read_stores_16=ns))]).model
+        assert own.memory is not None
+        return own.memory.reads_take_ownership
+
+    assert takes(46.0)
+    assert not takes(30.0 + 16 * 60.0)
+
+
+def test_the_range_of_a_number_stands_beside_it() -> None:
+    measured = pair()
+    times = [Repetition(ns, 60.0, 60.0) for ns in (60.0, 66.0, 66.4, 67.0, 500.0)]
+    measured[Primitive("add-owners", 0, 2)] = times
+    text = calibrate.model("x", alone(), [(2, measured)]).text
+    assert f"# measured: {(66 - 6.4) / 80 - 0.5:.3g} to {(67 - 6.4) / 80 - 0.5:.3g}\nstay" in text
+
+
+def test_cpus_that_move_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def natively(threads: Sequence[int], cpus: Sequence[int]) -> Measured:
+        return alone() if threads == (1,) else pair(before=160.0)
+
+    monkeypatch.setattr(primitives, "natively", natively)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    with pytest.raises(LabError, match="took 160 to 160 ns from CPU 0 to CPU 1"):
+        calibrate.calibrate(Progress())
+
+
+def test_one_cpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3})
+    with pytest.raises(LabError, match="has one CPU"):
+        calibrate.calibrate(Progress())
+
+
+def test_distances_are_those_of_the_kernels_topology(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate, "_CPU", tmp_path)
+    for name, cpus in (
+        ("topology/core_cpus_list", "0,8"),
+        ("cache/index3/shared_cpu_list", "0-3,8-11"),
+        ("topology/package_cpus_list", "0-3,8-11"),
+    ):
+        path = tmp_path / "cpu0" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{cpus}\n")
+    found = calibrate.distances(range(16))
+    assert [(own.cpus, own.pair) for own in found] == [(2, (0, 8)), (8, (0, 11)), (16, (0, 15))]
+
+
+def test_the_model_of_a_machine_that_was_measured_is_near_to_what_was_recorded() -> None:
+    """The recorded deciles are of the same measurements, of several runs."""
+    measured = validate.hardware("emr16")
+    own = calibrate.model("x", measured, [(16, measured)]).model
+    kept = machine_model.get("emr16")
+    assert own.level[0].costs_ns == pytest.approx(kept.level[0].costs_ns, rel=0.1)
+    assert own.memory is not None
+    assert kept.memory is not None
+    assert own.memory.load_gap_ns == pytest.approx(kept.memory.load_gap_ns, rel=0.1)
+    assert own.memory.reads_take_ownership == kept.memory.reads_take_ownership

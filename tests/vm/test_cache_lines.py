@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cache lines, atomic operations and locks on simulated CPUs: by the model's own numbers."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import pytest
+
+from lab.base.progress import Progress
+from lab.commands import validate
+from lab.inputs import machine_model
+from lab.inputs.machine_model import MachineModel
+from lab.measure import primitives
+from lab.measure.job import Testbed
+from lab.measure.primitives import Measured, Primitive
+
+pytestmark = pytest.mark.vm
+
+
+def simulate(testbed: Testbed, model: MachineModel, *threads: int) -> Measured:
+    return primitives.simulated(testbed, model, threads, Progress())
+
+
+def net(measured: Measured, name: str, lines: int) -> float:
+    with_lines, without = (
+        median(each.ns for each in measured[Primitive(name, number, 2)]) for number in (lines, 0)
+    )
+    return with_lines - without
+
+
+@pytest.fixture(scope="module")
+def model() -> MachineModel:
+    return machine_model.get("emr16")
+
+
+@pytest.fixture(scope="module")
+def measured(testbed: Testbed, model: MachineModel) -> Measured:
+    return simulate(testbed, model, 1, 2, 4)
+
+
+def test_it_is_the_same_to_the_last_digit(
+    testbed: Testbed, model: MachineModel, measured: Measured
+) -> None:
+    assert simulate(testbed, model, 1, 2, 4) == measured
+
+
+def test_lines_that_wait_for_one_another_cost_a_transfer_each(
+    model: MachineModel, measured: Measured
+) -> None:
+    assert net(measured, "modified-chain", 16) / 16 == pytest.approx(
+        model.level[0].dirty_ns, rel=0.1
+    )
+
+
+def test_lines_that_do_not_come_one_after_the_other(
+    model: MachineModel, measured: Measured
+) -> None:
+    assert model.memory is not None
+    for name, gap in (
+        ("loads", model.memory.load_gap_ns),
+        ("stores", model.memory.store_gap_ns),
+        ("adds", model.memory.locked_gap_ns),
+    ):
+        twelve = net(measured, f"modified-{name}", 16) - net(measured, f"modified-{name}", 4)
+        assert twelve / 12 == pytest.approx(gap, rel=0.2)
+
+
+def test_a_line_that_was_read_is_written_for_nothing_where_reads_take_ownership(
+    testbed: Testbed, model: MachineModel, measured: Measured
+) -> None:
+    assert model.memory is not None
+    assert net(measured, "read-stores", 1) < 5
+    sharing = model.memory.model_copy(update={"reads_take_ownership": False})
+    other = simulate(testbed, model.model_copy(update={"memory": sharing}), 2)
+    assert net(other, "read-stores", 1) == pytest.approx(model.level[0].upgrade_ns, rel=0.1)
+
+
+def test_an_owner_keeps_a_contended_line_for_several_operations(measured: Measured) -> None:
+    add, owners = (
+        median(each.ns for each in measured[Primitive(name, 0, 4)])
+        for name in ("add", "add-owners")
+    )
+    assert owners > 2 * add
+
+
+def test_queued_locks_of_a_machine_that_was_measured_are_within_a_quarter(
+    testbed: Testbed, model: MachineModel
+) -> None:
+    hardware = {key: found for key, found in validate.hardware("emr16").items() if key.threads > 2}
+    found = validate.points(hardware, model, testbed, Progress())
+    locks = [point for point in found if point.group in {"MCS lock", "qspinlock"}]
+    assert len(locks) > 30
+    assert validate.error(locks).mean <= 1.25
