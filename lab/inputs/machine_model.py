@@ -106,6 +106,10 @@ class MachineModel(Model):
     insn_ns: float = Field(gt=0, le=1000, description="cost of an instruction without a cache miss")
     pause_ns: float = Field(ge=0, description="cost of a PAUSE")
     clock_ns: float = Field(ge=0, description="cost of a read of the clock")
+    interrupt_ns: float = Field(
+        default=0, ge=0, description="cost of an interrupt's entry and exit beyond instructions"
+    )
+    syscall_ns: float = Field(default=0, ge=0, description="the same of a system call")
     level: tuple[TransferLevel, ...] = Field(
         min_length=1,
         max_length=_MAX_LEVELS,
@@ -150,6 +154,8 @@ class MachineModel(Model):
             f"clock={_thousandths(self.clock_ns)}",
             f"levels={'/'.join(levels)}",
             f"stride={self.cpus // vcpus}",
+            *((f"interrupt={_thousandths(self.interrupt_ns)}",) if self.interrupt_ns else ()),
+            *((f"syscall={_thousandths(self.syscall_ns)}",) if self.syscall_ns else ()),
             *(self.memory.options() if self.memory else ()),
             *(self.core.options() if self.core else ()),
         )

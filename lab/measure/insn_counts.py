@@ -24,6 +24,10 @@ _ADDRESS = r"([0-9a-f]{1,16})"
 _BLOCK = re.compile(rf"{_ADDRESS} {_NUMBER} {_NUMBER} {_ADDRESS}")
 _SYMBOL = re.compile(r"([0-9a-f]{1,16}) ([A-Za-z?]) (\S{1,512})(?:\t\[\S+\])?")
 PARTS = 256
+# Entries of x86-64 (arch/x86/entry/entry_64.S), with these names since v5.8; before, interrupts
+# have no cost of their own.
+_SYSCALL = "entry_SYSCALL_64"
+_INTERRUPT, _VECTOR = "asm_common_interrupt", "asm_sysvec_"
 # A run of fio ends one as it begins, as its first job begins, as its last one ends, and as it ends.
 _PHASES_OF_A_RUN = 4
 
@@ -82,6 +86,15 @@ class Symbols:
             return self.addresses[self.names.index(name)]
         except ValueError as exc:
             raise GuestError("mismatch", f"the kernel has no function {name}") from exc
+
+    def entries(self) -> list[int]:
+        """Where the kernel is entered: by system calls, then by each interrupt."""
+        interrupts = (
+            address
+            for name, address in zip(self.names, self.addresses, strict=True)
+            if name == _INTERRUPT or name.startswith(_VECTOR)
+        )
+        return [self.address(_SYSCALL), *interrupts]
 
 
 @memoized

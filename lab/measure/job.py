@@ -119,7 +119,9 @@ class Job:
         functions = symbols(machine.kernel.system_map)
         machine = replace(machine, marker=functions.address(MARKER), called=self._called(functions))
         if machine.engine.simulated:
-            return replace(machine, io=functions.address(PER_IO))
+            entries = "/".join(f"{address:x}" for address in functions.entries())
+            options = (*machine.plugin_options, f"entries={entries}")
+            return replace(machine, io=functions.address(PER_IO), plugin_options=options)
         # Without marks all is counted that programs do.
         return machine if self.work.tool == "fio" else replace(machine, up=functions.address(UP))
 

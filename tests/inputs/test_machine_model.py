@@ -75,6 +75,11 @@ def test_what_becomes_of_contended_lines_and_the_core_reach_the_plugin(model: Pa
     )
 
 
+def test_what_entering_the_kernel_costs_reaches_the_plugin(model: Path) -> None:
+    model.write_text("interrupt_ns = 275\nsyscall_ns = 75.5\n" + GOOD)
+    assert machine_model.get("own").options(16)[6:] == ("interrupt=275000", "syscall=75500")
+
+
 def test_a_window_of_nothing_is_refused(model: Path) -> None:
     model.write_text(GOOD + MEMORY.replace("window = 224", "window = 0"))
     with pytest.raises(

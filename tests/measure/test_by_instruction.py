@@ -57,3 +57,8 @@ def test_where_functions_of_one_name_lie() -> None:
     assert names.ranges("other") == [(END, OTHER)]
     # Where the last function ends nobody knows.
     assert names.ranges("own") == [(START, END)]
+
+
+def test_the_kernel_is_entered_by_system_calls_and_by_interrupts() -> None:
+    names = ("asm_sysvec_reschedule_ipi", "entry_SYSCALL_64", "asm_common_interrupt", "asm_exc_nmi")
+    assert Symbols((0x10, 0x20, 0x30, 0x40), names).entries() == [0x20, 0x10, 0x30]

@@ -27,6 +27,8 @@ static const struct {
 	{ "insn", PICOSECONDS, &order.insn },
 	{ "pause", PICOSECONDS, &order.pause },
 	{ "clock", PICOSECONDS, &order.clock },
+	{ "interrupt", PICOSECONDS, &order.interrupt },
+	{ "syscall", PICOSECONDS, &order.syscall },
 	{ "stride", COUNT, &order.stride },	/* vCPU i is the machine's CPU i times that */
 	{ "awaits", COUNT, &memory.awaits },
 	{ "locked", PICOSECONDS, &memory.locked },
@@ -56,13 +58,13 @@ static bool is_named(const char *argument, const char *name)
 }
 
 /* Numbers with a slash between each two; returns how many there are, 0 for too many or none. */
-static unsigned int read_list(const char *text, uint64_t *found, unsigned int most)
+static unsigned int read_list(const char *text, int base, uint64_t *found, unsigned int most)
 {
 	unsigned int count = 0;
 	char *end;
 
 	for (; count < most; text = end + 1) {
-		found[count++] = strtoull(text, &end, 10);
+		found[count++] = strtoull(text, &end, base);
 		if (*end != '/')
 			return *end ? 0 : count;
 	}
@@ -76,15 +78,19 @@ static const char *read_lists(const char *argument, const char *value)
 	if (is_named(argument, "calls"))
 		return set_called(value) ? NULL : "more functions than it has room for";
 	if (is_named(argument, "variants")) {
-		count = read_list(value, order.variants + 1, MAX_VARIANTS);
+		count = read_list(value, 10, order.variants + 1, MAX_VARIANTS);
 		order.variant_count = 1 + count;
 		return count ? NULL : "variants that are no numbers, or too many";
 	}
 	if (is_named(argument, "gaps")) {
-		count = read_list(value, memory.gap, ACCESSES);
+		count = read_list(value, 10, memory.gap, ACCESSES);
 		for (access = 0; access < ACCESSES; access++)
 			memory.gap[access] = memory.gap[access] * NS / 1000;
 		return count == ACCESSES ? NULL : "gaps that are not one for each kind of access";
+	}
+	if (is_named(argument, "entries")) {
+		order.entry_count = read_list(value, 16, order.entries, MAX_ENTRIES);
+		return order.entry_count ? NULL : "entries that are no addresses, or too many";
 	}
 	return "an argument that it does not know";
 }

@@ -358,6 +358,17 @@ static void add_instruction(struct block *block, struct qemu_plugin_insn *insn, 
 	qemu_plugin_register_vcpu_mem_cb(insn, on_access, NO_REGISTERS, READ_AND_WRITE, own);
 }
 
+/* What entering the kernel costs in a block, if it begins with that. */
+static uint64_t entry_cost(uint64_t address)
+{
+	unsigned int i;
+
+	for (i = 0; i < order.entry_count; i++)
+		if (order.entries[i] == address)
+			return i ? order.interrupt : order.syscall;
+	return 0;
+}
+
 static void on_translation(plugin_id id, struct qemu_plugin_tb *tb)
 {
 	struct block *block = calloc(1, sizeof(*block));
@@ -368,6 +379,7 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb)
 		abort();
 	block->address = qemu_plugin_tb_vaddr(tb);
 	block->instructions = qemu_plugin_tb_n_insns(tb);
+	block->cost = entry_cost(block->address);
 	if (simulates() && core_model.window && is_simulated(block->address))
 		block->operations = calloc(block->instructions, sizeof(*block->operations));
 	for (i = 0; i < block->instructions; i++)

@@ -46,12 +46,16 @@ static inline uint64_t spread(uint64_t word)
 /* --- order.c */
 
 #define MAX_VARIANTS 8
+#define MAX_ENTRIES 64
 
 /* What is measured, and what things cost; times in this header's unit. */
 struct order {
 	const char *record, *calls_log, *levels;
 	uint64_t marker, up, io, programs, jobs, warm, ios, shortest, stride;
-	uint64_t insn, pause, clock;
+	uint64_t insn, pause, clock, interrupt, syscall;
+	/* Where system calls enter the kernel, and then interrupts. */
+	uint64_t entries[MAX_ENTRIES];
+	unsigned int entry_count;
 	/* The cost of transfers, in thousandths of the model's, each time that a run is measured. */
 	uint64_t variants[1 + MAX_VARIANTS];
 	unsigned int variant_count;
