@@ -55,12 +55,6 @@ void empty_cores(void)
 	epoch++;
 }
 
-static void later(uint64_t *time, uint64_t other)
-{
-	if (other > *time)
-		*time = other;
-}
-
 static uint64_t ready_at(const struct core *core, uint32_t registers)
 {
 	uint64_t time = 0;

@@ -157,12 +157,6 @@ bool would_move(uint64_t address, unsigned int vcpu, enum access access)
 	return needed(find(number), number, vcpu, access != LOAD) != NO_MOVE;
 }
 
-static void later(uint64_t *time, uint64_t other)
-{
-	if (other > *time)
-		*time = other;
-}
-
 /* When a line that is asked for then leaves who has it. */
 static uint64_t leaves(const struct line *line, uint64_t asked, uint64_t price, enum move move)
 {

@@ -43,6 +43,13 @@ static inline uint64_t spread(uint64_t word)
 	return word * 0x9e3779b97f4a7c15ULL;
 }
 
+/* Move a time to another one, if that is later. */
+static inline void later(uint64_t *time, uint64_t other)
+{
+	if (other > *time)
+		*time = other;
+}
+
 /* --- order.c */
 
 #define MAX_VARIANTS 8
