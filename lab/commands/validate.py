@@ -27,7 +27,6 @@ _TRANSFERS = ("modified-", "read-", "shared-", "clean-")
 # Not simulated: the one is a cost of the model itself, and memory is free.
 _LEFT_OUT = frozenset({"pause", "clock", "clean-chain"})
 _GROUPS = {
-    "one thread": "one thread",
     "add": "contended word",
     "compare": "contended word",
     "ping": "transfer",

@@ -32,7 +32,7 @@ _BOOT_S = 120.0
 _LIMIT_S = 900.0
 # Chosen. A ping-pong that differs by more means that CPUs were moved, or that something else ran on
 # them: near and far differ by more on all machines, and what a line's home adds is less.
-STEADY = 1.5
+_STEADY = 1.5
 
 
 class Primitive(NamedTuple):
@@ -83,7 +83,7 @@ def undisturbed(measured: Measured) -> Measured:
 
     def stayed(each: Repetition) -> bool:
         near, far = sorted((each.before, each.after))
-        return not each.before or usual / STEADY <= near <= far <= usual * STEADY
+        return not each.before or usual / _STEADY <= near <= far <= usual * _STEADY
 
     return {key: list(filter(stayed, found)) for key, found in measured.items()}
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Spin locks: by tickets, by a queue (Mellor-Crummey and Scott), and both in a word, as Linux has it. */
+/* Spin locks: by tickets, by a queue (Mellor-Crummey and Scott), and as Linux has them. */
 #include "primitives.h"
 
 /* --- tickets: the next one in the upper half of a word, the one served in the lower */
@@ -50,8 +50,8 @@ static inline void leave_queue(volatile uint32_t *lock, unsigned int self)
 	own->next->value = 1;
 }
 
-/* --- as Linux has it: a byte says that it is locked, another that one waits, the rest is the queue's
- * end. The first who waits spins on the word, the second at the head of the queue, all others on
+/* --- as Linux has them: a byte says that it is locked, another that one waits, the rest is the
+ * queue's end. The first who waits spins on the word, the second at the head of the queue, all others on
  * lines of their own (kernel/locking/qspinlock.c).
  */
 #define LOCKED 1U
@@ -68,7 +68,10 @@ static __attribute__((noinline)) void wait_in_queue(volatile uint32_t *lock, uns
 	own->value = 0;
 	if (!*lock && !compare_exchange(lock, 0, LOCKED))
 		return;
-	__asm__ volatile("xchgw %0, %1" : "+r"(before), "+m"(((volatile uint16_t *)lock)[1]) : : "memory");
+	__asm__ volatile("xchgw %0, %1"
+			 : "+r"(before), "+m"(((volatile uint16_t *)lock)[1])
+			 :
+			 : "memory");
 	if (before) {
 		own_line(before - 1)->next = own;
 		while (!own->value)
@@ -84,7 +87,8 @@ static __attribute__((noinline)) void wait_in_queue(volatile uint32_t *lock, uns
 	next->value = 1;
 }
 
-static __attribute__((noinline)) void wait_for_lock(volatile uint32_t *lock, unsigned int self, uint32_t found)
+static __attribute__((noinline)) void wait_for_lock(volatile uint32_t *lock, unsigned int self,
+						     uint32_t found)
 {
 	bool first;
 
@@ -96,7 +100,10 @@ static __attribute__((noinline)) void wait_for_lock(volatile uint32_t *lock, uns
 		wait_in_queue(lock, self);
 		return;
 	}
-	__asm__ volatile("lock; btsl $8, %1; setnc %0" : "=r"(first), "+m"(*lock) : : "memory", "cc");
+	__asm__ volatile("lock; btsl $8, %1; setnc %0"
+			 : "=r"(first), "+m"(*lock)
+			 :
+			 : "memory", "cc");
 	found = *lock & ~PENDING;
 	if (!first || found & TAIL) {
 		if (first)
