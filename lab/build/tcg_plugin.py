@@ -33,8 +33,8 @@ _SOURCE = PACKAGE / "build/sim"
 def compiled(version: tuple[int, ...], emulator: str) -> Path | None:
     """The plugin for this host's QEMU, which is of that version and has to take plugins at all.
 
-    None without a compiler, or for a QEMU that is too old. Raises LabError when it compiles for no
-    version of the interface that this QEMU takes.
+    None without a compiler, or for a QEMU that is too old. Raises LabError without Capstone, and
+    when it compiles for no version of the interface that this QEMU takes.
     """
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler or version < MIN_QEMU:
@@ -49,12 +49,25 @@ def compiled(version: tuple[int, ...], emulator: str) -> Path | None:
     for interface in _INTERFACES:
         with cache.building(target) as folder:
             define, output = f"-DPLUGIN_API={interface}", str(folder / path.name)
-            run([compiler, *_FLAGS, define, "-o", output, *sources, *_LIBRARIES])
+            _compile([compiler, *_FLAGS, define, "-o", output, *sources, *_LIBRARIES])
         refusal = _refusal(path)
         if not refusal:
             return path
         cache.remove(target)
     raise LabError(f"this QEMU does not load the plugin: {refusal}", where=str(_SOURCE))
+
+
+def _compile(argv: list[str]) -> None:
+    try:
+        run(argv)
+    except CommandError as exc:
+        if "capstone" not in exc.output:
+            raise
+        raise LabError(
+            "the plugin does not compile: Capstone is not installed",
+            where=str(_SOURCE),
+            hint="`make setup`, or `python3 -m lab.setup`, installs what the lab needs",
+        ) from exc
 
 
 def _refusal(plugin: Path) -> str:

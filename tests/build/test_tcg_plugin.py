@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab.base import process
+from lab.base.errors import LabError
 from lab.build import tcg_plugin
 
 
@@ -48,6 +49,18 @@ def test_nothing_is_compiled_for_an_old_qemu(
 ) -> None:
     assert tcg_plugin.compiled((8, 0, 4), "QEMU 8.0.4") is None
     assert compilations == []
+
+
+def test_without_capstone_it_is_said_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(argv: Sequence[str], **_: object) -> process.Result:
+        output = "fatal error: capstone/capstone.h: No such file or directory"
+        raise process.CommandError("cc ended with status 1", status=1, output=output)
+
+    monkeypatch.setattr(tcg_plugin, "run", run)
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/cc")
+    with pytest.raises(LabError, match="Capstone is not installed") as caught:
+        tcg_plugin.compiled((10, 0, 2), "QEMU 10.0.2")
+    assert "make setup" in caught.value.hint
 
 
 def test_without_a_compiler_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
