@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from lab.base.errors import ExitCode, UsageError
@@ -19,26 +17,17 @@ from lab.report import tables
 
 
 @click.command("calibrate")
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write it to this file, such as configs/machine/mine.toml.",
-)
-def calibrate_command(out: Path | None) -> int:
+def calibrate_command() -> int:
     """Print a machine model of this machine, from its own measurements.
 
     It takes a minute, and nothing else should run meanwhile. Each number stands with the range of
     its repetitions; those during which the CPUs were moved are not used.
 
-    Examples: lab calibrate; lab calibrate --out configs/machine/mine.toml
+    Examples: lab calibrate; lab calibrate > configs/machine/mine.toml
     """
     progress = Progress()
     found = calibrate.calibrate(progress)
-    if out:
-        out.write_text(found.text)
-        progress.say(f"wrote {out}")
-    else:
-        click.echo(found.text, nl=False)
+    click.echo(found.text, nl=False)
     if found.disturbed:
         progress.say(f"{found.disturbed} repetitions were disturbed, and not used")
     return ExitCode.DONE
