@@ -32,20 +32,19 @@ _NEEDED = 3
 _ROUNDS = 4
 _CPU = Path("/sys/devices/system/cpu")
 
+_MODIFIED = ("chain", "loads", "stores", "adds")
 # What a model is made of; it is judged by everything else.
 USED = frozenset(
     (
         *(Primitive(name, 0, 1) for name in ("cycle", "pause", "clock", "own-add")),
-        *(Primitive("modified-chain", lines, 2) for lines in (0, 4, 16)),
-        *(Primitive("clean-chain", lines, 2) for lines in (0, 4, 16)),
+        Primitive("add-owners", 0, 2),
         *(Primitive("shared-stores", lines, 2) for lines in (0, 1)),
         *(
-            Primitive(f"modified-{name}", lines, 2)
-            for name in ("loads", "stores", "adds")
+            Primitive(name, lines, 2)
+            for name in ("clean-chain", *(f"modified-{what}" for what in _MODIFIED))
             for lines in (4, 16)
         ),
         *(Primitive("read-stores", lines, 2) for lines in (0, 16)),
-        Primitive("add-owners", 0, 2),
     )
 )
 
