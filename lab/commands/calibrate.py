@@ -15,7 +15,7 @@ from lab.base import toml
 from lab.base.errors import LabError
 from lab.base.progress import Progress
 from lab.inputs.machine_model import MachineModel
-from lab.measure import primitives
+from lab.measure import host, primitives
 from lab.measure.primitives import Measured, Primitive, undisturbed
 
 # Instructions a cycle of the kernel's block layer: 7,329 instructions in 5,122 cycles, as perf
@@ -103,7 +103,8 @@ def calibrate(progress: Progress) -> Calibration:
     for distance in distances(cpus):
         with progress.step(f"measuring CPU {distance.pair[0]} with CPU {distance.pair[1]}"):
             found.append((distance.cpus, _undisturbed(distance.pair)))
-    return model(_title(), alone, found)
+    title = f"measured here: {host.cpu_model()}".replace('"', "'")
+    return model(title, alone, found)
 
 
 def _undisturbed(pair: tuple[int, int]) -> Measured:
@@ -193,11 +194,10 @@ def _line(key: str, figure: Figure) -> str:
 
 
 def _level(cpus: int, measured: Measured) -> str:
-    upgrade = _minus(_figure(measured, "shared-stores", 1), _figure(measured, "shared-stores", 0))
     costs = {
         "clean_ns": _slope(measured, "clean-chain"),
         "dirty_ns": _slope(measured, "modified-chain"),
-        "upgrade_ns": upgrade,
+        "upgrade_ns": _beyond_none(measured, "shared-stores", 1),
     }
     return "\n".join(["[[level]]", f"cpus = {cpus}", *(_line(*item) for item in costs.items())])
 
@@ -216,9 +216,13 @@ def _stay(measured: Measured, add: Figure) -> Figure:
 
 def _takes_ownership(measured: Measured) -> bool:
     """Whether storing to a line costs little once one has read it."""
-    store = _minus(_figure(measured, "read-stores", 16), _figure(measured, "read-stores", 0))
-    upgrade = _minus(_figure(measured, "shared-stores", 1), _figure(measured, "shared-stores", 0))
-    return store.value / 16 < _FREE * upgrade.value
+    store = _beyond_none(measured, "read-stores", 16).value / 16
+    return store < _FREE * _beyond_none(measured, "shared-stores", 1).value
+
+
+def _beyond_none(measured: Measured, name: str, lines: int) -> Figure:
+    """What so many lines take beyond the same without lines."""
+    return _minus(_figure(measured, name, lines), _figure(measured, name, 0))
 
 
 def _slope(measured: Measured, name: str) -> Figure:
@@ -243,15 +247,5 @@ def _figure(measured: Measured, name: str, lines: int, threads: int = 2) -> Figu
     times = sorted(each.ns for each in measured[Primitive(name, lines, threads)])
     if not times:
         raise LabError(f"no repetition of {name} with {lines} lines was undisturbed")
-    return Figure(median(times), *_extremes(times[1:-1] if len(times) > _NEEDED else times))
-
-
-def _extremes(times: Sequence[float]) -> tuple[float, float]:
-    return min(times), max(times)
-
-
-def _title() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return f"measured here: {line.partition(':')[2].strip()}".replace('"', "'")
-    return "measured here"
+    inner = times[1:-1] if len(times) > _NEEDED else times
+    return Figure(median(times), inner[0], inner[-1])

@@ -30,7 +30,8 @@ _FIRMWARE = ("bios-256k.bin", "linuxboot_dma.bin", "pvh.bin")
 # room for a busy one. KVM is faster where it works; where it does not, all wait for its deadline.
 _KVM_S = 20.0
 _TCG_S = 120.0
-_PROBE = Topology(
+# A guest without a disk.
+PROBE = Topology(
     title="the smallest guest",
     hw_queues=1,
     memory_mib=1024,
@@ -107,7 +108,7 @@ def facts() -> Facts:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Facts(
         cpus=os.cpu_count() or 1,
-        cpu_model=_cpu_model(),
+        cpu_model=cpu_model(),
         memory_gib=memory / 2**30,
         disk_free_gib=shutil.disk_usage(cache.make_folder(cache.root())).free / 2**30,
         system=_system(),
@@ -133,7 +134,7 @@ def identity() -> str:
     """An id for this machine: wall-clock numbers of different hosts are never mixed."""
     machine_id = Path("/etc/machine-id")
     own = machine_id.read_text().strip() if machine_id.exists() else platform.node()
-    return cache.key(own, _cpu_model(), os.cpu_count())
+    return cache.key(own, cpu_model(), os.cpu_count())
 
 
 def examine(
@@ -183,10 +184,10 @@ def check_engine(
         return EngineReport(engine, False, obstacle)
     deadline = _KVM_S if engine is Engine.KVM else _TCG_S
     folder = cache.root() / "probe" / engine
-    machine = Machine(kernel, guest, _PROBE, engine, folder)
+    machine = Machine(kernel, guest, PROBE, engine, folder)
     if engine.deterministic:
         model = machine_model.get(machine_model.DEFAULT)
-        clock = model.options(_PROBE.cpus) if engine.simulated else machine_model.COUNTING
+        clock = model.options(PROBE.cpus) if engine.simulated else machine_model.COUNTING
         machine = replace(machine, plugin=plugin, plugin_options=clock)
     orders = Orders(("phase checked",), {"boot": deadline, "agent": deadline, "checked": deadline})
     with (
@@ -238,7 +239,8 @@ def _boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """The processor, as the kernel names it; "unknown" where it does not."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()

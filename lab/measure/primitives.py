@@ -20,7 +20,7 @@ from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs.machine_model import MachineModel
 from lab.inputs.terms import Engine
-from lab.inputs.topology import Disk, Topology
+from lab.measure import host
 from lab.measure.job import Testbed
 
 # Chosen: on 16 CPUs the whole takes ten seconds on a machine, and as long under the simulation.
@@ -94,11 +94,11 @@ def thread_counts(cpus: int) -> tuple[int, ...]:
     return (*powers, cpus)
 
 
-def natively(threads: Sequence[int], cpus: Sequence[int] = (), name: str = "") -> Measured:
-    """The benchmark on this machine, thread i on the i-th of cpus; only one primitive if named."""
+def natively(threads: Sequence[int], cpus: Sequence[int] = ()) -> Measured:
+    """The benchmark on this machine, thread i on the i-th of cpus; default: all there are."""
     chosen = cpus or sorted(os.sched_getaffinity(0))
     program = benchmark.compiled().program
-    words = [_joined(threads), _REPETITIONS, _ROUNDS, _joined(chosen), *([name] if name else [])]
+    words = [_joined(threads), _REPETITIONS, _ROUNDS, _joined(chosen)]
     return parsed(run([str(program), *map(str, words)], timeout_s=_LIMIT_S).output)
 
 
@@ -119,7 +119,7 @@ def simulated(
     machine = Machine(
         testbed.probe_kernel,
         guest,
-        _topology(cpus),
+        host.PROBE.model_copy(update={"cpus": cpus}),
         Engine.SIM,
         folder,
         plugin=testbed.plugin,
@@ -132,17 +132,6 @@ def simulated(
     with cache.lock(cache.root() / "probe" / "lock", progress, "measuring primitives"):
         cache.remove(folder)
         return parsed(boot.run(machine, orders).outputs["primitives.log"])
-
-
-def _topology(cpus: int) -> Topology:
-    return Topology(
-        title="a guest without a disk",
-        cpus=cpus,
-        hw_queues=1,
-        memory_mib=1024,
-        holds_data=False,
-        disk=Disk(by="name", value="none"),
-    )
 
 
 def _joined(numbers: Sequence[int]) -> str:

@@ -132,24 +132,11 @@ static inline void release_qspin(volatile uint32_t *lock)
 /* --- what is done with them */
 
 enum kind { TICKET, QUEUE, QSPIN };
-enum content { NOTHING, STORE, UPDATE };
-
-static inline __attribute__((always_inline)) void use_lines(enum content content)
-{
-	struct line **those = list(0);
-	unsigned int i;
-
-	for (i = 0; i < line_count; i++)
-		if (content == STORE)
-			those[i]->value = i;
-		else if (content == UPDATE)
-			those[i]->value++;
-}
 
 static inline __attribute__((always_inline)) uint64_t
-take_turns(unsigned int self, enum kind kind, enum content content)
+take_turns(unsigned int self, enum kind kind, enum operation operation)
 {
-	volatile uint32_t *lock = (volatile uint32_t *)&shared_line()->value;
+	volatile uint32_t *lock = word_of(shared_line());
 	uint64_t round;
 
 	for each_round(self, round) {
@@ -159,7 +146,7 @@ take_turns(unsigned int self, enum kind kind, enum content content)
 			join_queue(lock, self);
 		else
 			take_qspin(lock, self);
-		use_lines(content);
+		operate(operation, list(0));
 		work(inside);
 		if (kind == TICKET)
 			serve_next(lock);
@@ -172,14 +159,14 @@ take_turns(unsigned int self, enum kind kind, enum content content)
 	return end_rounds(self, round);
 }
 
-#define LOCK(name, kind, content)				\
+#define LOCK(name, kind, operation)				\
 	uint64_t name(unsigned int self)			\
 	{							\
-		return take_turns(self, kind, content);		\
+		return take_turns(self, kind, operation);	\
 	}
 
 LOCK(lock_ticket, TICKET, NOTHING)
 LOCK(lock_mcs, QUEUE, NOTHING)
 LOCK(lock_qspin, QSPIN, NOTHING)
-LOCK(lock_qspin_stores, QSPIN, STORE)
-LOCK(lock_qspin_updates, QSPIN, UPDATE)
+LOCK(lock_qspin_stores, QSPIN, STORES)
+LOCK(lock_qspin_updates, QSPIN, UPDATES)

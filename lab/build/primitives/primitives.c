@@ -2,7 +2,7 @@
 /*
  * What cache lines, atomic operations and locks cost, by number of threads.
  *
- *	primitives THREADS,... REPETITIONS ROUNDS [CPU,... [NAME]]
+ *	primitives THREADS,... REPETITIONS ROUNDS [CPU,...]
  *
  * The same program runs on a machine and in a simulated guest. A line of output is one repetition,
  * with tabs:
@@ -40,8 +40,6 @@ static struct {
 	_Alignas(2 * LINE) uint64_t began, ended, done;
 } results[MAX_THREADS];
 static unsigned int cpus[MAX_THREADS], cpu_count, repetitions;
-#define STACK 65536
-
 static double tick;	/* nanoseconds of a tick of the TSC */
 static body *running;
 
@@ -214,13 +212,12 @@ static void measure_all(const struct primitive *primitive, unsigned int count)
 		measure(primitive, count, several[i]);
 }
 
-static void measure_with(unsigned int count, const char *name)
+static void measure_with(unsigned int count)
 {
 	const struct primitive *primitive;
 
 	for (primitive = primitives; primitive->name; primitive++)
-		if (primitive->least <= count && count <= primitive->most &&
-		    (!*name || !strcmp(name, primitive->name)))
+		if (primitive->least <= count && count <= primitive->most)
 			measure_all(primitive, count);
 }
 
@@ -267,7 +264,7 @@ int main(int argc, char **argv)
 	unsigned int wanted[MAX_THREADS], count, i;
 
 	if (argc < 4) {
-		fprintf(stderr, "primitives THREADS,... REPETITIONS ROUNDS [CPU,... [NAME]]\n");
+		fprintf(stderr, "primitives THREADS,... REPETITIONS ROUNDS [CPU,...]\n");
 		return 2;
 	}
 	count = read_numbers(argv[1], wanted);
@@ -280,7 +277,7 @@ int main(int argc, char **argv)
 	begin();
 	marker();
 	for (i = 0; i < count; i++)
-		measure_with(wanted[i], argc > 5 ? argv[5] : "");
+		measure_with(wanted[i]);
 	marker();
 	return 0;
 }

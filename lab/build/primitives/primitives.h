@@ -17,6 +17,7 @@
 /* So many turns are taken on a line before the next one. */
 #define TURNS 64
 #define MAX_SAMPLES 4096
+#define STACK 65536
 
 struct line {
 	struct line *volatile next;
@@ -73,6 +74,11 @@ static inline struct line *own_line(unsigned int self)
 	return lines[LISTS * LIST_LINES + 1 + self];
 }
 
+static inline volatile uint32_t *word_of(struct line *line)
+{
+	return (volatile uint32_t *)&line->value;
+}
+
 static inline uint64_t read_tsc(void)
 {
 	uint32_t low, high;
@@ -112,6 +118,42 @@ static inline uint32_t compare_exchange(volatile uint32_t *word, uint32_t expect
 			 : "r"(value)
 			 : "memory", "cc");
 	return expected;
+}
+
+/* What is done with the lines of a list. */
+enum operation { NOTHING, CHAIN, LOADS, STORES, UPDATES, ADDS };
+
+static inline __attribute__((always_inline)) uint64_t
+operate(enum operation operation, struct line **list)
+{
+	uint64_t sum = 0;
+	unsigned int i;
+
+	if (operation == CHAIN) {
+		struct line *line = line_count ? list[0] : 0;
+
+		for (; line; line = line->next)
+			sum++;
+		return sum;
+	}
+	for (i = 0; i < line_count; i++)
+		switch (operation) {
+		case LOADS:
+			sum += list[i]->value;
+			break;
+		case STORES:
+			list[i]->value = i;
+			break;
+		case UPDATES:
+			list[i]->value++;
+			break;
+		case ADDS:
+			fetch_add(word_of(list[i]), 1);
+			break;
+		default:
+			break;
+		}
+	return sum;
 }
 
 #endif

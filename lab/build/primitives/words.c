@@ -40,32 +40,31 @@ static uint64_t read_clock(unsigned int self)
 	return end_rounds(self, round);
 }
 
-static uint64_t own_add(unsigned int self)
+static uint64_t add_to(unsigned int self, struct line *line)
 {
-	volatile uint32_t *word = (volatile uint32_t *)&own_line(self)->value;
 	uint64_t round;
 
 	for each_round(self, round)
-		fetch_add(word, 1);
+		fetch_add(word_of(line), 1);
 	return end_rounds(self, round);
+}
+
+static uint64_t own_add(unsigned int self)
+{
+	return add_to(self, own_line(self));
 }
 
 /* --- a word that all contend for */
 
 static uint64_t add(unsigned int self)
 {
-	volatile uint32_t *word = (volatile uint32_t *)&shared_line()->value;
-	uint64_t round;
-
-	for each_round(self, round)
-		fetch_add(word, 1);
-	return end_rounds(self, round);
+	return add_to(self, shared_line());
 }
 
 /* How often the word was another's before: adding to it says what it was. */
 static uint64_t owners(unsigned int self)
 {
-	volatile uint32_t *word = (volatile uint32_t *)&shared_line()->value;
+	volatile uint32_t *word = word_of(shared_line());
 	uint32_t last = -2;
 	uint64_t round, changes = 0;
 
@@ -80,7 +79,7 @@ static uint64_t owners(unsigned int self)
 
 static uint64_t add_if_unchanged(unsigned int self)
 {
-	volatile uint32_t *word = (volatile uint32_t *)&shared_line()->value;
+	volatile uint32_t *word = word_of(shared_line());
 	uint64_t round;
 
 	for each_round(self, round) {
@@ -115,36 +114,6 @@ uint64_t ping_pong(unsigned int self)
 }
 
 enum state { MODIFIED, READ, SHARED, CLEAN };
-enum operation { CHAIN, LOADS, STORES, UPDATES, ADDS };
-
-static inline __attribute__((always_inline)) uint64_t operate(enum operation operation, struct line **list)
-{
-	uint64_t sum = 0;
-	unsigned int i;
-
-	if (operation == CHAIN) {
-		struct line *line = line_count ? list[0] : 0;
-
-		for (; line; line = line->next)
-			sum++;
-		return sum;
-	}
-	for (i = 0; i < line_count; i++)
-		switch (operation) {
-		case LOADS:
-			sum += list[i]->value;
-			break;
-		case STORES:
-			list[i]->value = i;
-			break;
-		case UPDATES:
-			list[i]->value++;
-			break;
-		default:
-			fetch_add((volatile uint32_t *)&list[i]->value, 1);
-		}
-	return sum;
-}
 
 static void flush(struct line **list)
 {

@@ -34,30 +34,14 @@ WEAK int qemu_plugin_read_register(void *handle, struct g_array *value);
 WEAK struct g_array *g_byte_array_new(void);
 WEAK struct g_array *g_byte_array_set_size(struct g_array *array, unsigned int length);
 
-#define MAX_CALLED 32
 #define GENERAL_REGISTERS 16
 /* A function's first two arguments. */
 #define RDI 7
 #define RSI 6
 
-static uint64_t called[MAX_CALLED];
-static unsigned int called_count;
 static void *registers[GENERAL_REGISTERS];
 static struct g_array *value;
 static FILE *out;
-
-/* What calls= says, addresses in hex; false for too many. */
-bool set_called(const char *text)
-{
-	char *end;
-
-	for (; called_count < MAX_CALLED; text = end + 1) {
-		called[called_count++] = strtoull(text, &end, 16);
-		if (*end != '/')
-			return !*end;
-	}
-	return false;
-}
 
 bool open_calls(const char *path)
 {
@@ -79,8 +63,8 @@ bool is_called(uint64_t address)
 {
 	unsigned int i;
 
-	for (i = 0; i < called_count; i++)
-		if (called[i] == address)
+	for (i = 0; i < order.called_count; i++)
+		if (order.called[i] == address)
 			return true;
 	return false;
 }

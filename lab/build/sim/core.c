@@ -88,9 +88,8 @@ static void retire(struct core *core)
 		core->ready[__builtin_ctz(writes)] = done;
 	now += core_model.cycle / core_model.width;
 	later(&now, done);
-	if (operation->serialises) {
+	if (operation->serialises)
 		core->dispatch = now;
-	}
 	core->retired[core->sequence++ % MAX_WINDOW] = now;
 	core->dispatch += core_model.insn;
 	core->loaded = 0;

@@ -75,8 +75,10 @@ static const char *read_lists(const char *argument, const char *value)
 {
 	unsigned int access, count;
 
-	if (is_named(argument, "calls"))
-		return set_called(value) ? NULL : "more functions than it has room for";
+	if (is_named(argument, "calls")) {
+		order.called_count = read_list(value, 16, order.called, MAX_CALLED);
+		return order.called_count ? NULL : "calls that are no addresses, or too many";
+	}
 	if (is_named(argument, "variants")) {
 		count = read_list(value, 10, order.variants + 1, MAX_VARIANTS);
 		order.variant_count = 1 + count;

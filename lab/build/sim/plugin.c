@@ -93,10 +93,8 @@ static void on_marker(unsigned int vcpu, void *data)
 		next_stage(stage == MEASURES ? ENDS : MEASURES);
 		return;
 	}
-	if (stage == MEASURES) {
+	if (stage == MEASURES)
 		stage = ENDS; /* the run was over too soon */
-		empty_cores();
-	}
 	if (order.io)
 		warm_up(0);
 	else
@@ -380,8 +378,11 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb)
 	block->address = qemu_plugin_tb_vaddr(tb);
 	block->instructions = qemu_plugin_tb_n_insns(tb);
 	block->cost = entry_cost(block->address);
-	if (simulates() && core_model.window && is_simulated(block->address))
+	if (simulates() && core_model.window && is_simulated(block->address)) {
 		block->operations = calloc(block->instructions, sizeof(*block->operations));
+		if (!block->operations)
+			abort();
+	}
 	for (i = 0; i < block->instructions; i++)
 		add_instruction(block, qemu_plugin_tb_get_insn(tb, i), i);
 	if (order.marker && block->address == order.marker)

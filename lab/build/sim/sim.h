@@ -54,6 +54,7 @@ static inline void later(uint64_t *time, uint64_t other)
 
 #define MAX_VARIANTS 8
 #define MAX_ENTRIES 64
+#define MAX_CALLED 32
 
 /* What is measured, and what things cost; times in this header's unit. */
 struct order {
@@ -63,6 +64,9 @@ struct order {
 	/* Where system calls enter the kernel, and then interrupts. */
 	uint64_t entries[MAX_ENTRIES];
 	unsigned int entry_count;
+	/* Functions whose calls are written down. */
+	uint64_t called[MAX_CALLED];
+	unsigned int called_count;
 	/* The cost of transfers, in thousandths of the model's, each time that a run is measured. */
 	uint64_t variants[1 + MAX_VARIANTS];
 	unsigned int variant_count;
@@ -183,7 +187,6 @@ void end_simulated_phase(bool measured);
 
 /* --- calls.c */
 
-bool set_called(const char *text);
 bool open_calls(const char *path);
 void close_calls(void);
 bool is_called(uint64_t address);
