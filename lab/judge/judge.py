@@ -25,8 +25,9 @@ from lab.inputs.terms import Miss, Verdict
 from lab.judge import experiment, verdict
 from lab.judge.case import Case, cheapest_first, prepare
 from lab.judge.experiment import Experiment, Side
+from lab.judge.finding import Evidence, Failure
 from lab.judge.seed_noise import SEEDS
-from lab.judge.verdict import Evidence, Failure, Judged
+from lab.judge.verdict import Judged
 from lab.measure import cost, sim_counts
 from lab.measure.cell import Task
 from lab.measure.runner import Outcome, Rounds, Runner

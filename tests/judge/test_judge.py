@@ -22,7 +22,8 @@ from lab.inputs import profile, series
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import case, judge
-from lab.judge.verdict import Finding, Judged
+from lab.judge.finding import Finding
+from lab.judge.verdict import Judged
 from lab.measure import cost, determinism
 from lab.measure.boot_store import BootStore
 from lab.measure.job import Job

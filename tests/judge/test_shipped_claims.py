@@ -13,7 +13,7 @@ from lab.inputs import profile, series
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import experiment, verdict
 from lab.judge.experiment import Experiment
-from lab.judge.verdict import Evidence
+from lab.judge.finding import Evidence
 
 STANDARD = profile.get("standard")
 # A host that has all that an expectation may ask for.
