@@ -51,7 +51,6 @@ from lab.report.run_builder import RunBuilder
     help="Judge only the commit that is checked out: 0 good, 1 bad, 125 cannot be judged, 128 and "
     "more the lab failed.",
 )
-@options.fragments
 @options.measuring
 def bisect_command(
     session: Session,
@@ -63,7 +62,6 @@ def bisect_command(
     repo: Path,
     threshold: float | None,
     here: bool,
-    fragments: tuple[str, ...],
 ) -> int:
     """Find the commit that made an I/O cost more, or changed what a claim measures.
 
@@ -80,7 +78,7 @@ def bisect_command(
         raise UsageError("what is to be measured?", hint="give either --cell or --claim")
     trust.require(f"git:{repo}")
     line = bisect_search.commits(repo, good, bad)
-    tree = Tree(repo, fragments or session.profile.kernel, session)
+    tree = Tree(repo, session)
     limit = None if threshold is None else threshold / 100
     make = bisect_measure.of_cell if cell else bisect_measure.of_claim
     measure = make(cell or claim or "", tree, limit, bisect_measure.decisions(line), timed=timed)

@@ -59,7 +59,7 @@ def shell_command(
 
     Examples: lab shell; lab shell bfq_burst_merge --arm before --topology nullb_mq
     """
-    own = series.get(name) if name else None
+    own = series.get(name).configured(session.config) if name else None
     cell, arms = _cell(own, arm, topology, scheduler, work)
     tree = spec or (own.tree if own else "")
     patches = own.patches(arms.patches) if own and arms else ()

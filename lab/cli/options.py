@@ -15,9 +15,10 @@ import click
 
 from lab.base import sandbox
 from lab.base.errors import UsageError
+from lab.base.toml import named
 from lab.build import trust
 from lab.cli import complete
-from lab.inputs import profile
+from lab.inputs import kconfig, profile
 from lab.inputs.workload import Value
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
@@ -46,6 +47,17 @@ def of_patches(
     return paths
 
 
+def of_fragments(
+    _context: click.Context, _option: click.Parameter, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Names of kernel fragments. Raises UsageError for one that is not there."""
+    return tuple(
+        named(kconfig.FRAGMENTS, name, ".config", "kernel fragment").stem
+        for name in names
+        if name != "small"
+    )
+
+
 trusting = click.option(
     "--trust",
     is_flag=True,
@@ -70,14 +82,6 @@ patches = click.option(
     callback=of_patches,
     help="A patch to apply; may be given several times, in order.",
 )
-fragments = click.option(
-    "--kernel",
-    "fragments",
-    multiple=True,
-    metavar="FRAGMENT",
-    help="A file of configs/kernel, without its suffix; may be given several times.",
-)
-
 host_time = click.option(
     "--host-time",
     is_flag=True,
@@ -141,15 +145,31 @@ def measuring(command: Command) -> Command:
         shell_complete=complete.profiles,
         help="A file of configs/profile.",
     )
+    @click.option(
+        "--config",
+        "fragments",
+        multiple=True,
+        metavar="FRAGMENT",
+        callback=of_fragments,
+        shell_complete=complete.fragments,
+        help="Build kernels with this file of configs/kernel, too: distro is a distribution's "
+        "kernel, small adds nothing; may be given several times.",
+    )
     @trusting
     @on_fleet
     @fleet_keys
     @functools.wraps(command)
     def with_session(
-        *args: Any, profile_name: str, fleet: str, fleet_keys: Path | None, **kwargs: Any
+        *args: Any,
+        profile_name: str,
+        fragments: tuple[str, ...],
+        fleet: str,
+        fleet_keys: Path | None,
+        **kwargs: Any,
     ) -> Any:
-        own = new_session(profile.get(profile_name), fleet, fleet_keys)
-        return command(*args, session=own, **kwargs)
+        session = new_session(profile.get(profile_name), fleet, fleet_keys)
+        session.config = fragments
+        return command(*args, session=session, **kwargs)
 
     return with_session
 

@@ -45,7 +45,6 @@ from lab.report.run_record import Mail, StepRecord
 _USELESS = {
     "selection": "the claims say which cells are measured: leave out --topology and the like",
     "each": "--each goes without --claims: a claim is about the whole series",
-    "kernel": "the claims say with which options kernels are built: leave out --kernel",
     "claim": "--claim names one of --claims: give that, too",
 }
 
@@ -54,7 +53,6 @@ _USELESS = {
 @ending.as_json
 @click.argument("source")
 @options.tree
-@options.fragments
 @options.measuring
 @options.selection
 @click.option(
@@ -93,7 +91,6 @@ def try_(
     session: Session,
     source: str,
     spec: str,
-    fragments: tuple[str, ...],
     selection: Selection,
     claims: Path | None,
     names: tuple[str, ...],
@@ -131,11 +128,11 @@ def try_(
     mail = _mail(source, collected)
     chooses = selection != Selection() or engine != Engine.EXACT
     if claims:
-        _refuse(selection=chooses, each=each, kernel=bool(fragments))
-        own = _on_tree(_series(patches, claims), claims, spec)
+        _refuse(selection=chooses, each=each)
+        own = _on_tree(_series(patches, claims), claims, spec).configured(session.config)
         return _judged(own, names, session, mail, dry_run=dry_run)
     _refuse(claim=bool(names))
-    subject = Subject(spec, patches, fragments)
+    subject = Subject(spec, patches)
     wanted = _cells(session, selection, Engine(engine))
     if dry_run:
         ending.planned(_planned(subject, wanted, session, each=each))

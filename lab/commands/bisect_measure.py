@@ -43,7 +43,6 @@ class Tree:
     """Builds the commits of a repository, and measures them in a session."""
 
     repository: Path
-    fragments: tuple[str, ...]
     session: Session
     built: set[str] = field(default_factory=set)
 
@@ -51,7 +50,7 @@ class Tree:
         """The kernel of a commit, with more fragments than usual. Raises BuildError."""
         spec = f"git:{self.repository.absolute()}@{commit}"
         self.built.add(commit)
-        return self.session.kernel(spec, (), (*self.fragments, *more))
+        return self.session.kernel(spec, (), (*self.session.fragments, *more))
 
 
 class CommitMeasure(ABC):

@@ -92,7 +92,7 @@ class TimedSession(FakeSession):
 
 def tree(session: FakeSession) -> Tree:
     """Commits of a repository, built in a session."""
-    return Tree(Path("/linux"), (), session)
+    return Tree(Path("/linux"), session)
 
 
 @pytest.fixture
