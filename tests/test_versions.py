@@ -35,8 +35,8 @@ DISTRIBUTION: tuple[tuple[str, ...], ...] = (
     ("base", "block", "filesystems", "distro", "icpe24"),
 )
 COMBINATIONS = (*accumulate(STEPS), *DISTRIBUTION)
-# Of these combinations a record holds what the kernel has: of each chain the last.
-RECORDED = (COMBINATIONS[len(STEPS) - 1], DISTRIBUTION[-1])
+# Of these combinations records hold what the kernel has.
+RECORDED = (COMBINATIONS[len(STEPS) - 1], *DISTRIBUTION)
 
 versions = pytest.mark.parametrize("version", VERSIONS)
 combinations = pytest.mark.parametrize("fragments", COMBINATIONS, ids=" ".join)
@@ -48,8 +48,8 @@ def options(fragments: tuple[str, ...], version: str) -> dict[str, kconfig.Optio
 
 
 def record(version: str, fragments: tuple[str, ...]) -> Path:
-    chain = "distro" if fragments in DISTRIBUTION else "lab"
-    return DATA / f"kconfig-{chain}-{version}.txt"
+    name = fragments[-1] if fragments in DISTRIBUTION else "lab"
+    return DATA / f"kconfig-{name}-{version}.txt"
 
 
 @combinations
