@@ -115,6 +115,8 @@ def with_problem(found: Finding) -> Finding:
     unit, level = metrics.get(expectation.metric).unit, published.before
     if level is None or unit != published.unit or found.experiment.subtract:
         return found
+    if not expectation.bound.is_change:
+        return found
     if 1 / PROBLEM <= found.measured[0] / level <= PROBLEM:
         return found
     reason = (

@@ -46,11 +46,13 @@ def outside(bound: Interval) -> float:
 
 
 def evidence(one: Experiment, seen: float) -> Evidence:
-    """As many boots as decide, all alike."""
+    """As many boots as decide, all alike; the first arm is as it was published."""
     boots = one.rounds if one.timed else one.seed_counts[-1]
     if one.expectation.value:
         return Evidence(((max(seen, 0.0),) * boots,))
-    values = ((100.0,) * boots, (100.0 * max(1 + seen, 1e-9),) * boots)
+    published = one.expectation.published
+    level = (published.before if published else None) or 100.0
+    values = ((level,) * boots, (level * max(1 + seen, 1e-9),) * boots)
     factors = one.sides[0].cell.variants
     return Evidence(values, variants=dict.fromkeys(factors, values))
 
