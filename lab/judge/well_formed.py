@@ -105,7 +105,9 @@ def _check_simulated(claim: Claim, expectation: Expectation, where: str) -> None
         model.options(expectation.cpus or claim.cpus or model.usual_cpus)
     except UsageError as exc:
         raise UsageError(exc.what, where=where, hint=exc.hint) from exc
-    given = {"iops", *sim_counts.METRICS, *counters.known()}
+    tool = workload.get(claim.workload).tool
+    own = {"iops", *sim_counts.METRICS} if tool == "fio" else {*metrics.of_workload(claim.workload)}
+    given = own | {*counters.known()}
     if expectation.metric not in given:
         raise UsageError(
             f"the simulation gives no {expectation.metric}",

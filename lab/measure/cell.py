@@ -11,7 +11,7 @@ from lab.build.kernel import Kernel
 from lab.inputs import machine_model, topology
 from lab.inputs import workload as workloads
 from lab.inputs.terms import Engine
-from lab.inputs.workload import Value
+from lab.inputs.workload import Value, Workload
 
 STOCK = "stock"
 
@@ -112,6 +112,15 @@ class PlannedCell:
         return task.beside(reference) if reference else task
 
 
+def has_cost(engine: Engine, work: Workload) -> bool:
+    """Whether what an I/O costs can be measured: not where a deterministic guest reads its data
+    back, and not of dbench in a simulation, where the number of I/Os is not known.
+    """
+    if engine.deterministic and work.checks_data:
+        return False
+    return not (engine.simulated and work.tool != "fio")
+
+
 def resolved(
     *,
     topology_name: str,
@@ -141,6 +150,7 @@ def resolved(
         raise UsageError(
             f"{engine} has no machine model", hint=f"use --engine {Engine.SIM} for {machine}"
         )
+    costed = not calls and has_cost(engine, workloads.get(workload))
     return Cell(
         topology=topology_name,
         scheduler=scheduler,
@@ -152,7 +162,7 @@ def resolved(
         kernel_parameters=kernel_parameters,
         counters=counters,
         calls=calls,
-        cost=not calls and not (engine.deterministic and workloads.get(workload).checks_data),
+        cost=costed,
         machine=machine,
-        variants=variants,
+        variants=variants if costed else (),
     )

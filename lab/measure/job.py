@@ -104,11 +104,9 @@ class Job:
     @property
     def refusal(self) -> str:
         """Why this cannot be measured, in a line; empty when it can."""
-        if self.cell.engine.simulated and self.work.tool != "fio":
-            return f"{self.work.tool} cannot be simulated: its number of I/Os is not known"
         kernel = self.task.kernel
         if lacking := [name for name in self.work.kernel if name not in kernel.fragments]:
-            return f"{self.cell.workload} needs the kernel fragment {lacking[0]} (--kernel)"
+            return f"{self.cell.workload} needs the kernel fragment {lacking[0]} (--config)"
         return self.machine.topology.refusal(kernel.release, kernel.fragments)
 
     def at(self, folder: Path, host_cpu: int | None = None) -> Machine:
