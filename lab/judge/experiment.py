@@ -270,7 +270,14 @@ def _lacking(expectation: Expectation, report: Report) -> str:
     """What the host lacks to answer an expectation, although its engine works."""
     if expectation.needs_cpus > report.facts.cpus:
         return f"needs {expectation.needs_cpus} host CPUs, not {report.facts.cpus}"
-    return f"needs {expectation.needs}" if expectation.needs else ""
+    if expectation.needs:
+        return f"needs {expectation.needs}"
+    machine = expectation.published.machine if expectation.published else ""
+    if not machine or not expectation.machine:
+        return ""
+    if machine in machine_model.get(expectation.machine).published_as:
+        return ""
+    return f"published on {machine}, of which {expectation.machine} is no model"
 
 
 def _swept(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
