@@ -25,7 +25,6 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("base", "block"),
     ("filesystems",),
     ("buffer_heads",),
-    ("instrument",),
     ("debug",),
     ("source_lines",),
 )

@@ -34,9 +34,6 @@ class Profile(Model):
         default=1,
         description="seeds of a deterministic cell at most: 1, or 3, 6, 12, 24 until they decide",
     )
-    counted_boots: int = Field(
-        default=2, ge=1, description="boots of counters that no deterministic guest counts"
-    )
     without: tuple[str, ...] = Field(
         default=(), description="the profile builds no kernel with these fragments"
     )

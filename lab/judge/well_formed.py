@@ -61,7 +61,10 @@ def _check_expectation(series: Series, claim: Claim, expectation: Expectation, w
             where=where,
             hint=nearest(expectation.metric, known),
         )
-    if expectation.metric in cost.METRICS and {*expectation.engine} - {Engine.EXACT}:
+    if level_of(claim, expectation) is Level.MECHANISM:
+        _check_counter(series, claim, expectation, where)
+    exact = {*cost.METRICS, *counters.known()}
+    if expectation.metric in exact and {*expectation.engine} - {Engine.EXACT}:
         raise UsageError(
             f"only the engine {Engine.EXACT} gives {expectation.metric}",
             where=where,
@@ -96,6 +99,26 @@ def _check_parameters(claim: Claim, expectation: Expectation, where: str) -> Non
                 where=where,
                 hint=f"choose one: parameters = {{ {parameter} = {usual[0]} }}",
             )
+
+
+def _check_counter(series: Series, claim: Claim, expectation: Expectation, where: str) -> None:
+    """Raise UsageError for a counter that does not count on an arm's disk, or in the workload."""
+    disks = counters.get(expectation.metric).disks
+    for arm in filter(None, (*arms_of(claim, expectation), expectation.subtract)):
+        machine = series.all_arms[arm].topology or claim.topology
+        if disks and topology.get(machine).disk.value not in disks:
+            raise UsageError(
+                f"{expectation.metric} counts on {' or '.join(disks)} only: "
+                f"{machine} has another disk",
+                where=where,
+                hint="choose another topology, or another metric",
+            )
+    if not workload.has_marks(claim.workload):
+        raise UsageError(
+            f"the jobs of {claim.workload} do not mark where their I/O begins and ends",
+            where=where,
+            hint="add exec_prerun and exec_postrun to the job, as workloads/common.fio.j2 has them",
+        )
 
 
 def _check_simulated(claim: Claim, expectation: Expectation, where: str) -> None:

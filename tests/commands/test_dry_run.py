@@ -51,10 +51,9 @@ def test_kernels_are_told_by_arm_with_their_patches() -> None:
     assert "  kernel   before: 0 patches\n" in text_of([PLAIN], QUICK)
 
 
-def test_an_instrumented_kernel_is_planned_where_a_claim_needs_one() -> None:
-    claim = PLAIN.claims["sequential"].model_copy(update={"topology": "nullb_mq"})
-    asked = PLAIN.model_copy(update={"claims": {"sequential": claim}})
-    assert "  kernel   before: 0 patches, instrument\n" in text_of([asked], QUICK)
+def test_the_debug_kernel_is_planned_where_a_check_needs_it() -> None:
+    assert "  kernel   before: 0 patches, debug\n" in text_of([PLAIN], profile.get("standard"))
+    assert "debug\n" not in text_of([PLAIN], QUICK)
 
 
 @pytest.fixture(autouse=True)
