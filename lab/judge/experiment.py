@@ -339,12 +339,12 @@ def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:
     """The experiments, all that is counted in one cell counted in one boot: in the one that tells
     its cost, if that is asked for.
     """
+    # What this QEMU cannot count would keep it from counting the rest.
+    measured = [side for one in found if one.measurable for side in one.booted]
+    costs = {side for side in measured if side.cell.cost}
     wanted: dict[Side, set[str]] = {}
-    costs = {side for one in found for side in one.booted if side.cell.cost}
-
-    for experiment in found:
-        for side in experiment.booted:
-            wanted.setdefault(_uncounted(side), set()).update(side.cell.counters)
+    for side in measured:
+        wanted.setdefault(_uncounted(side), set()).update(side.cell.counters)
 
     def merged(side: Side) -> Side:
         alone = _uncounted(side)
@@ -357,5 +357,7 @@ def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:
             sides=tuple(map(merged, one.sides)),
             subtract=merged(one.subtract) if one.subtract else None,
         )
+        if one.measurable
+        else one
         for one in found
     ]

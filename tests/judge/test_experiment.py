@@ -347,6 +347,14 @@ def test_what_an_old_qemu_does_not_tell_is_not_counted(
     assert (asked.lacking, asked.runs) == (needs if lacking else "", not lacking)
 
 
+def test_what_an_old_qemu_does_not_tell_keeps_nothing_else_from_being_counted(ask: Write) -> None:
+    facts = replace(USUAL.facts, qemu="QEMU emulator version 8.2.2")
+    locks = COUNTER.replace("stable_merges", "lock_acquisitions")
+    merges, refused = ask(claim(COUNTER, locks), host=replace(USUAL, facts=facts))
+    assert not refused.runs
+    assert [cell.counters for cell in cells(merges)] == [("stable_merges",)]
+
+
 def test_jobs_without_marks_are_not_counted(
     ask: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,7 @@ def test_dbench_is_counted_in_the_boot_that_gives_its_time(
     testbed: Testbed, tmp_path: Path
 ) -> None:
     wanted = counted(
-        *(testbed, "megasas", "none", "dbench_xfs", "requests"), cost=True, clients=1, seconds=1
+        *(testbed, "raid64", "bfq", "dbench_xfs", "requests"), cost=True, clients=1, seconds=4
     )
     values = retries.steadily(partial(sampling.measure, wanted, tmp_path)).values
     flushes = values["passes"] * dbench.load_file().operations["Flush"]
