@@ -17,6 +17,9 @@ from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME
 from lab.measure.session import Session
 from lab.report.run_builder import RunBuilder
 
+# Where a fio job runs if no cell is named.
+_FIO_CELL = "nullb_mq/none"
+
 
 @click.command("bisect")
 @ending.as_json
@@ -25,8 +28,9 @@ from lab.report.run_builder import RunBuilder
 @click.option(
     "--cell",
     metavar="TOPOLOGY/SCHEDULER/WORKLOAD",
-    help="What became worse, such as nullb_mq/none/randread_burst.",
+    help="What became worse, such as nullb_mq/none/randread_burst; TOPOLOGY/SCHEDULER with --fio.",
 )
+@options.fio(several=False)
 @click.option(
     "--claim",
     metavar="SERIES/CLAIM[/METRIC]",
@@ -58,6 +62,7 @@ def bisect_command(
     good: str,
     bad: str,
     cell: str | None,
+    fio: str,
     claim: str | None,
     timed: bool,
     repo: Path,
@@ -76,8 +81,10 @@ def bisect_command(
     lab bisect v6.12 HEAD --claim sq_batch_dispatch/deadline_lock;
     git bisect run lab bisect v6.12 mine --cell nullb_mq/none/randread_burst --here
     """
+    if fio:
+        cell = f"{cell or _FIO_CELL}/{fio}"
     if bool(cell) == bool(claim):
-        raise UsageError("what is to be measured?", hint="give either --cell or --claim")
+        raise UsageError("what is to be measured?", hint="give --cell, --fio or --claim")
     trust.require(f"git:{repo}")
     line = bisect_search.commits(repo, good, bad)
     tree = Tree(repo, fragments or session.profile.kernel, session)

@@ -16,7 +16,7 @@ from lab.guest import interactive
 from lab.inputs import series, workload
 from lab.inputs.series import Arm, Series
 from lab.inputs.terms import Engine
-from lab.measure import matrix, recorded
+from lab.measure import fio_cell, matrix, recorded
 from lab.measure.cell import Cell, Task, resolved
 from lab.measure.job import resolve
 from lab.measure.session import Session
@@ -47,10 +47,18 @@ _TOPOLOGY, _SCHEDULER, _WORKLOAD = "nullb", "none", "randread_burst"
     shell_complete=complete.workloads,
     help="Whose job files and file system are there.",
 )
+@options.fio(several=False)
 @options.tree
 @options.measuring
 def shell_command(
-    session: Session, name: str, arm: str, topology: str, scheduler: str, work: str, spec: str
+    session: Session,
+    name: str,
+    arm: str,
+    topology: str,
+    scheduler: str,
+    work: str,
+    fio: str,
+    spec: str,
 ) -> int:
     """Open a shell in a guest: the kernel and disk of a cell, with fio and dbench.
 
@@ -60,6 +68,7 @@ def shell_command(
     Examples: lab shell; lab shell bfq_burst_merge --arm before --topology nullb_mq
     """
     own = series.get(name) if name else None
+    work = options.one_workload(work, fio)
     cell, arms = _cell(own, arm, topology, scheduler, work)
     tree = spec or (own.tree if own else "")
     patches = own.patches(arms.patches) if own and arms else ()
@@ -73,6 +82,8 @@ def shell_command(
         if job.refusal:
             raise UsageError(job.refusal)
         session.progress.say(f"Linux {kernel.release}: {task}, {cell.cpus} vCPUs")
+        if job.changes:
+            session.progress.say(job.changes)
         interactive.talk(job.at(folder), job.orders)
     return ExitCode.DONE
 
@@ -105,6 +116,7 @@ def _cell(
         hw_queues=side.hw_queues if side else 0,
         kernel_parameters=side.kernel_parameters if side else (),
     )
+    fio_cell.require_possible(cell)
     return cell, side
 
 

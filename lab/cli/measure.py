@@ -26,6 +26,8 @@ from lab.report import cell_tables, exports, finish, tables
 from lab.report.run_builder import RunBuilder, host_record
 from lab.report.run_record import TableRecord
 
+_DIFF_WORKLOAD = "randread_burst"
+_SCALED_WORKLOAD = "randwrite_uring"
 # So many cache lines are shown of a simulated kernel.
 _LINES = 8
 
@@ -119,11 +121,10 @@ def matrix_command(
 @click.option("--topology", default="nullb_mq", show_default=True, help="A file of configs/guest.")
 @click.option(
     "--workload",
-    "work",
-    default="randwrite_uring",
-    show_default=True,
-    help="An fio workload; it gets one job a CPU.",
+    "workload_name",
+    help=f"An fio workload; it gets one job a CPU. Default: {_SCALED_WORKLOAD}.",
 )
+@options.fio(several=False)
 @click.option(
     "--scheduler",
     "schedulers",
@@ -146,7 +147,8 @@ def scaling_command(
     session: Session,
     name: str | None,
     topology: str,
-    work: str,
+    workload_name: str | None,
+    fio: str,
     schedulers: tuple[str, ...],
     machine: str,
     cpus: tuple[int, ...],
@@ -156,6 +158,7 @@ def scaling_command(
     Example: lab scaling sq_batch_dispatch --machine arm128 --cpus 1,2,4,8,16,32
     """
     own = series.get(name) if name else None
+    work = options.one_workload(workload_name, fio) or _SCALED_WORKLOAD
     scaling.require_possible(machine, work, cpus)
     spec = own.tree if own else ""
     fragments = own.kernel if own else ()
@@ -196,13 +199,8 @@ def _numbers(text: str) -> tuple[int, ...]:
     show_default=True,
     help="A file of configs/guest.",
 )
-@click.option(
-    "--workload",
-    "workload_name",
-    default="randread_burst",
-    show_default=True,
-    help="An fio workload.",
-)
+@click.option("--workload", "workload_name", help=f"An fio workload; default: {_DIFF_WORKLOAD}.")
+@options.fio(several=False)
 @click.option(
     "--scheduler",
     "schedulers",
@@ -244,7 +242,8 @@ def _numbers(text: str) -> tuple[int, ...]:
 def diff_command(
     session: Session,
     topology_name: str,
-    workload_name: str,
+    workload_name: str | None,
+    fio: str,
     schedulers: tuple[str, ...],
     engine: str,
     machine: str,
@@ -268,11 +267,12 @@ def diff_command(
         )
     if by_line:
         line_costs.require_possible(Engine(engine))
+    work = options.one_workload(workload_name, fio) or _DIFF_WORKLOAD
     names = ("before", "after") if patches else (schedulers[0], schedulers[1])
     planned = [
         matrix.cells(
             session.profile,
-            Selection((topology_name,), (one,), (workload_name,), cpus=cpus, machine=machine),
+            Selection((topology_name,), (one,), (work,), cpus=cpus, machine=machine),
             Engine(engine),
         )[0]
         for one in schedulers * (3 - len(schedulers))

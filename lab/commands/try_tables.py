@@ -77,6 +77,8 @@ def job_line(cell: Cell) -> str:
     parameters = {**dict(cell.parameters), "ios": 0}
     if workload.get(cell.workload).tool != "fio":
         return f"{cell.workload} {cell.sweep([name for name, _ in cell.parameters])}".strip()
+    if workload.get(cell.workload).job:
+        return workload.command_line(cell.workload, parameters)
     lines = workload.fio_job(cell.workload, parameters).splitlines()
     pairs = [line.partition("=") for line in lines if "=" in line and not line.startswith("#")]
     told = [f"--{name}={value}" for name, _, value in pairs if name not in _NOT_TOLD]

@@ -19,12 +19,12 @@ from lab.build.tcg_plugin import MARKER, PER_IO, UP
 from lab.guest import qemu_command
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
-from lab.inputs import counters, machine_model, topology, workload
+from lab.inputs import counters, fio_job, machine_model, topology, workload
 from lab.inputs.counters import Counter, Probes
 from lab.inputs.terms import Engine
 from lab.inputs.topology import Topology
 from lab.inputs.workload import Value, Workload
-from lab.measure import call_counts, computation, dbench, host
+from lab.measure import call_counts, computation, dbench, fio_cell, host
 from lab.measure.cell import Cell, Task
 from lab.measure.host import Report
 from lab.measure.insn_counts import Symbols, symbols
@@ -102,6 +102,11 @@ class Job:
         return self.task.cell
 
     @property
+    def changes(self) -> str:
+        """What was changed in a fio job that is written out, in one line; empty for others."""
+        return fio_cell.changes(self.cell, self.work, _ios_of_jobs(self.cell, self.work))
+
+    @property
     def refusal(self) -> str:
         """Why this cannot be measured, in a line; empty when it can."""
         if self.cell.engine.simulated and self.work.tool != "fio":
@@ -145,7 +150,7 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         cell.engine,
         _NOWHERE,
         size_mib=work.disk_mib(dict(cell.parameters)),
-        backed=work.filesystem is not None,
+        backed=work.filesystem is not None or fio_cell.keeps_data(work),
         plugin=testbed.plugin if cell.engine.deterministic else None,
         plugin_options=_clock(cell, work) if cell.engine.deterministic else (),
         seed=cell.seed,
@@ -186,6 +191,7 @@ def _interpretation(
 def hardware(cell: Cell) -> Topology:
     """The topology of a cell, with what the cell changes of it."""
     own = topology.get(cell.topology)
+    own = own.model_copy(update=fio_cell.hardware(own, workload.get(cell.workload)))
     changes = {
         "cpus": cell.cpus,
         "hw_queues": cell.hw_queues,
@@ -323,7 +329,7 @@ def ordered_ios(cell: Cell, work: Workload) -> dict[str, int]:
     if "ios" not in work.parameters:
         return {}
     return {
-        name: ios * fio_jobs(cell)
+        name: work.ios_of(ios, fio_jobs(cell))
         for name, ios in _ios_of_jobs(cell, work).items()
         if ios and name in fio_runs(cell)
     }
@@ -344,14 +350,11 @@ def _ios_of_jobs(cell: Cell, work: Workload) -> dict[str, int]:
 
 def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
     """The fio job files that the runs need."""
-    parameters = dict(cell.parameters)
     fixed_time: dict[str, Value] = {"seconds": _SIM_SECONDS, "ramp_seconds": 0}
     files = {
-        f"{name}.fio": workload.fio_job(
-            cell.workload, {**parameters, **({} if ios else fixed_time), "ios": ios}
-        )
+        f"{name}.fio": _job_file(cell, work, {**({} if ios else fixed_time), "ios": ios})
         for name, ios in _ios_of_jobs(cell, work).items()
-    } or {"fio.fio": workload.fio_job(cell.workload, parameters)}
+    } or {"fio.fio": _job_file(cell, work, {})}
     if not cell.engine.simulated:
         return files
     # What is measured is shorter than the scheduler takes to spread the jobs.
@@ -362,3 +365,15 @@ def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
         name: head + "".join(line for line in text.splitlines(True) if not line.startswith("exec_"))
         for name, text in files.items()
     }
+
+
+def _job_file(cell: Cell, work: Workload, amount: Mapping[str, Value]) -> str:
+    """The fio job file of a cell for an amount of work."""
+    parameters = {**dict(cell.parameters), **amount}
+    fit = fio_cell.fitted(cell, work)
+    if fit is None:
+        return workload.fio_job(cell.workload, parameters)
+    if ios := int(parameters.get("ios", 0)):
+        return fit.text(fio_job.fixed(ios))
+    seconds, ramp = (float(parameters[name]) for name in ("seconds", "ramp_seconds"))
+    return fit.text(fio_job.timed(seconds, ramp))

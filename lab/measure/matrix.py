@@ -13,7 +13,7 @@ from lab.inputs import topology, workload
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
-from lab.measure import metrics
+from lab.measure import fio_cell, metrics
 from lab.measure.cell import PlannedCell, resolved
 
 SCHEDULERS = ("none", "mq-deadline", "bfq", "kyber")
@@ -87,6 +87,7 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Planne
                     cpus=cpus,
                     machine=selection.machine,
                 )
+                fio_cell.require_possible(cell)
                 found[PlannedCell(cell=cell, swept=swept)] = None
     if not found:
         raise UsageError(
@@ -113,6 +114,8 @@ def _chosen(offered: Sequence[str], selected: Sequence[str]) -> list[str]:
 def require_possible(work: str, machine: str, where: str) -> None:
     """Raise UsageError when a workload that needs its data again meets a disk that holds none."""
     own = workload.get(work)
+    if own.job:
+        return  # fio_cell gives it such a disk where it can
     if (own.filesystem or own.checks_data) and not topology.get(machine).holds_data:
         why = "has a file system" if own.filesystem else "reads back what it wrote"
         raise UsageError(
