@@ -16,6 +16,7 @@ from lab.cli import ending, options
 from lab.commands import controls, line_costs, result_tables, scaling, selfbench
 from lab.commands import dry_run as plan
 from lab.inputs import series
+from lab.inputs.queue_settings import Settings
 from lab.inputs.terms import Engine
 from lab.measure import host, matrix
 from lab.measure.cell import STOCK
@@ -125,6 +126,7 @@ def matrix_command(
     help=f"An fio workload; it gets one job a CPU. Default: {_SCALED_WORKLOAD}.",
 )
 @options.fio(several=False)
+@options.queue
 @click.option(
     "--scheduler",
     "schedulers",
@@ -149,6 +151,7 @@ def scaling_command(
     topology: str,
     workload_name: str | None,
     fio: str,
+    queue: Settings,
     schedulers: tuple[str, ...],
     machine: str,
     cpus: tuple[int, ...],
@@ -171,7 +174,7 @@ def scaling_command(
         if own
         else {STOCK: session.kernel()}
     )
-    found = scaling.measure(session, kernels, topology, work, schedulers, machine, cpus)
+    found = scaling.measure(session, kernels, topology, work, schedulers, machine, cpus, queue)
     title = f"{own.name if own else 'Stock kernel'}: {work} on {topology}, simulated {machine}"
     table = result_tables.of_scaling(title, cpus, found)
     run = RunBuilder(session, title).measured(
@@ -201,6 +204,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 )
 @click.option("--workload", "workload_name", help=f"An fio workload; default: {_DIFF_WORKLOAD}.")
 @options.fio(several=False)
+@options.queue
 @click.option(
     "--scheduler",
     "schedulers",
@@ -244,6 +248,7 @@ def diff_command(
     topology_name: str,
     workload_name: str | None,
     fio: str,
+    queue: Settings,
     schedulers: tuple[str, ...],
     engine: str,
     machine: str,
@@ -272,7 +277,7 @@ def diff_command(
     planned = [
         matrix.cells(
             session.profile,
-            Selection((topology_name,), (one,), (work,), cpus=cpus, machine=machine),
+            Selection((topology_name,), (one,), (work,), cpus=cpus, machine=machine, queue=queue),
             Engine(engine),
         )[0]
         for one in schedulers * (3 - len(schedulers))

@@ -17,7 +17,8 @@ from lab.base import sandbox
 from lab.base.errors import UsageError
 from lab.build import trust
 from lab.cli import complete
-from lab.inputs import profile, workload
+from lab.inputs import profile, queue_settings, workload
+from lab.inputs.queue_settings import Settings
 from lab.inputs.workload import Value
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
@@ -94,6 +95,18 @@ def _fio_workload(_context: click.Context, _option: click.Parameter, given: Any)
     if isinstance(given, tuple):
         return tuple(map(workload.of_line_or_file, given))
     return workload.of_line_or_file(given) if given else ""
+
+
+def queue(command: Command) -> Command:
+    """The option that sets attributes of the disk's queue; the command gets them as ``queue``."""
+    return click.option(
+        "--queue",
+        multiple=True,
+        metavar="ATTRIBUTE=VALUE",
+        callback=lambda _context, _option, texts: tuple(map(queue_settings.parse, texts)),
+        help="An attribute of the disk's queue/ in sysfs, such as nr_requests=64 or "
+        "iosched/low_latency=0; may be given several times, in order.",
+    )(command)
 
 
 def one_workload(name: str | None, fio: str) -> str:
@@ -209,6 +222,7 @@ def selection(command: Command) -> Command:
         help="Only this workload; may be given several times.",
     )
     @fio(several=True)
+    @queue
     @click.option(
         "--set",
         "settings",
@@ -231,12 +245,15 @@ def selection(command: Command) -> Command:
         schedulers: tuple[str, ...],
         workloads: tuple[str, ...],
         fio: tuple[str, ...],
+        queue: Settings,
         settings: tuple[tuple[str, tuple[Value, ...]], ...],
         cpus: int,
         machine: str,
         **kwargs: Any,
     ) -> Any:
-        picked = Selection(topologies, schedulers, (*workloads, *fio), settings, cpus, machine)
+        picked = Selection(
+            topologies, schedulers, (*workloads, *fio), settings, cpus, machine, queue
+        )
         return command(*args, selection=picked, **kwargs)
 
     return with_selection

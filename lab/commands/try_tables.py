@@ -65,7 +65,8 @@ def _evidence(planned: PlannedCell, step: Tried, command: Sequence[str]) -> str:
 
 def _repeat(cell: Cell, command: Sequence[str]) -> str:
     words = [*command, "--topology", cell.topology, "--scheduler", cell.scheduler]
-    words += ["--workload", cell.workload]
+    words += workload.options(cell.workload)
+    words += [word for pair in cell.queue for word in ("--queue", "=".join(pair))]
     if cell.machine:
         words += ["--engine", cell.engine, "--machine", cell.machine]
         words += ["--set", f"numjobs={cell.number('numjobs'):.0f}"]

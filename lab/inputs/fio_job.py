@@ -292,7 +292,7 @@ def _shrink_files(
     sections: list[tuple[str, dict[str, str]]], guest: Guest, changes: Changes
 ) -> None:
     """Make the files of all sections fit the disk's file system."""
-    room = int(guest.disk * _SHARE_FOR_FILES)
+    room = int(guest.disk * _SHARE_FOR_FILES) >> 20 << 20
     shared = set[str]()
     wanted = 0
     for _, own in sections:

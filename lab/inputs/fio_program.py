@@ -121,7 +121,8 @@ def _require_parsed(job: FioJob) -> None:
         lines = [line for line in done.output.splitlines() if line and not _DROPPED.search(line)]
         said = "; ".join(line.removeprefix("fio: ") for line in lines[:3]) or "no reason"
         raise UsageError(
-            f"fio does not take the job: {said}", hint="`fio --cmdhelp=OPTION` says more"
+            f"fio does not take the job: {said}",
+            hint=f"this is {_said('--version').strip()}: see `fio --cmdhelp=all`",
         )
 
 

@@ -209,6 +209,13 @@ def give(text: str, where: str, stem: str = "") -> str:
     return name
 
 
+def options(name: str) -> list[str]:
+    """The words of a command line that name a workload, on any host."""
+    if name not in _given:
+        return ["--workload", name]
+    return ["--fio", get(name).title]
+
+
 def of_line_or_file(given: str) -> str:
     """The name of the workload that a user gives as a fio command line, or as the path of a job
     file. Raises UsageError as give() does.
@@ -221,6 +228,10 @@ def of_line_or_file(given: str) -> str:
 
 @lru_cache(maxsize=256)
 def _of_job(text: str, where: str) -> Workload:
+    try:
+        fio_needs.of(fio_program.read(text))
+    except UsageError as exc:
+        raise UsageError(exc.what, where=where, hint=exc.hint) from exc
     return parse({"fio": text}, Workload, Path(where))
 
 

@@ -10,6 +10,7 @@ from lab.base.errors import UsageError
 from lab.build.kernel import Kernel
 from lab.inputs import machine_model, topology
 from lab.inputs import workload as workloads
+from lab.inputs.queue_settings import PREFIX, Settings
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 
@@ -20,7 +21,8 @@ STOCK = "stock"
 class Cell:
     """One thing to measure, resolved: everything that is executed but the kernel.
 
-    parameters are the workload's, sorted by name. cpus are the vCPUs, hw_queues the disk's hardware
+    parameters are the workload's, sorted by name, and then the attributes of the disk's queue that
+    a user set, in their order, as queue/NAME. cpus are the vCPUs, hw_queues the disk's hardware
     queues, kernel_parameters those beside the topology's own. With counters, which only an
     instrumented kernel has, the cell is counted, not timed; calls are those that the exact engine
     counts of any, beside what an I/O costs or, without cost, alone. machine is the model of a
@@ -52,6 +54,12 @@ class Cell:
     def counted(self) -> bool:
         """Whether counters alone are asked for, of a fixed amount of work."""
         return bool(self.counters) or not self.cost
+
+    @property
+    def queue(self) -> tuple[tuple[str, str], ...]:
+        """Attributes of the disk's queue that a user set, in their order."""
+        own = [(name, str(v)) for name, v in self.parameters if name.startswith(PREFIX)]
+        return tuple((name.removeprefix(PREFIX), value) for name, value in own)
 
     def number(self, name: str) -> float:
         """A parameter that must be a number; 0 when the workload has none of that name.
@@ -126,9 +134,10 @@ def resolved(
     calls: tuple[str, ...] = (),
     machine: str = "",
     variants: tuple[float, ...] = (),
+    queue: Settings = (),
 ) -> Cell:
     """A cell; 0 vCPUs or hardware queues stand for as many as its topology has. With calls these
-    alone are counted, and a check of data has no cost.
+    alone are counted, and a check of data has no cost. queue are attributes of the disk's queue.
 
     A simulated one is on the machine called so, or the usual one, and has as many vCPUs as that has
     active ones. Raises UsageError for a topology or a machine that does not exist.
@@ -145,7 +154,10 @@ def resolved(
         topology=topology_name,
         scheduler=scheduler,
         workload=workload,
-        parameters=tuple(sorted(parameters.items())),
+        parameters=(
+            *sorted(parameters.items()),
+            *((PREFIX + name, value) for name, value in queue),
+        ),
         engine=engine,
         cpus=cpus or own.cpus,
         hw_queues=hw_queues or own.hw_queues,

@@ -71,7 +71,8 @@ def changes(cell: Cell, work: Workload, ios: dict[str, int]) -> str:
     own, told = topology.get(cell.topology), list(fit.changes)
     if amounts := sorted({number for number in ios.values() if number}):
         counted = " and ".join(f"{number:,}" for number in amounts)
-        told.append(f"each of {cell.number(workload.JOBS):.0f} jobs does {counted} I/Os")
+        jobs = int(cell.number(workload.JOBS))
+        told.append(f"{f'each of {jobs} jobs' if jobs > 1 else 'the job'} does {counted} I/Os")
     changed = hardware(own, work)
     given = changed.get("null_blk", {})
     if given.get("memory_backed", 0) != (own.null_blk or {}).get("memory_backed", 0):

@@ -19,7 +19,7 @@ from lab.build.tcg_plugin import MARKER, PER_IO, UP
 from lab.guest import qemu_command
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
-from lab.inputs import counters, fio_job, machine_model, topology, workload
+from lab.inputs import counters, fio_job, machine_model, queue_settings, topology, workload
 from lab.inputs.counters import Counter, Probes
 from lab.inputs.terms import Engine
 from lab.inputs.topology import Topology
@@ -100,11 +100,6 @@ class Job:
     def cell(self) -> Cell:
         """What is measured."""
         return self.task.cell
-
-    @property
-    def changes(self) -> str:
-        """What was changed in a fio job that is written out, in one line; empty for others."""
-        return fio_cell.changes(self.cell, self.work, _ios_of_jobs(self.cell, self.work))
 
     @property
     def refusal(self) -> str:
@@ -195,6 +190,7 @@ def hardware(cell: Cell) -> Topology:
     changes = {
         "cpus": cell.cpus,
         "hw_queues": cell.hw_queues,
+        "queue": {name: v for name, v in own.queue.items() if name not in dict(cell.queue)},
         # With fewer queues nothing else is to be different.
         "possible": own.possible_cpus if cell.hw_queues < own.hw_queues else own.possible,
         "kernel_parameters": (*own.kernel_parameters, *cell.kernel_parameters),
@@ -288,7 +284,9 @@ def _orders(cell: Cell, machine: Machine, work: Workload, probes: Probes | None)
     steps = [
         "phase setup",
         *own.setup_steps(size_mib),
+        *queue_settings.steps(cell.queue, after_scheduler=False),
         *own.scheduler_steps(cell.scheduler),
+        *queue_settings.steps(cell.queue, after_scheduler=True),
         "facts",
     ]
     files: dict[str, str] = {}
@@ -377,3 +375,9 @@ def _job_file(cell: Cell, work: Workload, amount: Mapping[str, Value]) -> str:
         return fit.text(fio_job.fixed(ios))
     seconds, ramp = (float(parameters[name]) for name in ("seconds", "ramp_seconds"))
     return fit.text(fio_job.timed(seconds, ramp))
+
+
+def changes(cell: Cell) -> str:
+    """What was changed in the fio job that a cell's workload is, in one line; empty for others."""
+    work = workload.get(cell.workload)
+    return fio_cell.changes(cell, work, _ios_of_jobs(cell, work))

@@ -11,6 +11,7 @@ from lab.base.errors import UsageError, nearest
 from lab.base.system import data
 from lab.inputs import topology, workload
 from lab.inputs.profile import Profile
+from lab.inputs.queue_settings import Settings
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 from lab.measure import fio_cell, metrics
@@ -29,6 +30,7 @@ class Selection:
     parameters: tuple[tuple[str, tuple[Value, ...]], ...] = ()
     cpus: int = 0
     machine: str = ""
+    queue: Settings = ()
 
 
 def require_known(
@@ -86,6 +88,7 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Planne
                     engine=engine,
                     cpus=cpus,
                     machine=selection.machine,
+                    queue=selection.queue,
                 )
                 fio_cell.require_possible(cell)
                 found[PlannedCell(cell=cell, swept=swept)] = None
@@ -154,10 +157,10 @@ def require_used(selection: Selection, found: Sequence[PlannedCell]) -> None:
             )
 
 
-def parse_cell(text: str, profile: Profile, engine: Engine) -> PlannedCell:
+def parse_cell(text: str, profile: Profile, engine: Engine, queue: Settings = ()) -> PlannedCell:
     """A cell out of TOPOLOGY/SCHEDULER/WORKLOAD. Raises UsageError for what is none."""
     parts = text.split("/")
     if len(parts) != 3:
         raise UsageError(f"not a cell: {text!r}", hint="write TOPOLOGY/SCHEDULER/WORKLOAD")
-    selection = Selection((parts[0],), (parts[1],), (parts[2],))
+    selection = Selection((parts[0],), (parts[1],), (parts[2],), queue=queue)
     return cells(profile, selection, engine)[0]

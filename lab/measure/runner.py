@@ -23,7 +23,7 @@ from lab.guest.time_slices import Slot, TimeSlices
 from lab.measure import determinism, durations, host, metrics
 from lab.measure.boot_store import BootStore, Provenance, StoredBoot
 from lab.measure.cell import STOCK, Task
-from lab.measure.job import Job, Testbed, resolve, round_keys
+from lab.measure.job import Job, Testbed, changes, resolve, round_keys
 from lab.measure.place import Place, ThisHost
 from lab.measure.sampling import Sample
 from lab.measure.tally import Tally
@@ -156,12 +156,11 @@ class Runner:
 
     def _resolved(self, tasks: Sequence[Task]) -> list[Job]:
         """The jobs of tasks; what was changed in a user's own fio job is said once."""
-        jobs = [resolve(task, self._testbed) for task in tasks]
-        for line in dict.fromkeys(job.changes for job in jobs):
+        for line in dict.fromkeys(changes(task.cell) for task in tasks):
             if line and line not in self._said:
                 self._said.add(line)
                 self._progress.say(line)
-        return jobs
+        return [resolve(task, self._testbed) for task in tasks]
 
     def _run_rounds(
         self,
