@@ -16,6 +16,7 @@ from lab.inputs import fio_needs, fio_program, fio_sizes
 from lab.inputs.fio_line import FioJob, number_of_jobs
 
 _MOUNT = "mnt"
+_PAGE = 4096
 # Chosen: a file system needs room for itself, and a log.
 _SHARE_FOR_FILES = 0.6
 # How much is fixed, so that time and repetition are not.
@@ -293,34 +294,45 @@ def _shrink_files(
 ) -> None:
     """Make the files of all sections fit the disk's file system."""
     room = int(guest.disk * _SHARE_FOR_FILES) >> 20 << 20
-    shared = set[str]()
-    wanted = 0
+    wanted, shared = 0, set[str]()
     for _, own in sections:
-        size = fio_sizes.of(own.get("size", "")) or fio_sizes.of(own.get("filesize", ""))
-        files = number_of_jobs(own)
-        if name := own.get("filename", ""):
-            files = int(name not in shared)
-            shared.add(name)
-        wanted += (size or 0) * files
+        name = own.get("filename", "")
+        copies = number_of_jobs(own) if not name else int(name not in shared)
+        shared.add(name)
+        wanted += copies * (_file_size(own)[1] or 0)
+    jobs = sum(number_of_jobs(own) for _, own in sections)
     for name, own in sections:
-        size = fio_sizes.of(own.get("size", "")) or fio_sizes.of(own.get("filesize", ""))
-        count = sum(number_of_jobs(each) for _, each in sections)
-        align = -(-fio_sizes.blocks(own)[1] // 4096) * 4096
-        if not size:
-            own["size"] = fio_sizes.shown(max(align, room // count // align * align))
-            changes.tell("no size", f"is {own['size']}")
-        elif wanted > room:
-            option = "size" if fio_sizes.of(own.get("size", "")) else "filesize"
-            files = int(own["nrfiles"]) if own.get("nrfiles", "").isdecimal() else 1
-            less = size * room // wanted // align * align
-            if less < align * files:
-                raise UsageError(
-                    f"the files of job {name} need more than the disk of "
-                    f"{fio_sizes.shown(guest.disk)} has room for",
-                    hint="take less of numjobs, nrfiles or bs",
-                )
-            changes.tell(
-                f"{option}={own[option]}",
-                f"is {fio_sizes.shown(less)}: files have {fio_sizes.shown(room)}",
+        option, size = _file_size(own)
+        files = _number(own, "nrfiles")
+        least = -(-fio_sizes.blocks(own)[1] // _PAGE) * _PAGE * files
+        if size is None:
+            size, less = 0, max(least, room // jobs // _PAGE * _PAGE)
+        elif wanted <= room:
+            continue
+        else:
+            less = size * room // wanted // _PAGE * _PAGE
+        if less < least:
+            raise UsageError(
+                f"the files of job {name} have no room on the disk of "
+                f"{fio_sizes.shown(guest.disk)}",
+                hint="take less of numjobs, nrfiles or bs",
             )
-            own[option] = fio_sizes.shown(less)
+        each = less // files // _PAGE * _PAGE if option == "filesize" else less
+        told = f"{option}={own[option]}" if size else f"no {option}"
+        changes.tell(told, f"is {fio_sizes.shown(each)}: files have {fio_sizes.shown(room)}")
+        own[option] = fio_sizes.shown(each)
+
+
+def _file_size(options: dict[str, str]) -> tuple[str, int | None]:
+    """The option that says how large the files of a job are, and how large all of them are."""
+    if size := fio_sizes.of(options.get("size", "")):
+        return "size", size
+    if size := fio_sizes.of(options.get("filesize", "")):
+        return "filesize", size * _number(options, "nrfiles")
+    return "size", None
+
+
+def _number(options: dict[str, str], name: str) -> int:
+    """An option that counts; 1 for what is no number."""
+    text = options.get(name, "")
+    return max(1, int(text[:9])) if text.isdecimal() else 1
