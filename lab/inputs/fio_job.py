@@ -165,6 +165,8 @@ class _Section:
             self._tell("verify", "has a disk that keeps what is written")
         else:
             kept |= {"norandommap": "1", "io_size": _WITHOUT_END}
+            if fio_needs.direction(kept).startswith("rand") and "norandommap" not in self._own:
+                self._tell("norandommap", "added: offsets may repeat, as work is fixed")
         if idle := [name for name in _IDLE if kept.get(name, "0") not in ("", "0")]:
             for name in idle:
                 self._tell(name, "kept: to wait costs an I/O nothing")
@@ -187,7 +189,10 @@ class _Section:
             self._tell(name, f"dropped: {_DROPPED[name]}")
         elif name in _OUTPUT:
             self._tell(name, "dropped: output")
-        elif name in _OF_THE_LAB or name in ("filename", "directory"):
+        elif name in _OF_THE_LAB:
+            if name != "norandommap" and not fio_needs.is_on({name: "1", **self._own}, name):
+                self._tell(f"{name}=0", "is 1, as in all jobs of the lab")
+        elif name in ("filename", "directory"):
             return False
         else:
             return not self._is_of_another_engine(name)
@@ -195,9 +200,11 @@ class _Section:
 
     def _is_of_another_engine(self, name: str) -> bool:
         """Whether an option of [global] is one that only the engine of another section has."""
-        others = {"io_uring", "io_uring_cmd", "libaio", "pvsync2"} - {fio_needs.engine(self._own)}
-        own = fio_program.engine_options(fio_needs.engine(self._own))
-        return name not in own and any(name in fio_program.engine_options(one) for one in others)
+        if name in fio_program.options():
+            return False
+        own = fio_needs.engine(self._own)
+        others = (one for one in fio_needs.ENGINES if name in fio_program.engine_options(one))
+        return name not in fio_program.engine_options(own) and any(others)
 
     def _where(self) -> Iterator[tuple[str, str]]:
         """Where the section's I/O goes."""

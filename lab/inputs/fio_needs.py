@@ -15,7 +15,7 @@ from lab.inputs.fio_line import FioJob, number_of_jobs
 Options = Mapping[str, str]
 
 # The engines whose I/O a guest's disk serves.
-_ENGINES = frozenset(
+ENGINES = frozenset(
     {
         *("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring"),
         *("io_uring_cmd", "mmap", "splice", "sg"),
@@ -138,7 +138,7 @@ def _depth(options: Options) -> int:
 def _require_possible(name: str, options: Options) -> None:
     """Raise UsageError for a section that no guest can run as it is."""
     own = engine(options)
-    if own not in _ENGINES:
+    if own not in ENGINES:
         raise UsageError(
             f"the engine {own} of job {name} does no I/O to a disk", hint="leave the job out"
         )

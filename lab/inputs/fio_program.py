@@ -77,7 +77,7 @@ def _is_of_program(name: str) -> bool:
     """Whether an option is of fio itself, not of a job; UsageError for another program."""
     if name in _OTHER_PROGRAMS:
         raise UsageError(f"--{name} makes fio another program, which has no job: leave it out")
-    return name in _program_options() and name not in _options()
+    return name in _program_options() and name not in options()
 
 
 def _require_inside(name: str, value: str) -> None:
@@ -128,7 +128,7 @@ def _require_parsed(job: FioJob) -> None:
 
 def _full_name(name: str) -> str:
     """The whole name of an option that begins so, as getopt_long(3) finds it."""
-    every = _options() | _program_options()
+    every = options() | _program_options()
     found = [one for one in every if one.startswith(name)]
     return found[0] if name not in every and len(found) == 1 else name
 
@@ -147,7 +147,7 @@ def engine_options(engine: str) -> frozenset[str]:
 
 
 @cache
-def _options() -> frozenset[str]:
+def options() -> frozenset[str]:
     """The options of jobs, of all engines."""
     return _names(_said("--cmdhelp=all"))
 

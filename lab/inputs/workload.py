@@ -8,6 +8,7 @@ NAME.fio alone is one, too, and so is what a user gives by --fio.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Mapping
 from functools import cache as once
 from functools import lru_cache
@@ -31,6 +32,8 @@ _JOB_FILE = ".fio"
 # How long a job runs under engines that measure time, if it is not fixed.
 _SECONDS, _RAMP_SECONDS = 30, 2
 _LONGEST_STEM, _ID_LENGTH = 24, 8
+_LONGEST_TITLE = 300
+_GIVEN = re.compile(r"\w{1,24}-[0-9a-f]{8}", re.ASCII)
 # The parameter that says how many submit I/O at once.
 JOBS = "numjobs"
 # Of a number in a parameter. Chosen: more than a week's seconds, or anyone's jobs.
@@ -122,7 +125,7 @@ class Workload(Model):
             raise ValueError(exc.brief + (f"; {exc.hint}" if exc.hint else "")) from exc
         usual = {"seconds": _SECONDS, "ramp_seconds": _RAMP_SECONDS, "ios": 0}
         return {
-            "title": fio_line.command_line(job),
+            "title": textwrap.shorten(fio_line.command_line(job), _LONGEST_TITLE),
             "exact_ios": needs.ios,
             **({"filesystem": "xfs"} if needs.on_files else {}),
             **written,
@@ -175,20 +178,21 @@ class Workload(Model):
         return {**self.parameters, **changes}
 
 
-# Those that were given by their jobs.
-_given: set[str] = set()
-
-
 def known() -> list[str]:
-    """The names of all workloads, sorted."""
-    return sorted({*names(FOLDER), *names(FOLDER, _JOB_FILE), *_given})
+    """The names of all workloads that are files of the project, sorted."""
+    return sorted({*names(FOLDER), *names(FOLDER, _JOB_FILE)})
+
+
+def is_given(name: str) -> bool:
+    """Whether a workload was made by give()."""
+    return bool(_GIVEN.fullmatch(name)) and _given(name).is_file()
 
 
 def get(name: str) -> Workload:
     """The workload called name; UsageError names the nearest one."""
-    for path in (FOLDER / f"{name}{_JOB_FILE}", _given_folder() / f"{name}{_JOB_FILE}"):
-        if path.is_file() and not (FOLDER / f"{name}.toml").is_file():
-            return _of_job(fio_line.read(path), str(path))
+    path = _given(name) if is_given(name) else FOLDER / f"{name}{_JOB_FILE}"
+    if path.is_file() and not (FOLDER / f"{name}.toml").is_file():
+        return _of_job(fio_line.read(path), str(path))
     return load(named(FOLDER, name, ".toml", "workload"), Workload)
 
 
@@ -202,18 +206,18 @@ def give(text: str, where: str, stem: str = "") -> str:
     ((_, first), *_) = list(fio_line.parse(work.fio).jobs())
     plain = re.sub(r"[^A-Za-z0-9_]", "_", stem or fio_needs.direction(first))
     name = f"{plain[:_LONGEST_STEM]}-{cache.key(work.fio)[:_ID_LENGTH]}"
-    path = _given_folder() / f"{name}{_JOB_FILE}"
-    if not path.is_file():
-        cache.write_atomically(path, work.fio)
-    _given.add(name)
+    if not is_given(name):
+        cache.write_atomically(_given(name), work.fio)
     return name
 
 
 def options(name: str) -> list[str]:
     """The words of a command line that name a workload, on any host."""
-    if name not in _given:
+    if not is_given(name):
         return ["--workload", name]
-    return ["--fio", get(name).title]
+    job = get(name).job
+    assert job
+    return ["--fio", fio_line.command_line(job)]
 
 
 def of_line_or_file(given: str) -> str:
@@ -235,8 +239,8 @@ def _of_job(text: str, where: str) -> Workload:
     return parse({"fio": text}, Workload, Path(where))
 
 
-def _given_folder() -> Path:
-    return cache.root() / "fio"
+def _given(name: str) -> Path:
+    return cache.root() / "fio" / f"{name}{_JOB_FILE}"
 
 
 def noise(name: str) -> Noise:

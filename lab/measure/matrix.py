@@ -44,9 +44,10 @@ def require_known(
 
     own_schedulers are those that only the kernels to be measured have.
     """
+    given = filter(workload.is_given, workloads)
     for what, names, known in (
         ("topology", topologies, topology.known()),
-        ("workload", workloads, workload.known()),
+        ("workload", workloads, (*workload.known(), *given)),
         ("I/O scheduler", schedulers, (*SCHEDULERS, *own_schedulers)),
     ):
         for name in names:

@@ -130,7 +130,6 @@ def test_a_job_file_in_the_folder_of_workloads_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workload, "FOLDER", tmp_path)
-    monkeypatch.setattr(workload, "_given", set())
     (tmp_path / "own.fio").write_text("[a]\nrw=read\n[b]\nstonewall\nrw=write\nnumjobs=2\n")
     (tmp_path / "other.toml").write_text('fio = "--rw=read"\nexact_ios = [10, 20]\n')
     assert workload.known() == ["other", "own"]
@@ -141,13 +140,13 @@ def test_a_job_file_in_the_folder_of_workloads_is_one(
     assert workload.command_line("own", own.parameters) == own.title  # type: ignore[arg-type]
 
 
-def test_a_line_is_a_workload_of_its_own_in_later_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_is_a_workload_of_its_own_in_later_commands() -> None:
     name = workload.of_line_or_file("fio --rw=randwrite --bs=8k")
     assert re.fullmatch(r"randwrite-[0-9a-f]{8}", name)
     assert name == workload.of_line_or_file("-rw randwrite -bs 8k")
-    assert name in workload.known()
+    assert workload.is_given(name)
+    assert not workload.is_given(f"../fio/{name}")
     assert workload.options(name) == ["--fio", "fio --name=job --rw=randwrite --bs=8k"]
-    monkeypatch.setattr(workload, "_given", set())
     assert workload.get(name).title == "fio --name=job --rw=randwrite --bs=8k"
     assert workload.noise("gone-01234567") == workload.Noise()
 
