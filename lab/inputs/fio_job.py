@@ -29,21 +29,14 @@ _AMOUNT = frozenset(
 )
 _OUTPUT = frozenset(
     {
-        *(
-            "group_reporting",
-            "new_group",
-            "description",
-            "per_job_logs",
-            "write_bw_log",
-            "bwavgtime",
-        ),
-        *("write_lat_log", "write_iops_log", "write_hist_log", "iopsavgtime", "log_entries"),
-        *("log_avg_msec", "log_hist_msec", "log_hist_coarseness", "log_max_value", "log_offset"),
-        *("log_prio", "log_compression", "log_compression_cpus", "log_store_compressed"),
-        *("log_unix_epoch", "log_alternate_epoch", "log_alternate_epoch_clock_id", "stats"),
-        *("block_error_percentiles", "clat_percentiles", "lat_percentiles", "slat_percentiles"),
-        *("percentile_list", "significant_figures", "disk_util", "unified_rw_reporting"),
-        *("kb_base", "unit_base", "write_iolog", "verify_state_save", "error_dump"),
+        *("group_reporting", "new_group", "description", "per_job_logs", "stats", "disk_util"),
+        *("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog"),
+        *("bwavgtime", "iopsavgtime", "log_entries", "log_avg_msec", "log_hist_msec"),
+        *("log_hist_coarseness", "log_max_value", "log_offset", "log_prio", "log_compression"),
+        *("log_compression_cpus", "log_store_compressed", "log_unix_epoch", "log_alternate_epoch"),
+        *("log_alternate_epoch_clock_id", "block_error_percentiles", "clat_percentiles"),
+        *("lat_percentiles", "slat_percentiles", "percentile_list", "significant_figures"),
+        *("unified_rw_reporting", "kb_base", "unit_base", "verify_state_save", "error_dump"),
     }
 )
 # The lab sets them as its own jobs have them.
@@ -167,9 +160,9 @@ class _Section:
             kept |= {"norandommap": "1", "io_size": _WITHOUT_END}
             if fio_needs.direction(kept).startswith("rand") and "norandommap" not in self._own:
                 self._tell("norandommap", "added: offsets may repeat, as work is fixed")
-        if idle := [name for name in _IDLE if kept.get(name, "0") not in ("", "0")]:
-            for name in idle:
-                self._tell(name, "kept: to wait costs an I/O nothing")
+        for name in _IDLE:
+            if kept.get(name, "0") not in ("", "0"):
+                self._tell(name, "kept: to wait costs no instructions")
         if kept.get("zonemode") == "zbd" and "zonesize" not in kept:
             kept["zonesize"] = str(_ZONE)
             self._tell(
@@ -182,7 +175,7 @@ class _Section:
         return fio_needs.is_on_files(self._own)
 
     def _keeps(self, name: str) -> bool:
-        """Whether an option stays; tells of one that does not, unless it is about output."""
+        """Whether an option stays as it is; what becomes of others is told."""
         if name in _AMOUNT:
             self._tell(name, "dropped: the amount of I/O is the lab's")
         elif name in _DROPPED:
@@ -256,7 +249,7 @@ class _Section:
         """CPUs of the host as those of the guest that stand for them."""
         changed = {}
         if mask := kept.pop("cpumask", ""):
-            bits = int(mask, 0) if re.fullmatch(r"\d{1,18}|0x[0-9a-fA-F]{1,16}", mask) else 1
+            bits = fio_sizes.of(mask) or 1
             kept["cpus_allowed"] = ",".join(str(n) for n in range(64) if bits >> n & 1) or "0"
         if text := kept.get("cpus_allowed", ""):
             changed["cpus_allowed"] = _numbers({n % self._guest.cpus for n in _cpu_numbers(text)})

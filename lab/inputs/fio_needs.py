@@ -147,6 +147,11 @@ def _require_possible(name: str, options: Options) -> None:
             raise UsageError(f"{option} of job {name}: it does no I/O that has a cost")
     if options.get("filename") == "-":
         raise UsageError(f"job {name} reads standard input, which a guest has none of")
+    if is_on_files(options) and options.get("zonemode") == "zbd":
+        raise UsageError(
+            f"zonemode=zbd of job {name}: the files of a guest's XFS have no zones",
+            hint="name a device, or leave zonemode out",
+        )
     smallest, _ = fio_sizes.blocks(options)
     direct = is_on(options, "direct") or options.get("buffered") == "0"
     if direct and smallest % fio_sizes.SECTOR:

@@ -20,7 +20,10 @@ _BLOCKS = ("bs", "bsrange", "bssplit")
 def of(text: str) -> int | None:
     """A size in bytes; None for a percentage, for zones, and for what is no size."""
     found = _SIZE.fullmatch(text.strip())
-    return int(found[1], 0) * _UNITS[found[2].lower()] if found else None
+    if not found:
+        return None
+    number = int(found[1], 16) if found[1][:2].lower() == "0x" else int(found[1])
+    return number * _UNITS[found[2].lower()]
 
 
 def shown(size: int) -> str:

@@ -44,7 +44,7 @@ def test_a_posted_line_has_a_cost_that_repeats_to_the_last_digit(
         ("--rw=write --bs=64k --verify=crc32c --size=4m --ioengine=libaio --iodepth=4", 128),
         ("--rw=randread --bs=4k --directory=/mnt --size=8m --numjobs=2", 41_000),
         ("--name=a --rw=read --bs=4k --name=b --stonewall --rw=randwrite --bs=8k", 41_000),
-        ("--rw=randread --ioengine=io_uring --hipri --iodepth=4", 41_000),
+        ("--rw=randread --direct=1 --ioengine=io_uring --hipri --iodepth=4", 41_000),
     ],
 )
 def test_a_job_gets_the_disk_that_it_needs(
@@ -56,7 +56,7 @@ def test_a_job_gets_the_disk_that_it_needs(
 
 
 def test_fio_s_own_words_reach_the_user(testbed: Testbed, tmp_path: Path) -> None:
-    with pytest.raises(GuestError, match=r"fio ended with status 1: fio: .*min_bs"):
+    with pytest.raises(GuestError, match="status 1: fio: size too small, must not be less"):
         sampling.measure(of(testbed, "--rw=read --bs=64k --size=4k"), tmp_path)
 
 
@@ -75,7 +75,7 @@ def test_queue_attributes_are_what_the_user_set(testbed: Testbed, tmp_path: Path
 def test_what_the_kernel_clamps_or_refuses_is_said(testbed: Testbed, tmp_path: Path) -> None:
     with pytest.raises(GuestError, match="nr_requests=1, of which the kernel made 4"):
         measured(testbed, tmp_path / "clamped", ("nr_requests", "1"))
-    with pytest.raises(GuestError, match="queue/max_sectors_kb of nb does not take 999999"):
-        measured(testbed, tmp_path / "refused", ("max_sectors_kb", "999999"))
+    with pytest.raises(GuestError, match="queue/nr_requests of nb does not take 999999"):
+        measured(testbed, tmp_path / "refused", ("nr_requests", "999999"))
     with pytest.raises(GuestError, match="nb has no attribute queue/iosched/low_latency"):
         measured(testbed, tmp_path / "unknown", ("iosched/low_latency", "0"))
