@@ -26,6 +26,8 @@ _CHARACTER = "io_uring_cmd"
 _URING = ("io_uring", _CHARACTER)
 _ASYNCHRONOUS = frozenset({"libaio", "posixaio", *_URING})
 _UNVERIFIED = frozenset({"", "0", "null"})
+# What a file's name begins with that is a device, or is what a shell would have filled in.
+_DEVICE = re.compile(r"/dev/(?!shm/)|\$|\\")
 # Chosen: as much as fits a host of 24 GiB beside another guest.
 _MOST_BUFFERS = 8 << 30
 # I/Os more in the second run than in the first, of all jobs: as templates have, and fewer of large
@@ -85,10 +87,9 @@ def verifies(options: Options) -> bool:
 
 def is_on_files(options: Options) -> bool:
     """Whether a section works on files of a file system; one that names none works on the disk."""
-    name = options.get("filename", "")
-    return (
-        bool(options.get("directory")) if not name else not re.match(r"/dev/(?!shm/)|\$|\\", name)
-    )
+    if name := options.get("filename", ""):
+        return not _DEVICE.match(name)
+    return bool(options.get("directory"))
 
 
 @lru_cache(maxsize=256)
@@ -159,6 +160,10 @@ def _require_possible(name: str, options: Options) -> None:
             f"blocks of {smallest} bytes of job {name}: direct I/O is in sectors of "
             f"{fio_sizes.SECTOR} bytes",
             hint="is a unit missing, as in bs=64k?",
+        )
+    if own == "io_uring" and is_on(options, "hipri") and not direct:
+        raise UsageError(
+            f"hipri of job {name}: what is polled is direct I/O", hint="write direct=1"
         )
     if verifies(options) and direction(options) not in ("write", "randwrite"):
         raise UsageError(

@@ -136,7 +136,9 @@ def test_one_section_takes_another_number_of_jobs_and_several_do_not() -> None:
 
 
 def test_an_option_that_only_another_sections_engine_has_stays_with_that() -> None:
-    text = "[global]\nhipri\nioengine=io_uring\n[a]\nrw=read\n[b]\nrw=read\nioengine=psync\n"
+    text = (
+        "[global]\nhipri\ndirect=1\nioengine=io_uring\n[a]\nrw=read\n[b]\nrw=read\nioengine=psync\n"
+    )
     first, second = (own for _, own in fit(text).sections)
     assert "hipri" in first
     assert "hipri" not in second
@@ -153,6 +155,7 @@ def test_an_option_that_only_another_sections_engine_has_stays_with_that() -> No
         ("--rw=randrw --verify=md5", "fixed for writes alone"),
         ("--rw=read --filename=-", "standard input"),
         ("--rw=write --directory=/mnt --zonemode=zbd", "XFS have no zones"),
+        ("--rw=read --ioengine=io_uring --hipri=1", "what is polled is direct I/O"),
         ("--rw=read --create_only=1 --size=1m", "does no I/O that has a cost"),
         ("--rw=read --ioengine=libaio --iodepth=1024 --bs=1m --numjobs=64", "buffers take 64 GiB"),
         ("--name=a --filename=/dev/sda --name=b --directory=/mnt", "a guest has one disk"),

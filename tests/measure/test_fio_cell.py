@@ -68,7 +68,11 @@ def test_what_was_changed_is_one_line() -> None:
     [
         ("--rw=write --verify=md5", {"memory_backed": 1}, "null_blk is memory-backed"),
         ("--rw=write --directory=/mnt --size=1m", {"memory_backed": 1}, "is on XFS on the disk"),
-        ("--rw=read --ioengine=io_uring --hipri", {"poll_queues": 1}, "hipri has a poll queue"),
+        (
+            "--rw=read --ioengine=io_uring --direct=1 --hipri",
+            {"poll_queues": 1},
+            "hipri has a poll queue",
+        ),
         ("--rw=randtrim", {"discard": 1}, "no filename is the disk"),
     ],
 )
@@ -84,7 +88,7 @@ def test_null_blk_is_made_as_the_job_needs_it(
 
 
 def test_a_polled_queue_is_one_more_that_the_guest_must_have() -> None:
-    found = hardware(of("--rw=read --ioengine=io_uring --hipri"))
+    found = hardware(of("--rw=read --ioengine=io_uring --direct=1 --hipri"))
     wrong = topology._mismatches(found, "bfq", {"hw_queues": "128"})
     assert ("hw_queues", "129") in list(wrong)
 
@@ -109,7 +113,11 @@ def test_a_job_that_verifies_is_expected_to_read_as_much_as_it_writes() -> None:
     ("line", "disk", "message"),
     [
         ("--rw=read --ioengine=io_uring_cmd", "nullb_mq", "NVMe character device"),
-        ("--rw=read --ioengine=io_uring --hipri", "megasas", "poll queues, which megasas"),
+        (
+            "--rw=read --ioengine=io_uring --direct=1 --hipri",
+            "megasas",
+            "poll queues, which megasas",
+        ),
         ("--rw=read --bs=2g", "nullb_mq", "larger than the disk"),
     ],
 )
@@ -122,7 +130,7 @@ def test_what_a_disk_cannot_do_is_refused_before_a_boot(line: str, disk: str, me
 def test_another_disk_gives_what_null_blk_does_not() -> None:
     fio_cell.require_possible(of("--rw=read --ioengine=io_uring_cmd", "nvme_mq", Engine.TCG))
     fio_cell.require_possible(of("--rw=write --verify=md5", "raid64"))
-    polled = hardware(of("--rw=read --ioengine=io_uring --hipri", "nvme_mq", Engine.TCG))
+    polled = hardware(of("--rw=read --ioengine=io_uring --direct=1 --hipri", "nvme_mq", Engine.TCG))
     assert polled.kernel_parameters == ("nvme.poll_queues=1",)
 
 
