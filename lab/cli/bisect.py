@@ -14,8 +14,12 @@ from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables
 from lab.commands.bisect_measure import CommitMeasure, Tree
 from lab.commands.bisect_search import Found
 from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME
+from lab.inputs.queue_settings import Settings
 from lab.measure.session import Session
 from lab.report.run_builder import RunBuilder
+
+# Where a fio job runs if no cell is named.
+_FIO_CELL = "nullb_mq/none"
 
 
 @click.command("bisect")
@@ -25,8 +29,10 @@ from lab.report.run_builder import RunBuilder
 @click.option(
     "--cell",
     metavar="TOPOLOGY/SCHEDULER/WORKLOAD",
-    help="What became worse, such as nullb_mq/none/randread_burst.",
+    help="What became worse, such as nullb_mq/none/randread_burst; TOPOLOGY/SCHEDULER with --fio.",
 )
+@options.fio(several=False)
+@options.queue
 @click.option(
     "--claim",
     metavar="SERIES/CLAIM[/METRIC]",
@@ -57,6 +63,8 @@ def bisect_command(
     good: str,
     bad: str,
     cell: str | None,
+    fio: str,
+    queue: Settings,
     claim: str | None,
     timed: bool,
     repo: Path,
@@ -74,14 +82,21 @@ def bisect_command(
     lab bisect v6.12 HEAD --claim sq_batch_dispatch/deadline_lock;
     git bisect run lab bisect v6.12 mine --cell nullb_mq/none/randread_burst --here
     """
+    if fio:
+        cell = f"{cell or _FIO_CELL}/{fio}"
     if bool(cell) == bool(claim):
-        raise UsageError("what is to be measured?", hint="give either --cell or --claim")
+        raise UsageError("what is to be measured?", hint="give --cell, --fio or --claim")
+    if claim and queue:
+        raise UsageError("--queue goes with --cell or --fio")
     trust.require(f"git:{repo}")
     line = bisect_search.commits(repo, good, bad)
     tree = Tree(repo, session)
     limit = None if threshold is None else threshold / 100
-    make = bisect_measure.of_cell if cell else bisect_measure.of_claim
-    measure = make(cell or claim or "", tree, limit, bisect_measure.decisions(line), timed=timed)
+    count = bisect_measure.decisions(line)
+    if cell:
+        measure = bisect_measure.of_cell(cell, tree, limit, count, timed=timed, queue=queue)
+    else:
+        measure = bisect_measure.of_claim(claim or "", tree, limit, count, timed=timed)
     measure.compare(line[0], line[-1])
     if here:
         return _here(line, tree, measure)

@@ -14,11 +14,12 @@ from lab.cli import complete, ending, options
 from lab.commands import rerun
 from lab.guest import interactive
 from lab.inputs import series, workload
+from lab.inputs.queue_settings import Settings
 from lab.inputs.series import Arm, Series
 from lab.inputs.terms import Engine
-from lab.measure import matrix, recorded
+from lab.measure import fio_cell, matrix, recorded
 from lab.measure.cell import Cell, Task, resolved
-from lab.measure.job import resolve
+from lab.measure.job import changes, resolve
 from lab.measure.session import Session
 
 # What a guest is without a series that says so: a disk that needs no device, and what reads it.
@@ -47,10 +48,20 @@ _TOPOLOGY, _SCHEDULER, _WORKLOAD = "nullb", "none", "randread_burst"
     shell_complete=complete.workloads,
     help="Whose job files and file system are there.",
 )
+@options.fio(several=False)
+@options.queue
 @options.tree
 @options.measuring
 def shell_command(
-    session: Session, name: str, arm: str, topology: str, scheduler: str, work: str, spec: str
+    session: Session,
+    name: str,
+    arm: str,
+    topology: str,
+    scheduler: str,
+    work: str,
+    fio: str,
+    queue: Settings,
+    spec: str,
 ) -> int:
     """Open a shell in a guest: the kernel and disk of a cell, with fio and dbench.
 
@@ -60,7 +71,8 @@ def shell_command(
     Examples: lab shell; lab shell bfq_burst_merge --arm before --topology nullb_mq
     """
     own = series.get(name).configured(session.config) if name else None
-    cell, arms = _cell(own, arm, topology, scheduler, work)
+    work = options.one_workload(work, fio)
+    cell, arms = _cell(own, arm, topology, scheduler, work, queue)
     tree = spec or (own.tree if own else "")
     patches = own.patches(arms.patches) if own and arms else ()
     trust.require(tree, patches)
@@ -73,12 +85,14 @@ def shell_command(
         if job.refusal:
             raise UsageError(job.refusal)
         session.progress.say(f"Linux {kernel.release}: {task}, {cell.cpus} vCPUs")
+        if told := changes(cell):
+            session.progress.say(told)
         interactive.talk(job.at(folder), job.orders)
     return ExitCode.DONE
 
 
 def _cell(
-    own: Series | None, arm: str, topology: str, scheduler: str, work: str
+    own: Series | None, arm: str, topology: str, scheduler: str, work: str, queue: Settings
 ) -> tuple[Cell, Arm | None]:
     """What the guest is, out of the series' first claim and what the user says else."""
     claim = next(iter(own.all_claims.values())) if own else None
@@ -104,7 +118,9 @@ def _cell(
         engine=Engine.TCG,
         hw_queues=side.hw_queues if side else 0,
         kernel_parameters=side.kernel_parameters if side else (),
+        queue=queue,
     )
+    fio_cell.require_possible(cell)
     return cell, side
 
 

@@ -16,6 +16,7 @@ from lab.cli import ending, options
 from lab.commands import controls, line_costs, result_tables, scaling, selfbench
 from lab.commands import dry_run as plan
 from lab.inputs import series
+from lab.inputs.queue_settings import Settings
 from lab.inputs.terms import Engine
 from lab.measure import host, matrix
 from lab.measure.cell import STOCK
@@ -26,6 +27,8 @@ from lab.report import cell_tables, exports, finish, tables
 from lab.report.run_builder import RunBuilder, host_record
 from lab.report.run_record import TableRecord
 
+_DIFF_WORKLOAD = "randread_burst"
+_SCALED_WORKLOAD = "randwrite_uring"
 # So many cache lines are shown of a simulated kernel.
 _LINES = 8
 
@@ -114,11 +117,11 @@ def matrix_command(
 @click.option("--topology", default="nullb_mq", show_default=True, help="A file of configs/guest.")
 @click.option(
     "--workload",
-    "work",
-    default="randwrite_uring",
-    show_default=True,
-    help="An fio workload; it gets one job a CPU.",
+    "workload_name",
+    help=f"An fio workload; it gets one job a CPU. Default: {_SCALED_WORKLOAD}.",
 )
+@options.fio(several=False)
+@options.queue
 @click.option(
     "--scheduler",
     "schedulers",
@@ -141,7 +144,9 @@ def scaling_command(
     session: Session,
     name: str | None,
     topology: str,
-    work: str,
+    workload_name: str | None,
+    fio: str,
+    queue: Settings,
     schedulers: tuple[str, ...],
     machine: str,
     cpus: tuple[int, ...],
@@ -151,6 +156,7 @@ def scaling_command(
     Example: lab scaling sq_batch_dispatch --machine arm128 --cpus 1,2,4,8,16,32
     """
     own = series.get(name).configured(session.config) if name else None
+    work = options.one_workload(workload_name, fio) or _SCALED_WORKLOAD
     scaling.require_possible(machine, work, cpus)
     spec = own.tree if own else ""
     fragments = own.kernel if own else ()
@@ -163,7 +169,7 @@ def scaling_command(
         if own
         else {STOCK: session.kernel()}
     )
-    found = scaling.measure(session, kernels, topology, work, schedulers, machine, cpus)
+    found = scaling.measure(session, kernels, topology, work, schedulers, machine, cpus, queue)
     title = f"{own.name if own else 'Stock kernel'}: {work} on {topology}, simulated {machine}"
     table = result_tables.of_scaling(title, cpus, found)
     run = RunBuilder(session, title).measured(
@@ -191,13 +197,9 @@ def _numbers(text: str) -> tuple[int, ...]:
     show_default=True,
     help="A file of configs/guest.",
 )
-@click.option(
-    "--workload",
-    "workload_name",
-    default="randread_burst",
-    show_default=True,
-    help="An fio workload.",
-)
+@click.option("--workload", "workload_name", help=f"An fio workload; default: {_DIFF_WORKLOAD}.")
+@options.fio(several=False)
+@options.queue
 @click.option(
     "--scheduler",
     "schedulers",
@@ -239,7 +241,9 @@ def _numbers(text: str) -> tuple[int, ...]:
 def diff_command(
     session: Session,
     topology_name: str,
-    workload_name: str,
+    workload_name: str | None,
+    fio: str,
+    queue: Settings,
     schedulers: tuple[str, ...],
     engine: str,
     machine: str,
@@ -263,11 +267,12 @@ def diff_command(
         )
     if by_line:
         line_costs.require_possible(Engine(engine))
+    work = options.one_workload(workload_name, fio) or _DIFF_WORKLOAD
     names = ("before", "after") if patches else (schedulers[0], schedulers[1])
     planned = [
         matrix.cells(
             session.profile,
-            Selection((topology_name,), (one,), (workload_name,), cpus=cpus, machine=machine),
+            Selection((topology_name,), (one,), (work,), cpus=cpus, machine=machine, queue=queue),
             Engine(engine),
         )[0]
         for one in schedulers * (3 - len(schedulers))

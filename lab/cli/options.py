@@ -18,7 +18,8 @@ from lab.base.errors import UsageError
 from lab.base.toml import named
 from lab.build import trust
 from lab.cli import complete
-from lab.inputs import kconfig, profile
+from lab.inputs import kconfig, profile, queue_settings, workload
+from lab.inputs.queue_settings import Settings
 from lab.inputs.workload import Value
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
@@ -91,6 +92,48 @@ host_time = click.option(
 dry_run = click.option(
     "--dry-run", is_flag=True, help="Print what would be built and booted, and do nothing."
 )
+
+
+def _fio_workload(_context: click.Context, _option: click.Parameter, given: Any) -> Any:
+    """The names of the workloads that fio lines or job files make, or of one."""
+    if isinstance(given, tuple):
+        return tuple(map(workload.of_line_or_file, given))
+    return workload.of_line_or_file(given) if given else ""
+
+
+def queue(command: Command) -> Command:
+    """The option that sets attributes of the disk's queue; the command gets them as ``queue``."""
+    return click.option(
+        "--queue",
+        multiple=True,
+        metavar="ATTRIBUTE=VALUE",
+        callback=lambda _context, _option, texts: tuple(map(queue_settings.parse, texts)),
+        help="An attribute of the disk's queue/ in sysfs, such as nr_requests=64 or "
+        "iosched/low_latency=0; may be given several times, in order.",
+    )(command)
+
+
+def one_workload(name: str | None, fio: str) -> str:
+    """The workload that --workload or --fio names, empty for neither; UsageError for both."""
+    if name and fio:
+        raise UsageError("--workload and --fio each name a workload", hint="leave out one")
+    return name or fio
+
+
+def fio(*, several: bool) -> Callable[[Command], Command]:
+    """The option that makes a workload of a fio command line or a job file; the command gets its
+    name as ``fio``.
+    """
+    return click.option(
+        "--fio",
+        multiple=several,
+        default=() if several else "",
+        metavar="LINE|FILE.fio",
+        callback=_fio_workload,
+        help="A fio command line, as it was posted, or a job file."
+        + (" May be given several times." if several else ""),
+    )
+
 
 machine = click.option(
     "--machine",
@@ -198,6 +241,8 @@ def selection(command: Command) -> Command:
         shell_complete=complete.workloads,
         help="Only this workload; may be given several times.",
     )
+    @fio(several=True)
+    @queue
     @click.option(
         "--set",
         "settings",
@@ -219,12 +264,16 @@ def selection(command: Command) -> Command:
         topologies: tuple[str, ...],
         schedulers: tuple[str, ...],
         workloads: tuple[str, ...],
+        fio: tuple[str, ...],
+        queue: Settings,
         settings: tuple[tuple[str, tuple[Value, ...]], ...],
         cpus: int,
         machine: str,
         **kwargs: Any,
     ) -> Any:
-        picked = Selection(topologies, schedulers, workloads, settings, cpus, machine)
+        picked = Selection(
+            topologies, schedulers, (*workloads, *fio), settings, cpus, machine, queue
+        )
         return command(*args, selection=picked, **kwargs)
 
     return with_selection

@@ -53,7 +53,7 @@ def _names() -> ending.Names:
     return ending.Names(
         series=tuple(series.known()),
         topologies=tuple(toml.names(topology.FOLDER)),
-        workloads=tuple(toml.names(workload.FOLDER)),
+        workloads=tuple(workload.known()),
         machines=tuple(toml.names(machine_model.FOLDER)),
         counters=tuple(toml.names(counters.FOLDER)),
         profiles=tuple(toml.names(profile.FOLDER)),
@@ -66,15 +66,15 @@ def _listed() -> None:
     click.echo("Series")
     for name in series.known():
         click.echo(f"  {name:<26} {series.get(name).title}")
-    for title, folder, load in (
-        ("Topologies", topology.FOLDER, topology.get),
-        ("Workloads", workload.FOLDER, workload.get),
-        ("Machine models", machine_model.FOLDER, machine_model.get),
-        ("Counters", counters.FOLDER, counters.get),
-        ("Profiles", profile.FOLDER, profile.get),
+    for title, names, load in (
+        ("Topologies", topology.known(), topology.get),
+        ("Workloads", workload.known(), workload.get),
+        ("Machine models", toml.names(machine_model.FOLDER), machine_model.get),
+        ("Counters", counters.known(), counters.get),
+        ("Profiles", toml.names(profile.FOLDER), profile.get),
     ):
         click.echo(title)
-        for name in toml.names(folder):
+        for name in names:
             click.echo(f"  {name:<26} {load(name).title}")
     click.echo("Kernel fragments")
     for name in toml.names(kconfig.FRAGMENTS, ".config"):

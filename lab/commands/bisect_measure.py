@@ -22,6 +22,7 @@ from lab.commands import cost_diff
 from lab.commands.cost_diff import Threshold
 from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME, fraction
 from lab.inputs import series, workload
+from lab.inputs.queue_settings import Settings
 from lab.inputs.terms import Engine, Level
 from lab.judge import experiment
 from lab.judge.experiment import Experiment
@@ -280,16 +281,24 @@ class ByTime(CommitMeasure):
 
 
 def of_cell(
-    text: str, tree: Tree, threshold: float | None, decisions: int, *, timed: bool
+    text: str,
+    tree: Tree,
+    threshold: float | None,
+    decisions: int,
+    *,
+    timed: bool,
+    queue: Settings = (),
 ) -> CommitMeasure:
     """The measure of TOPOLOGY/SCHEDULER/WORKLOAD: exact where possible unless timed is wanted.
 
-    threshold is a fraction; None stands for the gate's. Raises UsageError for what is no cell.
+    queue are attributes of the disk's queue. threshold is a fraction; None stands for the gate's.
+    Raises UsageError for what is no cell.
     """
-    exact = parse_cell(text, tree.session.profile, Engine.EXACT)
+    exact = parse_cell(text, tree.session.profile, Engine.EXACT, queue)
     if not timed and cost_diff.has_exact_cost(exact.cell):
         return ByFunction(tree, exact, _or(threshold, USUAL_THRESHOLD))
-    cell = parse_cell(text, tree.session.profile, tree.session.testbed.host.best_wall_clock())
+    wall_clock = tree.session.testbed.host.best_wall_clock()
+    cell = parse_cell(text, tree.session.profile, wall_clock, queue)
     metric = workload.get(cell.cell.workload).metric
     return ByTime(tree, cell, _or(threshold, USUAL_TIME), metric, decisions)
 

@@ -18,6 +18,7 @@ from lab.judge.experiment import Experiment
 from lab.measure import host
 from lab.measure.cell import Cell, PlannedCell
 from lab.measure.durations import Durations
+from lab.measure.job import changes
 
 # What 200 boots of the quick profile left, one with another.
 _LEFT_MIB = 5.0
@@ -94,6 +95,8 @@ def of_cells(
     found = [Boots(("",) * len(kernels), one.cell, each, rounds=False) for one in planned]
     lines = [f"  kernel   {one}" for one in kernels]
     lines += ["", *_table(found, arms=False), ""]
+    for told in filter(None, dict.fromkeys(changes(one.cell) for one in planned)):
+        lines += [*textwrap.wrap(told, 78), ""]
     total = sum(one.count for one in found)
     last = f"{_count(total, 'boot')}, and nothing done. {_NOT_AGAIN} {_effort(found, durations)}"
     shown = "\n".join([*lines, *textwrap.wrap(last, 78)])

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from lab.base.errors import UsageError
 from lab.base.toml import Model, load
+from lab.inputs import workload
 from lab.inputs.bounds import Bound
 
 # Half of the regression that must not pass, and more than what another layout of equal code makes
@@ -46,6 +47,9 @@ class Gate(Model):
     topologies: tuple[str, ...] = Field(default=(), description="default: the profile's")
     schedulers: tuple[str, ...] = Field(default=(), description="default: the profile's")
     workloads: tuple[str, ...] = Field(default=(), description="default: the profile's")
+    fio: tuple[str, ...] = Field(
+        default=(), description="fio command lines, or job files as text; each is a workload"
+    )
     threshold: str = Field(
         default=USUAL_THRESHOLD,
         description="increase of the block layer's instructions per I/O that is red",
@@ -77,6 +81,10 @@ def fraction(text: str) -> float:
 def read(path: Path) -> Gate:
     """The gate's configuration. Raises UsageError for what is wrong in it."""
     found = load(path, Gate)
+    given = tuple(
+        workload.give(text, f"{path}: fio.{place}") for place, text in enumerate(found.fio)
+    )
+    found = found.model_copy(update={"workloads": (*found.workloads, *given)})
     for text in (found.threshold, found.wall_clock_threshold):
         fraction(text)
     return found

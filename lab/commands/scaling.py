@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lab.base.errors import UsageError
 from lab.build.kernel import Kernel
 from lab.inputs import machine_model, workload
+from lab.inputs.queue_settings import Settings
 from lab.inputs.terms import Engine
 from lab.measure import matrix
 from lab.measure.cell import STOCK
@@ -51,17 +52,21 @@ def measure(
     schedulers: Sequence[str],
     machine: str,
     cpus: Sequence[int],
+    queue: Settings = (),
 ) -> list[Curve]:
     """A curve for each scheduler and each kernel, which are given by the names of their arms.
 
-    Every guest has one job a CPU. Raises UsageError for what does not exist.
+    Every guest has one job a CPU, and a disk whose queue has these attributes. Raises UsageError
+    for what does not exist.
     """
     tasks = []
     for scheduler in schedulers:
         for arm, kernel in kernels.items():
             for count in cpus:
                 jobs = ((workload.JOBS, (count,)),)
-                selection = Selection((topology,), (scheduler,), (work,), jobs, count, machine)
+                selection = Selection(
+                    (topology,), (scheduler,), (work,), jobs, count, machine, queue
+                )
                 (planned,) = matrix.cells(session.profile, selection, Engine.SIM)
                 tasks.append(planned.on(kernel, arm))
     outcomes = iter(session.outcomes(tasks))

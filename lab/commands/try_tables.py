@@ -65,7 +65,8 @@ def _evidence(planned: PlannedCell, step: Tried, command: Sequence[str]) -> str:
 
 def _repeat(cell: Cell, command: Sequence[str]) -> str:
     words = [*command, "--topology", cell.topology, "--scheduler", cell.scheduler]
-    words += ["--workload", cell.workload]
+    words += workload.options(cell.workload)
+    words += [word for pair in cell.queue for word in ("--queue", "=".join(pair))]
     if cell.machine:
         words += ["--engine", cell.engine, "--machine", cell.machine]
         words += ["--set", f"numjobs={cell.number('numjobs'):.0f}"]
@@ -77,6 +78,8 @@ def job_line(cell: Cell) -> str:
     parameters = {**dict(cell.parameters), "ios": 0}
     if workload.get(cell.workload).tool != "fio":
         return f"{cell.workload} {cell.sweep([name for name, _ in cell.parameters])}".strip()
+    if workload.get(cell.workload).job:
+        return workload.command_line(cell.workload, parameters)
     lines = workload.fio_job(cell.workload, parameters).splitlines()
     pairs = [line.partition("=") for line in lines if "=" in line and not line.startswith("#")]
     told = [f"--{name}={value}" for name, _, value in pairs if name not in _NOT_TOLD]

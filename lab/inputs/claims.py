@@ -18,8 +18,10 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from lab.base.errors import UsageError
 from lab.base.text import number, percent
 from lab.base.toml import Model
+from lab.inputs import workload
 from lab.inputs.bounds import Bound, ChangeBound, PublishedChange, ValueBound, WrittenBound
 from lab.inputs.names import Name
 from lab.inputs.seeds import SeedCount
@@ -268,6 +270,9 @@ class Claim(Model, ABC):
     topology: Name = Field(description="a file of configs/guest")
     scheduler: Name = Field(description="the I/O scheduler")
     workload: Name = Field(description="a file of workloads")
+    fio: str = Field(
+        default="", description="in place of workload: any fio command line or job file, as text"
+    )
     compare: tuple[Name, Name] = Field(
         default=("before", "after"), description="the two arms whose change is bounded"
     )
@@ -291,6 +296,19 @@ class Claim(Model, ABC):
             | str,
         ),
     ]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_its_job(cls, written: Any) -> Any:
+        """Name the workload that a claim's own fio job makes."""
+        if not isinstance(written, dict) or not isinstance(written.get("fio"), str):
+            return written
+        if "workload" in written:
+            raise ValueError("a claim has either workload or fio")
+        try:
+            return {**written, "workload": workload.give(written["fio"], "fio")}
+        except UsageError as exc:
+            raise ValueError(exc.brief + (f"; {exc.hint}" if exc.hint else "")) from exc
 
     @property
     @abstractmethod

@@ -82,6 +82,11 @@ class Topology(Model):
         return max(self.cpus, self.hw_queues, self.possible)
 
     @property
+    def poll_queues(self) -> int:
+        """Queues of a null_blk disk that are polled, beside its hardware queues."""
+        return int((self.null_blk or {}).get("poll_queues", 0))
+
+    @property
     def driver(self) -> str:
         """How the names of the functions begin that start the disk's requests."""
         if self.dm:
@@ -157,7 +162,7 @@ def _mismatches(
 ) -> Iterator[tuple[str, str]]:
     """Every fact in which the guest differs from its topology, with what is wanted."""
     wanted: dict[str, int | str] = {
-        "hw_queues": str(topology.hw_queues),
+        "hw_queues": str(topology.hw_queues + topology.poll_queues),
         "online_cpus": "0" if topology.cpus == 1 else f"0-{topology.cpus - 1}",
         **{f"queue/{name}": value for name, value in topology.queue.items()},
         **{f"device/{name}": value for name, value in topology.device.items()},

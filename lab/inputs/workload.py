@@ -1,27 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Workloads: what a guest runs and measures, one TOML file each in workloads/.
 
-An fio workload has a Jinja2 template NAME.fio.j2 beside its NAME.toml.
+An fio workload has a Jinja2 template NAME.fio.j2 beside its NAME.toml, or a whole job in the file;
+NAME.fio alone is one, too, and so is what a user gives by --fio.
 """
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache as once
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import jinja2
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from lab.base import cache
 from lab.base.errors import UsageError, nearest
 from lab.base.system import data
-from lab.base.toml import Model, load, named, names
-from lab.inputs import counters
+from lab.base.toml import Model, load, named, names, parse
+from lab.inputs import counters, fio_line, fio_needs, fio_program
+from lab.inputs.fio_line import FioJob
 from lab.inputs.names import is_word
 
 FOLDER = data("workloads")
 Value = int | float | str
+_JOB_FILE = ".fio"
+# How long a job runs under engines that measure time, if it is not fixed.
+_SECONDS, _RAMP_SECONDS = 30, 2
+_LONGEST_STEM, _ID_LENGTH = 24, 8
+_LONGEST_TITLE = 300
+_GIVEN = re.compile(r"\w{1,24}-[0-9a-f]{8}", re.ASCII)
 # The parameter that says how many submit I/O at once.
 JOBS = "numjobs"
 # Of a number in a parameter. Chosen: more than a week's seconds, or anyone's jobs.
@@ -65,8 +77,13 @@ class Workload(Model):
     """One workload. A parameter that is a list makes one cell for each of its values."""
 
     title: str = Field(description="the workload, in one line")
-    tool: Literal["fio", "dbench"] = Field(description="the program that runs in the guest")
-    metric: str = Field(description="the tool's metric that tables show")
+    tool: Literal["fio", "dbench"] = Field(
+        default="fio", description="the program that runs in the guest"
+    )
+    metric: str = Field(default="iops", description="the tool's metric that tables show")
+    fio: str = Field(
+        default="", description="any fio command line or job file, in place of NAME.fio.j2"
+    )
     size_mib: int = Field(default=1024, ge=16, description="size of the disk in MiB")
     size_mib_per_client: int = Field(default=0, description="additional MiB for each dbench client")
     exact_ios: tuple[int, int] = Field(
@@ -90,6 +107,37 @@ class Workload(Model):
     parameters: dict[str, Value | tuple[Value, ...]] = Field(
         default={}, description="variables of the job template; a list makes a cell for each value"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_whole_job(cls, written: Any) -> Any:
+        """Complete a workload whose job is written out by what its job needs."""
+        if not isinstance(written, dict) or not isinstance(written.get("fio"), str):
+            return written
+        try:
+            job = fio_program.read(written["fio"])
+            needs = fio_needs.of(job)
+        except UsageError as exc:
+            raise ValueError(exc.brief + (f"; {exc.hint}" if exc.hint else "")) from exc
+        usual = {"seconds": _SECONDS, "ramp_seconds": _RAMP_SECONDS, "ios": 0}
+        return {
+            "title": textwrap.shorten(fio_line.command_line(job), _LONGEST_TITLE),
+            "exact_ios": needs.ios,
+            **({"filesystem": "xfs"} if needs.on_files else {}),
+            **written,
+            "fio": job.text(),
+            "parameters": {JOBS: needs.jobs, **usual, **written.get("parameters", {})},
+        }
+
+    @property
+    def job(self) -> FioJob | None:
+        """The job that is written out; None for a template's."""
+        return fio_line.parse(self.fio) if self.fio else None
+
+    def ios_of(self, each: int, jobs: int) -> int:
+        """All I/Os of so many jobs of which each is told to do so many."""
+        twofold = fio_needs.of(self.job).twofold if self.job else 0
+        return each * (jobs + min(jobs, twofold))
 
     def disk_mib(self, parameters: Mapping[str, Value]) -> int:
         """The size of the disk for given parameters."""
@@ -127,13 +175,76 @@ class Workload(Model):
 
 
 def known() -> list[str]:
-    """The names of all workloads, sorted."""
-    return names(FOLDER)
+    """The names of all workloads that are files of the project, sorted."""
+    return sorted({*names(FOLDER), *names(FOLDER, _JOB_FILE)})
+
+
+def is_given(name: str) -> bool:
+    """Whether a workload was made by give()."""
+    return bool(_GIVEN.fullmatch(name)) and _given(name).is_file()
 
 
 def get(name: str) -> Workload:
     """The workload called name; UsageError names the nearest one."""
+    path = _given(name) if is_given(name) else FOLDER / f"{name}{_JOB_FILE}"
+    if path.is_file() and not (FOLDER / f"{name}.toml").is_file():
+        return _of_job(fio_line.read(path), str(path))
     return load(named(FOLDER, name, ".toml", "workload"), Workload)
+
+
+def give(text: str, where: str, stem: str = "") -> str:
+    """Make a workload of a fio command line or the text of a job file; returns its name.
+
+    It is kept in the cache, so that what was measured can be booted again. Raises UsageError, with
+    fio's own words, for what fio does not take or a guest cannot run.
+    """
+    work = _of_job(text, where)
+    ((_, first), *_) = list(fio_line.parse(work.fio).jobs())
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", stem or fio_needs.direction(first))
+    name = f"{plain[:_LONGEST_STEM]}-{cache.key(work.fio)[:_ID_LENGTH]}"
+    if not is_given(name):
+        cache.write_atomically(_given(name), work.fio)
+    return name
+
+
+def options(name: str) -> list[str]:
+    """The words of a command line that name a workload, on any host."""
+    if not is_given(name):
+        return ["--workload", name]
+    job = get(name).job
+    assert job
+    return ["--fio", fio_line.command_line(job)]
+
+
+def of_line_or_file(given: str) -> str:
+    """The name of the workload that a user gives as a fio command line, or as the path of a job
+    file. Raises UsageError as give() does.
+    """
+    path = Path(given)
+    if given.endswith(_JOB_FILE) and len(given.split()) == 1:
+        return give(fio_line.read(path), given, path.stem)
+    return give(given, "--fio")
+
+
+@lru_cache(maxsize=256)
+def _of_job(text: str, where: str) -> Workload:
+    try:
+        fio_needs.of(fio_program.read(text))
+    except UsageError as exc:
+        raise UsageError(exc.what, where=where, hint=exc.hint) from exc
+    return parse({"fio": text}, Workload, Path(where))
+
+
+def _given(name: str) -> Path:
+    return cache.root() / "fio" / f"{name}{_JOB_FILE}"
+
+
+def noise(name: str) -> Noise:
+    """How far seeds of a workload are apart; the usual where the workload is not there any more."""
+    try:
+        return get(name).noise
+    except UsageError:
+        return Noise()
 
 
 def fio_job(name: str, parameters: Mapping[str, Value]) -> str:
@@ -182,8 +293,11 @@ def command_line(name: str, parameters: Mapping[str, Value]) -> str:
     """What a workload runs as one line, to be quoted: the options of its fio job without those
     about disk, amount and output; of dbench the number of clients.
     """
-    if get(name).tool != "fio":
+    work = get(name)
+    if work.tool != "fio":
         return f"dbench {parameters.get('clients', 1)}"
+    if work.job:
+        return fio_line.command_line(work.job, _OF_THE_LAB)
     unfixed = {"ios": 0} if "ios" in parameters else {}
     words = ["fio"]
     for line in fio_job(name, {**parameters, **unfixed}).splitlines():
@@ -195,7 +309,7 @@ def command_line(name: str, parameters: Mapping[str, Value]) -> str:
     return " ".join(words)
 
 
-@cache
+@once
 def _environment(folder: Path) -> jinja2.Environment:
     """What compiles the templates of a folder, each once until its text changes."""
 

@@ -17,7 +17,7 @@ from lab.inputs.terms import Engine, Level
 from lab.inputs.workload import Value
 from lab.judge import well_formed
 from lab.judge.well_formed import arms_of, level_of
-from lab.measure import cost
+from lab.measure import cost, fio_cell
 from lab.measure.call_counts import wants_log
 from lab.measure.cell import Cell, resolved
 from lab.measure.host import Report
@@ -205,6 +205,7 @@ def _experiment(
             machine=expectation.machine,
             variants=machine_model.SENSITIVITY if level is Level.SIMULATED else (),
         )
+        fio_cell.require_possible(cell, f"{series.file}: {title}")
         return Side(arm, cell, own.patches != BASE)
 
     common = (claim.topology, claim.scheduler, claim.workload, tuple(parameters.items()))

@@ -44,7 +44,7 @@ def one_seed(experiment: Experiment, noise: float | None) -> float:
 
 def seed_noise(work: str, engine: Engine, metric: str) -> float:
     """How far seeds of one kernel differ in a workload: what it counts or executes, or its time."""
-    noise = workload.get(work).noise
+    noise = workload.noise(work)
     if metric in noise.counted or metric in counters.known():
         return noise.of_counter(metric)
     if engine.simulated:

@@ -10,6 +10,7 @@ from lab.base.errors import UsageError
 from lab.build.kernel import Kernel
 from lab.inputs import machine_model, topology
 from lab.inputs import workload as workloads
+from lab.inputs.queue_settings import PREFIX, Settings
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value, Workload
 
@@ -20,7 +21,8 @@ STOCK = "stock"
 class Cell:
     """One thing to measure, resolved: everything that is executed but the kernel.
 
-    parameters are the workload's, sorted by name. cpus are the vCPUs, hw_queues the disk's hardware
+    parameters are the workload's, sorted by name, and then the attributes of the disk's queue that
+    a user set, in their order, as queue/NAME. cpus are the vCPUs, hw_queues the disk's hardware
     queues, kernel_parameters those beside the topology's own. A deterministic engine counts the
     counters, beside what an I/O costs or, without cost, alone. machine is the model of a simulated
     cell, which is measured at these factors of the cache-line transfer cost, too, as variants say.
@@ -44,6 +46,12 @@ class Cell:
 
     def __str__(self) -> str:
         return f"{self.topology} {self.scheduler} {self.workload} {self.machine}".strip()
+
+    @property
+    def queue(self) -> tuple[tuple[str, str], ...]:
+        """Attributes of the disk's queue that a user set, in their order."""
+        own = [(name, str(v)) for name, v in self.parameters if name.startswith(PREFIX)]
+        return tuple((name.removeprefix(PREFIX), value) for name, value in own)
 
     def number(self, name: str) -> float:
         """A parameter that must be a number; 0 when the workload has none of that name.
@@ -126,9 +134,11 @@ def resolved(
     counters: tuple[str, ...] = (),
     machine: str = "",
     variants: tuple[float, ...] = (),
+    queue: Settings = (),
 ) -> Cell:
     """A cell; 0 vCPUs or hardware queues stand for as many as its topology has. With counters
-    these alone are measured, and a check of data has no cost.
+    these alone are measured, and a check of data has no cost. queue are attributes of the disk's
+    queue.
 
     A simulated one is on the machine called so, or the usual one, and has as many vCPUs as that has
     active ones. Raises UsageError for a topology or a machine that does not exist.
@@ -146,7 +156,10 @@ def resolved(
         topology=topology_name,
         scheduler=scheduler,
         workload=workload,
-        parameters=tuple(sorted(parameters.items())),
+        parameters=(
+            *sorted(parameters.items()),
+            *((PREFIX + name, value) for name, value in queue),
+        ),
         engine=engine,
         cpus=cpus or own.cpus,
         hw_queues=hw_queues or own.hw_queues,

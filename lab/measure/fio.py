@@ -67,10 +67,13 @@ class _Job(_Strict):
     ctx: _Count
     read: _Side
     write: _Side
+    trim: _Side | None = None
 
     @property
-    def sides(self) -> tuple[_Side, _Side]:
-        return self.read, self.write
+    def sides(self) -> tuple[_Side, ...]:
+        """Reads, writes and, where there were some, trims."""
+        trims = (self.trim,) if self.trim and self.trim.total_ios else ()
+        return self.read, self.write, *trims
 
 
 class _Output(_Strict):
@@ -110,8 +113,8 @@ def metrics(output: str) -> dict[str, float]:
 def run(output: str) -> Run:
     """What fio's output with group reporting says; METRICS has the units.
 
-    Reads and writes are added; latencies are the completion latencies of the direction that did
-    more I/O. Raises GuestError for output that is not fio's JSON, numbers that contradict each
+    Reads, writes and trims are added; latencies are the completion latencies of the direction that
+    did more I/O. Raises GuestError for output that is not fio's JSON, numbers that contradict each
     other, or a job that reports an error.
     """
     jobs = _jobs(output)

@@ -19,11 +19,11 @@ from lab.build.tcg_plugin import MARKER, PER_IO
 from lab.guest import qemu_command
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
-from lab.inputs import counters, machine_model, topology, workload
+from lab.inputs import counters, fio_job, machine_model, queue_settings, topology, workload
 from lab.inputs.counters import Counter
 from lab.inputs.topology import Topology
 from lab.inputs.workload import Value, Workload
-from lab.measure import call_counts, computation, dbench, host
+from lab.measure import call_counts, computation, dbench, fio_cell, host
 from lab.measure.cell import Cell, Task
 from lab.measure.host import Report
 from lab.measure.insn_counts import Symbols, symbols
@@ -140,7 +140,7 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         cell.engine,
         _NOWHERE,
         size_mib=work.disk_mib(dict(cell.parameters)),
-        backed=work.filesystem is not None,
+        backed=work.filesystem is not None or fio_cell.keeps_data(work),
         plugin=testbed.plugin if cell.engine.deterministic else None,
         plugin_options=_clock(cell, work) if cell.engine.deterministic else (),
         seed=cell.seed,
@@ -180,9 +180,11 @@ def _interpretation(
 def hardware(cell: Cell) -> Topology:
     """The topology of a cell, with what the cell changes of it."""
     own = topology.get(cell.topology)
+    own = own.model_copy(update=fio_cell.hardware(own, workload.get(cell.workload)))
     changes = {
         "cpus": cell.cpus,
         "hw_queues": cell.hw_queues,
+        "queue": {name: v for name, v in own.queue.items() if name not in dict(cell.queue)},
         # With fewer queues nothing else is to be different.
         "possible": own.possible_cpus if cell.hw_queues < own.hw_queues else own.possible,
         "kernel_parameters": (*own.kernel_parameters, *cell.kernel_parameters),
@@ -270,7 +272,9 @@ def _orders(cell: Cell, machine: Machine, work: Workload) -> Orders:
     steps = [
         "phase setup",
         *own.setup_steps(size_mib),
+        *queue_settings.steps(cell.queue, after_scheduler=False),
         *own.scheduler_steps(cell.scheduler),
+        *queue_settings.steps(cell.queue, after_scheduler=True),
         "facts",
     ]
     files: dict[str, str] = {}
@@ -308,7 +312,7 @@ def ordered_ios(cell: Cell, work: Workload) -> dict[str, int]:
     if "ios" not in work.parameters:
         return {}
     return {
-        name: ios * fio_jobs(cell)
+        name: work.ios_of(ios, fio_jobs(cell))
         for name, ios in _ios_of_jobs(cell, work).items()
         if ios and name in fio_runs(cell)
     }
@@ -327,14 +331,11 @@ def _ios_of_jobs(cell: Cell, work: Workload) -> dict[str, int]:
 
 def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
     """The fio job files that the runs need."""
-    parameters = dict(cell.parameters)
     fixed_time: dict[str, Value] = {"seconds": _SIM_SECONDS, "ramp_seconds": 0}
     files = {
-        f"{name}.fio": workload.fio_job(
-            cell.workload, {**parameters, **({} if ios else fixed_time), "ios": ios}
-        )
+        f"{name}.fio": _job_file(cell, work, {**({} if ios else fixed_time), "ios": ios})
         for name, ios in _ios_of_jobs(cell, work).items()
-    } or {"fio.fio": workload.fio_job(cell.workload, parameters)}
+    } or {"fio.fio": _job_file(cell, work, {})}
     if not cell.engine.simulated:
         return files
     # What is measured is shorter than the scheduler takes to spread the jobs.
@@ -345,3 +346,21 @@ def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
         name: head + "".join(line for line in text.splitlines(True) if not line.startswith("exec_"))
         for name, text in files.items()
     }
+
+
+def _job_file(cell: Cell, work: Workload, amount: Mapping[str, Value]) -> str:
+    """The fio job file of a cell for an amount of work."""
+    parameters = {**dict(cell.parameters), **amount}
+    fit = fio_cell.fitted(cell, work)
+    if fit is None:
+        return workload.fio_job(cell.workload, parameters)
+    if ios := int(parameters.get("ios", 0)):
+        return fit.text(fio_job.fixed(ios))
+    seconds, ramp = (float(parameters[name]) for name in ("seconds", "ramp_seconds"))
+    return fit.text(fio_job.timed(seconds, ramp))
+
+
+def changes(cell: Cell) -> str:
+    """What was changed in the fio job that a cell's workload is, in one line; empty for others."""
+    work = workload.get(cell.workload)
+    return fio_cell.changes(cell, work, _ios_of_jobs(cell, work))

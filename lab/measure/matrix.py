@@ -11,9 +11,10 @@ from lab.base.errors import UsageError, nearest
 from lab.base.system import data
 from lab.inputs import topology, workload
 from lab.inputs.profile import Profile
+from lab.inputs.queue_settings import Settings
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
-from lab.measure import metrics
+from lab.measure import fio_cell, metrics
 from lab.measure.cell import PlannedCell, resolved
 
 SCHEDULERS = ("none", "mq-deadline", "bfq", "kyber")
@@ -29,6 +30,7 @@ class Selection:
     parameters: tuple[tuple[str, tuple[Value, ...]], ...] = ()
     cpus: int = 0
     machine: str = ""
+    queue: Settings = ()
 
 
 def require_known(
@@ -42,9 +44,10 @@ def require_known(
 
     own_schedulers are those that only the kernels to be measured have.
     """
+    given = filter(workload.is_given, workloads)
     for what, names, known in (
         ("topology", topologies, topology.known()),
-        ("workload", workloads, workload.known()),
+        ("workload", workloads, (*workload.known(), *given)),
         ("I/O scheduler", schedulers, (*SCHEDULERS, *own_schedulers)),
     ):
         for name in names:
@@ -86,7 +89,9 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Planne
                     engine=engine,
                     cpus=cpus,
                     machine=selection.machine,
+                    queue=selection.queue,
                 )
+                fio_cell.require_possible(cell)
                 found[PlannedCell(cell=cell, swept=swept)] = None
     if not found:
         raise UsageError(
@@ -113,6 +118,8 @@ def _chosen(offered: Sequence[str], selected: Sequence[str]) -> list[str]:
 def require_possible(work: str, machine: str, where: str) -> None:
     """Raise UsageError when a workload that needs its data again meets a disk that holds none."""
     own = workload.get(work)
+    if own.job:
+        return  # fio_cell gives it such a disk where it can
     if (own.filesystem or own.checks_data) and not topology.get(machine).holds_data:
         why = "has a file system" if own.filesystem else "reads back what it wrote"
         raise UsageError(
@@ -151,10 +158,10 @@ def require_used(selection: Selection, found: Sequence[PlannedCell]) -> None:
             )
 
 
-def parse_cell(text: str, profile: Profile, engine: Engine) -> PlannedCell:
+def parse_cell(text: str, profile: Profile, engine: Engine, queue: Settings = ()) -> PlannedCell:
     """A cell out of TOPOLOGY/SCHEDULER/WORKLOAD. Raises UsageError for what is none."""
     parts = text.split("/")
     if len(parts) != 3:
         raise UsageError(f"not a cell: {text!r}", hint="write TOPOLOGY/SCHEDULER/WORKLOAD")
-    selection = Selection((parts[0],), (parts[1],), (parts[2],))
+    selection = Selection((parts[0],), (parts[1],), (parts[2],), queue=queue)
     return cells(profile, selection, engine)[0]

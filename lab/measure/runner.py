@@ -23,7 +23,7 @@ from lab.guest.time_slices import Slot, TimeSlices
 from lab.measure import determinism, durations, host, metrics
 from lab.measure.boot_store import BootStore, Provenance, StoredBoot
 from lab.measure.cell import STOCK, Task
-from lab.measure.job import Job, Testbed, resolve, round_keys
+from lab.measure.job import Job, Testbed, changes, resolve, round_keys
 from lab.measure.place import Place, ThisHost
 from lab.measure.sampling import Sample
 from lab.measure.tally import Tally
@@ -97,6 +97,7 @@ class Runner:
         self._here = ThisHost(testbed.host.facts.memory_gib)
         self._place = place or self._here
         self._stop = Event()
+        self._said: set[str] = set()
         self._errors: dict[str, GuestError] = {}
         self._workers = Workers[Sample | GuestError](self._place.most)
         # Boots of deterministic guests by their keys; one that failed would fail again.
@@ -114,7 +115,7 @@ class Runner:
         equal. Among those that several threads ask for the ones of the lowest urgency run first.
         title says what the boots are for.
         """
-        jobs = [resolve(task, self._testbed) for task in tasks]
+        jobs = self._resolved(tasks)
         self._run_deterministic(
             [job for job in jobs if job.cell.engine.deterministic], urgency, title
         )
@@ -139,7 +140,7 @@ class Runner:
         these in a row there are fewer rounds than most. Nor does one in which a guest failed: its
         failure is on record. Several of these in a row are returned as an error.
         """
-        jobs = [resolve(task, self._testbed) for task in tasks]
+        jobs = self._resolved(tasks)
         arms = [job.task.arm for job in jobs]
         keys = dict(zip(arms, round_keys([job.key for job in jobs]), strict=True))
         found = self._complete_rounds(keys)
@@ -152,6 +153,14 @@ class Runner:
         tally = Tally(self._progress, lambda: len(jobs) if together else 1)
         with tally.expecting(f"{tasks[0]}, at most {most} rounds of {', '.join(keys)}", forecast):
             return self._run_rounds(jobs, keys, most, decided, tally, together=together)
+
+    def _resolved(self, tasks: Sequence[Task]) -> list[Job]:
+        """The jobs of tasks; what was changed in a user's own fio job is said once."""
+        for line in dict.fromkeys(changes(task.cell) for task in tasks):
+            if line and line not in self._said:
+                self._said.add(line)
+                self._progress.say(line)
+        return [resolve(task, self._testbed) for task in tasks]
 
     def _run_rounds(
         self,

@@ -14,7 +14,7 @@ from lab.guest import boot
 from lab.guest.boot import Boot
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
-from lab.inputs import topology
+from lab.inputs import queue_settings, topology
 from lab.measure import call_counts, call_log, cost, dbench, fio, sim_counts
 from lab.measure.call_counts import Executed
 from lab.measure.call_log import Call
@@ -61,6 +61,7 @@ def measure(
     done = boot.run(machine, job.orders, observe, slot)
     for name, content in done.outputs.items():
         (folder / name).write_text(content)
+    queue_settings.require_taken(cell.queue, done.facts)
     topology.require_match(cell.topology, machine.topology, cell.scheduler, done.facts)
     read = _fio if job.work.tool == "fio" else _dbench
     values = read(job, machine, done)

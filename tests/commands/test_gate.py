@@ -526,3 +526,19 @@ def test_more_of_a_metric_that_is_better_low_is_one(timed: Lab, value: float, ve
     (finding,) = wall_clock(timed.night("c1")).findings
     assert (finding.metric, finding.verdict) == ("amean_ms", verdict)
     assert str(finding.bound) == "<= +5%"
+
+
+def test_a_gate_measures_fio_lines(lab: Lab) -> None:
+    own = EXACT.replace('workloads = ["randread_burst"]', 'fio = ["fio --rw=randread --bs=8k"]')
+    lab.config.write_text(f"{own}{BRANCH}")
+    found = lab.night("c0")
+    assert green(found)
+    (name,) = found.changes
+    assert re.fullmatch(r"nullb_mq/none/randread-[0-9a-f]{8}", name)
+
+
+def test_a_gates_fio_line_that_is_wrong_is_named(lab: Lab) -> None:
+    lab.config.write_text(f'fio = ["--rw=read", "--frob=1"]\n{BRANCH}')
+    with pytest.raises(UsageError, match="frob") as caught:
+        gate_config.read(lab.config)
+    assert caught.value.where == f"{lab.config}: fio.1"

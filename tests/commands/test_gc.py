@@ -111,7 +111,7 @@ def test_roots_and_sources_go_when_nobody_used_them(store: BootStore) -> None:
 
 # What cannot be had again for sure, or is small: sources, checks of engines, locks, keys, ccache's
 # own.
-KEPT = {"set-id.bpf", "ccache", "fleet", "host", "objects.git", "sources"}
+KEPT = {"set-id.bpf", "ccache", "fio", "fleet", "host", "objects.git", "sources"}
 
 
 def test_every_folder_of_the_cache_is_collected_or_kept_on_purpose() -> None:

@@ -475,3 +475,26 @@ def test_a_row_asks_for_more_seeds_than_its_claim(ask: Write) -> None:
 def test_a_claim_asks_for_seeds_of_what_it_counts_too(ask: Write) -> None:
     found = ask(claim(COST, COUNTER, more="seeds = 3"))
     assert [one.seed_counts for one in found] == [(3,)] * 2
+
+
+def test_a_claim_may_have_a_fio_line_of_its_own(ask: Write) -> None:
+    text = claim(COST).replace(
+        'workload = "randread_burst"', 'fio = "fio --rw=randread --bs=4k --numjobs=3"'
+    )
+    (asked,) = ask(text)
+    assert asked.workload.startswith("randread-")
+    assert dict(cells(asked)[0].parameters)["numjobs"] == 3
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        ('fio = "--rw=read --frob=1"', "Bad option <frob=1>"),
+        ('fio = "--rw=read"\nworkload = "randread_burst"', "either workload or fio"),
+        ('fio = "--rw=read --ioengine=io_uring_cmd"', "NVMe character device"),
+    ],
+)
+def test_a_claims_line_that_cannot_be_measured_is_told(ask: Write, work: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        ask(claim(COST).replace('workload = "randread_burst"', work))
+    assert "series.toml" in caught.value.where

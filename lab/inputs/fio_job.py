@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A fio job made fit for a guest: its disk, its CPUs and fixed work; and what that changed.
+
+What is measured stays as it was written: the kind of I/O, its size and depth, engines, priorities,
+sections that wait for each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lab.base.errors import UsageError
+from lab.inputs import fio_needs, fio_program, fio_sizes
+from lab.inputs.fio_line import FioJob, number_of_jobs
+
+_MOUNT = "mnt"
+_PAGE = 4096
+# Chosen: a file system needs room for itself, and a log.
+_SHARE_FOR_FILES = 0.6
+# How much is fixed, so that time and repetition are not.
+_AMOUNT = frozenset(
+    {
+        *("runtime", "time_based", "ramp_time", "loops", "number_ios", "io_size", "fill_device"),
+        *("steadystate", "steadystate_duration", "steadystate_ramp_time"),
+        *("exitall", "exit_what", "exitall_on_error", "rate_min", "rate_iops_min"),
+    }
+)
+_OUTPUT = frozenset(
+    {
+        *("group_reporting", "new_group", "description", "per_job_logs", "stats", "disk_util"),
+        *("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog"),
+        *("bwavgtime", "iopsavgtime", "log_entries", "log_avg_msec", "log_hist_msec"),
+        *("log_hist_coarseness", "log_max_value", "log_offset", "log_prio", "log_compression"),
+        *("log_compression_cpus", "log_store_compressed", "log_unix_epoch", "log_alternate_epoch"),
+        *("log_alternate_epoch_clock_id", "block_error_percentiles", "clat_percentiles"),
+        *("lat_percentiles", "slat_percentiles", "percentile_list", "significant_figures"),
+        *("unified_rw_reporting", "kb_base", "unit_base", "verify_state_save", "error_dump"),
+    }
+)
+# The lab sets them as its own jobs have them.
+_OF_THE_LAB = frozenset({"thread", "randrepeat", "allrandrepeat", "norandommap"})
+_DROPPED = {
+    "ioscheduler": "the cell has one",
+    "cgroup": "a guest has one group",
+    "cgroup_weight": "a guest has one group",
+    "cgroup_nodelete": "a guest has one group",
+    "uid": "a guest has one user",
+    "gid": "a guest has one group of users",
+    "numa_cpu_nodes": "a guest has one node",
+    "numa_mem_policy": "a guest has one node",
+    "gtod_cpu": "a guest has no CPU for that",
+    "unique_filename": "no network",
+    "replay_redirect": "nothing is replayed",
+}
+_OF_FILES = frozenset({"filename", "directory", "filename_format", "nrfiles", "openfiles"})
+_IDLE = ("rate", "rate_iops", "thinktime", "startdelay")
+_ZONE = 64 << 20
+# More than any run does: fio goes over a region again.
+_WITHOUT_END = "1t"
+_CPUS = re.compile(r"\d{1,5}(-\d{1,5})?")
+
+
+@dataclass(frozen=True)
+class Guest:
+    """What a job runs in: bytes of its disk, and vCPUs."""
+
+    disk: int
+    cpus: int
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A job as a guest runs it: sections with all their options, and what was changed, a phrase
+    each.
+    """
+
+    sections: tuple[tuple[str, dict[str, str]], ...]
+    changes: tuple[str, ...]
+
+    def text(self, shared: Iterable[str]) -> str:
+        """The job file, with lines of the lab's for all sections."""
+        lines = ["[global]", "group_reporting=1", "randrepeat=1", "thread=1", *shared]
+        for name, options in self.sections:
+            lines += ["", f"[{name}]", *(f"{k}={v}" if v else k for k, v in options.items())]
+        return "\n".join(lines) + "\n"
+
+
+def fixed(ios: int) -> list[str]:
+    """What has every job do so many I/Os, and marks before and after them."""
+    return [f"number_ios={ios}", "exec_prerun=hostname lab", "exec_postrun=hostname lab"]
+
+
+def timed(seconds: float, ramp_seconds: float) -> list[str]:
+    """What has every job run for some time."""
+    return ["time_based=1", f"ramp_time={ramp_seconds:g}", f"runtime={seconds:g}"]
+
+
+def fitted(job: FioJob, guest: Guest, jobs: int) -> Fitted:
+    """A job for a guest. jobs are all there are to be: of a job with one section that may be
+    another number than its own.
+
+    Raises UsageError for what the guest has no room for, or does not have.
+    """
+    needs = fio_needs.of(job)
+    found = list(job.jobs())
+    if jobs != needs.jobs and len(found) > 1:
+        raise UsageError(
+            f"numjobs={jobs} for {len(found)} sections, which have {needs.jobs} jobs",
+            hint="write numjobs into the sections",
+        )
+    changes = Changes()
+    sections = []
+    for name, options in found:
+        own = {**options, "numjobs": str(jobs)} if jobs != needs.jobs else options
+        fit = _Section(name, own, guest, changes)
+        sections.append((name, fit.options()))
+    if needs.on_files:
+        _shrink_files(sections, guest, changes)
+    return Fitted(tuple(sections), changes.phrases())
+
+
+class Changes:
+    """What was changed in a job: options by what became of them."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, None]] = {}
+
+    def tell(self, option: str, what: str) -> None:
+        """Write down what became of an option."""
+        self._found.setdefault(what, {})[option] = None
+
+    def phrases(self) -> tuple[str, ...]:
+        """All changes in the order in which they were made, a phrase for options of one fate."""
+        return tuple(f"{', '.join(options)} {what}" for what, options in self._found.items())
+
+
+class _Section:
+    """One section on its way into a guest; changes are told as they are made."""
+
+    def __init__(self, name: str, options: dict[str, str], guest: Guest, changes: Changes) -> None:
+        self._name = name
+        self._own = options
+        self._guest = guest
+        self._tell = changes.tell
+
+    def options(self) -> dict[str, str]:
+        """All options of the section as the guest's fio gets them."""
+        kept = {name: value for name, value in self._own.items() if self._keeps(name)}
+        kept = dict(self._where()) | {
+            k: v for k, v in kept.items() if k not in _OF_FILES or self._files
+        }
+        if not self._files:
+            kept |= self._scaled(kept)
+        kept |= self._cpus(kept)
+        if fio_needs.verifies(self._own):
+            self._tell("verify", "has a disk that keeps what is written")
+        else:
+            kept |= {"norandommap": "1", "io_size": _WITHOUT_END}
+            if fio_needs.direction(kept).startswith("rand") and "norandommap" not in self._own:
+                self._tell("norandommap", "added: offsets may repeat, as work is fixed")
+        for name in _IDLE:
+            if kept.get(name, "0") not in ("", "0"):
+                self._tell(name, "kept: to wait costs no instructions")
+        if kept.get("zonemode") == "zbd" and "zonesize" not in kept:
+            kept["zonesize"] = str(_ZONE)
+            self._tell(
+                "zonemode=zbd", f"has zones of {fio_sizes.shown(_ZONE)} without write pointers"
+            )
+        return kept
+
+    @property
+    def _files(self) -> bool:
+        return fio_needs.is_on_files(self._own)
+
+    def _keeps(self, name: str) -> bool:
+        """Whether an option stays as it is; what becomes of others is told."""
+        if name in _AMOUNT:
+            self._tell(name, "dropped: the amount of I/O is the lab's")
+        elif name in _DROPPED:
+            self._tell(name, f"dropped: {_DROPPED[name]}")
+        elif name in _OUTPUT:
+            self._tell(name, "dropped: output")
+        elif name in _OF_THE_LAB:
+            if name != "norandommap" and not fio_needs.is_on({name: "1", **self._own}, name):
+                self._tell(f"{name}=0", "is 1, as in all jobs of the lab")
+        elif name in ("filename", "directory"):
+            return False
+        else:
+            return not self._is_of_another_engine(name)
+        return False
+
+    def _is_of_another_engine(self, name: str) -> bool:
+        """Whether an option of [global] is one that only the engine of another section has."""
+        if name in fio_program.options():
+            return False
+        own = fio_needs.engine(self._own)
+        others = (one for one in fio_needs.ENGINES if name in fio_program.engine_options(one))
+        return name not in fio_program.engine_options(own) and any(others)
+
+    def _where(self) -> Iterator[tuple[str, str]]:
+        """Where the section's I/O goes."""
+        name, folder = self._own.get("filename", ""), self._own.get("directory", "")
+        if not self._files:
+            character = fio_needs.engine(self._own) == "io_uring_cmd"
+            written = f"filename={name}" if name else "no filename"
+            what = "the disk's NVMe character device" if character else "the disk"
+            self._tell(written, f"is {what}")
+            yield "filename", "${CHARACTER}" if character else "${DISK}"
+            return
+        written = " ".join(f"{k}={v}" for k, v in (("filename", name), ("directory", folder)) if v)
+        self._tell(written, "is on XFS on the disk")
+        yield "directory", _MOUNT
+        if name:
+            yield "filename", ":".join(_file_names(name))
+
+    def _scaled(self, kept: dict[str, str]) -> dict[str, str]:
+        """Sizes and offsets that do not fit the disk, made smaller alike."""
+        disk, jobs = self._guest.disk, number_of_jobs(kept)
+        region = fio_sizes.region(kept, jobs, disk)
+        if fio_sizes.blocks(kept)[1] > disk:
+            raise UsageError(
+                f"a block of job {self._name} is larger than the disk of {fio_sizes.shown(disk)}",
+                hint="write a smaller bs",
+            )
+        if region.end <= disk:
+            return {}
+        changed = {}
+        for name in fio_sizes.ON_DISK:
+            size = fio_sizes.of(kept.get(name, ""))
+            if size:
+                changed[name] = fio_sizes.shown(region.scaled(size, disk))
+        fits = fio_sizes.region(kept | changed, jobs, disk)
+        if fits.end > disk:
+            raise UsageError(
+                f"the disk of {fio_sizes.shown(disk)} has no room for the {jobs} parts of job "
+                f"{self._name}",
+                hint="take less of numjobs, offset_increment or bs",
+            )
+        for name, value in changed.items():
+            if value != kept[name]:
+                self._tell(
+                    f"{name}={kept[name]}", f"is {value}: the disk has {fio_sizes.shown(disk)}"
+                )
+        return changed
+
+    def _cpus(self, kept: dict[str, str]) -> dict[str, str]:
+        """CPUs of the host as those of the guest that stand for them."""
+        changed = {}
+        if mask := kept.pop("cpumask", ""):
+            bits = fio_sizes.of(mask) or 1
+            kept["cpus_allowed"] = ",".join(str(n) for n in range(64) if bits >> n & 1) or "0"
+        if text := kept.get("cpus_allowed", ""):
+            changed["cpus_allowed"] = _numbers({n % self._guest.cpus for n in _cpu_numbers(text)})
+        if (cpu := kept.get("sqthread_poll_cpu", "")).isdecimal():
+            changed["sqthread_poll_cpu"] = str(int(cpu[:9]) % self._guest.cpus)
+        for name, value in changed.items():
+            if value != self._own.get(name):
+                written = self._own.get(name) or f"cpumask {mask}"
+                self._tell(f"{name}={written}", f"is {value}: the guest's CPUs")
+        return changed
+
+
+def _file_names(text: str) -> list[str]:
+    """The names of files in fio's list, without the folders that they lie in."""
+    parts = [part.replace("\\:", "_") for part in re.split(r"(?<!\\):", text)]
+    names = [re.sub(r"[^\w.-]", "_", part.rpartition("/")[2]) or "file" for part in parts if part]
+    return [name if names.count(name) == 1 else f"{name}.{n}" for n, name in enumerate(names)]
+
+
+def _cpu_numbers(text: str) -> set[int]:
+    """The CPUs of a list such as 0-3,8. Raises UsageError for what is none."""
+    found = set[int]()
+    for part in re.split("[,:]", text.replace(" ", "")):
+        if not _CPUS.fullmatch(part):
+            raise UsageError(f"cpus_allowed={text[:80]} is no list of CPUs", hint="write 0-3,8")
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def _numbers(cpus: set[int]) -> str:
+    """CPUs as a list with ranges."""
+    ordered = sorted(cpus)
+    starts = [n for n in ordered if n - 1 not in cpus]
+    ends = [n for n in ordered if n + 1 not in cpus]
+    pairs = zip(starts, ends, strict=True)
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in pairs)
+
+
+def _shrink_files(
+    sections: list[tuple[str, dict[str, str]]], guest: Guest, changes: Changes
+) -> None:
+    """Make the files of all sections fit the disk's file system."""
+    room = int(guest.disk * _SHARE_FOR_FILES) >> 20 << 20
+    wanted, shared = 0, set[str]()
+    for _, own in sections:
+        name = own.get("filename", "")
+        copies = number_of_jobs(own) if not name else int(name not in shared)
+        shared.add(name)
+        wanted += copies * (_file_size(own)[1] or 0)
+    jobs = sum(number_of_jobs(own) for _, own in sections)
+    for name, own in sections:
+        option, size = _file_size(own)
+        files = _number(own, "nrfiles")
+        least = -(-fio_sizes.blocks(own)[1] // _PAGE) * _PAGE * files
+        if size is None:
+            size, less = 0, max(least, room // jobs // _PAGE * _PAGE)
+        elif wanted <= room:
+            continue
+        else:
+            less = size * room // wanted // _PAGE * _PAGE
+        if less < least:
+            raise UsageError(
+                f"the files of job {name} have no room on the disk of "
+                f"{fio_sizes.shown(guest.disk)}",
+                hint="take less of numjobs, nrfiles or bs",
+            )
+        each = less // files // _PAGE * _PAGE if option == "filesize" else less
+        told = f"{option}={own[option]}" if size else f"no {option}"
+        changes.tell(told, f"is {fio_sizes.shown(each)}: files have {fio_sizes.shown(room)}")
+        own[option] = fio_sizes.shown(each)
+
+
+def _file_size(options: dict[str, str]) -> tuple[str, int | None]:
+    """The option that says how large the files of a job are, and how large all of them are."""
+    if size := fio_sizes.of(options.get("size", "")):
+        return "size", size
+    if size := fio_sizes.of(options.get("filesize", "")):
+        return "filesize", size * _number(options, "nrfiles")
+    return "size", None
+
+
+def _number(options: dict[str, str], name: str) -> int:
+    """An option that counts; 1 for what is no number."""
+    text = options.get(name, "")
+    return max(1, int(text[:9])) if text.isdecimal() else 1

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a fio job needs of a guest and its disk, and how many I/Os tell what one costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lab.base.errors import UsageError
+from lab.inputs import fio_sizes
+from lab.inputs.fio_line import FioJob, number_of_jobs
+
+Options = Mapping[str, str]
+
+# The engines whose I/O a guest's disk serves.
+ENGINES = frozenset(
+    {
+        *("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring"),
+        *("io_uring_cmd", "mmap", "splice", "sg"),
+    }
+)
+_USUAL_ENGINE = "psync"
+_CHARACTER = "io_uring_cmd"
+_URING = ("io_uring", _CHARACTER)
+_ASYNCHRONOUS = frozenset({"libaio", "posixaio", *_URING})
+_UNVERIFIED = frozenset({"", "0", "null"})
+# What a file's name begins with that is a device, or is what a shell would have filled in.
+_DEVICE = re.compile(r"/dev/(?!shm/)|\$|\\")
+# Chosen: as much as fits a host of 24 GiB beside another guest.
+_MOST_BUFFERS = 8 << 30
+# I/Os more in the second run than in the first, of all jobs: as templates have, and fewer of large
+# ones, which the kernel splits. What is kept in memory is copied, too.
+_IOS = (1000, 40_000)
+_BYTES, _BYTES_KEPT = 4 << 30, 1 << 30
+# What is in flight at first is not what is later.
+_FILLS = 2
+# Chosen: so many I/Os of the first run take a deterministic guest half a minute.
+_MOST_FEW = 131_072
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a job needs.
+
+    jobs are all that fio starts. on_files: it works on files of a file system; keeps: what it
+    writes must be there when it reads; polled: queues that are polled, without which it fails if
+    only_polled; character: the disk's NVMe character device; trims: a disk that discards. buffers
+    are bytes of all jobs, ios the I/Os of all jobs in the exact engine's two runs, twofold the
+    jobs that read everything again.
+    """
+
+    jobs: int
+    on_files: bool
+    keeps: bool
+    polled: bool
+    only_polled: bool
+    character: bool
+    trims: bool
+    buffers: int
+    ios: tuple[int, int]
+    twofold: int
+
+
+def engine(options: Options) -> str:
+    """The I/O engine of a section."""
+    return options.get("ioengine", "") or _USUAL_ENGINE
+
+
+def is_on(options: Options, name: str) -> bool:
+    """Whether a switch is there and not off."""
+    return options.get(name, "0") != "0"
+
+
+def direction(options: Options) -> str:
+    """The kind of I/O of a section, such as randread."""
+    return options.get("rw", "read").partition(":")[0]
+
+
+def verifies(options: Options) -> bool:
+    """Whether a section reads back what it wrote."""
+    return options.get("verify", "") not in _UNVERIFIED and is_on(
+        {"do_verify": "1", **options}, "do_verify"
+    )
+
+
+def is_on_files(options: Options) -> bool:
+    """Whether a section works on files of a file system; one that names none works on the disk."""
+    if name := options.get("filename", ""):
+        return not _DEVICE.match(name)
+    return bool(options.get("directory"))
+
+
+@lru_cache(maxsize=256)
+def of(job: FioJob) -> Needs:
+    """What a job needs. Raises UsageError for one that no guest can run, with the reason."""
+    sections = [own for _, own in job.jobs()]
+    for name, own in job.jobs():
+        _require_possible(name, own)
+    kinds = {is_on_files(own) for own in sections}
+    if len(kinds) > 1:
+        raise UsageError(
+            "sections on the disk and on files of a file system: a guest has one disk",
+            hint="leave out one kind",
+        )
+    counts = [number_of_jobs(own) for own in sections]
+    polled = [own for own in sections if is_on(own, "hipri")]
+    buffers = sum(
+        count * _depth(own) * fio_sizes.blocks(own)[1]
+        for own, count in zip(sections, counts, strict=True)
+    )
+    if buffers > _MOST_BUFFERS:
+        raise UsageError(
+            f"the jobs' buffers take {buffers >> 30} GiB, which no guest has",
+            hint="take less of numjobs, iodepth or bs",
+        )
+    on_files, keeps = kinds == {True}, any(map(verifies, sections))
+    return Needs(
+        jobs=sum(counts),
+        on_files=on_files,
+        keeps=keeps,
+        polled=bool(polled),
+        only_polled=any(engine(own) in _URING for own in polled),
+        character=any(engine(own) == _CHARACTER for own in sections),
+        trims=any("trim" in direction(own) for own in sections),
+        buffers=buffers,
+        ios=_ios(sections, counts, _BYTES_KEPT if on_files or keeps else _BYTES),
+        twofold=sum(count for own, count in zip(sections, counts, strict=True) if verifies(own)),
+    )
+
+
+def _depth(options: Options) -> int:
+    text = options.get("iodepth", "")
+    deep = engine(options) in _ASYNCHRONOUS and text.isdecimal()
+    return max(1, int(text[:9])) if deep else 1
+
+
+def _require_possible(name: str, options: Options) -> None:
+    """Raise UsageError for a section that no guest can run as it is."""
+    own = engine(options)
+    if own not in ENGINES:
+        raise UsageError(
+            f"the engine {own} of job {name} does no I/O to a disk", hint="leave the job out"
+        )
+    for option in ("create_only", "verify_only"):
+        if is_on(options, option):
+            raise UsageError(f"{option} of job {name}: it does no I/O that has a cost")
+    if options.get("filename") == "-":
+        raise UsageError(f"job {name} reads standard input, which a guest has none of")
+    if is_on_files(options) and options.get("zonemode") == "zbd":
+        raise UsageError(
+            f"zonemode=zbd of job {name}: the files of a guest's XFS have no zones",
+            hint="name a device, or leave zonemode out",
+        )
+    smallest, _ = fio_sizes.blocks(options)
+    direct = is_on(options, "direct") or options.get("buffered") == "0"
+    if direct and smallest % fio_sizes.SECTOR:
+        raise UsageError(
+            f"blocks of {smallest} bytes of job {name}: direct I/O is in sectors of "
+            f"{fio_sizes.SECTOR} bytes",
+            hint="is a unit missing, as in bs=64k?",
+        )
+    if own == "io_uring" and is_on(options, "hipri") and not direct:
+        raise UsageError(
+            f"hipri of job {name}: what is polled is direct I/O", hint="write direct=1"
+        )
+    if verifies(options) and direction(options) not in ("write", "randwrite"):
+        raise UsageError(
+            f"verify of job {name}: how many I/Os that makes is fixed for writes alone",
+            hint="write rw=write or rw=randwrite, or leave verify out",
+        )
+
+
+def _ios(sections: Sequence[Options], counts: Sequence[int], most_bytes: int) -> tuple[int, int]:
+    """The I/Os of all jobs in two runs, as many for each job."""
+    jobs = sum(counts)
+    largest = max(fio_sizes.blocks(own)[1] for own in sections)
+    deepest = max(map(_depth, sections))
+    each = max(_IOS[0] // jobs, _FILLS * deepest, 1)
+    few = max(1, min(each, _MOST_FEW // jobs, most_bytes // largest // jobs))
+    more = max(1, min(_IOS[1], max(most_bytes // largest, 2 * jobs)) // jobs)
+    room = [_written_once(own) for own in sections if verifies(own)]
+    many = max(2, min([few + more, *room]))
+    return min(few, many // 2) * jobs, many * jobs
+
+
+def _written_once(options: Options) -> int:
+    """How many blocks a section that verifies writes without writing one twice, if it says."""
+    size = fio_sizes.of(options.get("size", "")) or fio_sizes.of(options.get("filesize", ""))
+    return max(2, size // fio_sizes.blocks(options)[1]) if size else _IOS[1]

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Sizes as fio writes them, and where the I/O of a job lies on its disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# What a direct I/O begins and ends at, and what offsets are rounded to.
+SECTOR = 512
+_PAGE = 4096
+_SIZE = re.compile(r"(\d{1,19}|0x[0-9a-f]{1,16})([kmgtp]?)(?:i?b)?", re.IGNORECASE)
+_UNITS = {unit: 1 << 10 * power for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
+# Their sizes are of the disk; fio counts zones, too, as in 4z.
+ON_DISK = ("size", "offset", "offset_increment", "zonesize", "zonerange", "zoneskip")
+_BLOCKS = ("bs", "bsrange", "bssplit")
+
+
+def of(text: str) -> int | None:
+    """A size in bytes; None for a percentage, for zones, and for what is no size."""
+    found = _SIZE.fullmatch(text.strip())
+    if not found:
+        return None
+    number = int(found[1], 16) if found[1][:2].lower() == "0x" else int(found[1])
+    return number * _UNITS[found[2].lower()]
+
+
+def shown(size: int) -> str:
+    """A size with the largest unit of which it is a whole number."""
+    unit = next(u for u in reversed(_UNITS) if not size % _UNITS[u])
+    return f"{size // _UNITS[unit]}{unit}" if size else "0"
+
+
+def blocks(options: Mapping[str, str]) -> tuple[int, int]:
+    """The smallest and the largest block of a job, in bytes."""
+    words = (re.split("[,:-]", options[name]) for name in _BLOCKS if name in options)
+    sizes = [of(word.partition("/")[0]) for own in words for word in own]
+    found = [size for size in sizes if size] or [_PAGE]
+    return min(found), max(found)
+
+
+@dataclass(frozen=True)
+class Region:
+    """The bytes of a disk from its beginning to where the last job of a section ends."""
+
+    end: int
+    align: int
+
+    def scaled(self, size: int, disk: int) -> int:
+        """A size of a job on a disk that has no room for the region, at least one block."""
+        least = size if size < self.align else self.align
+        return max(least, size * disk // self.end // self.align * self.align)
+
+
+def region(options: Mapping[str, str], jobs: int, disk: int) -> Region:
+    """Where the jobs of a section end on a disk of so many bytes."""
+    align = -(-max(_PAGE, blocks(options)[1]) // _PAGE) * _PAGE
+    offset = _bytes(options.get("offset", ""), disk)
+    increment = _bytes(options.get("offset_increment", ""), disk)
+    size = _bytes(options.get("size", ""), disk)
+    return Region(offset + increment * (jobs - 1) + (size or increment or align), align)
+
+
+def _bytes(text: str, disk: int) -> int:
+    """A size, of which a percentage is one of the disk; 0 for what is none."""
+    if re.fullmatch(r"\d{1,3}%", text):
+        return disk * int(text[:-1]) // 100
+    return of(text) or 0

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A cell whose fio job is written out: the hardware that the job needs, and its job files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.base.errors import UsageError
+from lab.inputs import fio_job, fio_needs, topology, workload
+from lab.inputs.fio_job import Fitted, Guest
+from lab.inputs.fio_needs import Needs
+from lab.inputs.topology import Topology
+from lab.inputs.workload import Workload
+from lab.measure.cell import Cell
+
+# What a guest has for buffers without more memory.
+_BUFFERS = 1 << 30
+
+
+def fitted(cell: Cell, work: Workload) -> Fitted | None:
+    """The job of a cell fit for its guest, None where a template makes it. Raises UsageError for
+    what the guest has no room for.
+    """
+    if work.job is None:
+        return None
+    disk = work.disk_mib(dict(cell.parameters)) << 20
+    return fio_job.fitted(work.job, Guest(disk, cell.cpus), int(cell.number(workload.JOBS)))
+
+
+def hardware(own: Topology, work: Workload) -> dict[str, Any]:
+    """What a job changes of a topology: by field, its value."""
+    if work.job is None:
+        return {}
+    needs = fio_needs.of(work.job)
+    changes: dict[str, Any] = {}
+    more = max(0, needs.buffers - _BUFFERS) >> 20
+    if more:
+        changes["memory_mib"] = own.memory_mib + more
+    if own.null_blk is None:
+        if needs.polled and own.disk.by == "nvme":
+            changes["kernel_parameters"] = (*own.kernel_parameters, "nvme.poll_queues=1")
+        return changes
+    attributes: dict[str, int | str] = {}
+    if _in_memory(needs) and not own.holds_data:
+        attributes["memory_backed"] = 1
+        changes |= {"holds_data": True, "disk_in_memory": True}
+    if needs.polled and "poll_queues" in own.null_blk:
+        attributes["poll_queues"] = 1
+    if needs.trims:
+        attributes["discard"] = 1
+    return {**changes, "null_blk": {**own.null_blk, **attributes}} if attributes else changes
+
+
+def _in_memory(needs: Needs) -> bool:
+    return needs.on_files or needs.keeps
+
+
+def keeps_data(work: Workload) -> bool:
+    """Whether what a job writes must be there when it reads."""
+    return work.job is not None and _in_memory(fio_needs.of(work.job))
+
+
+def changes(cell: Cell, work: Workload, ios: dict[str, int]) -> str:
+    """What the lab changed of a cell's job, in one line; empty where a template makes the job.
+
+    ios are the I/Os of each job by run of fio, none where they are not fixed.
+    """
+    fit = fitted(cell, work)
+    if fit is None:
+        return ""
+    own, told = topology.get(cell.topology), list(fit.changes)
+    if amounts := sorted({number for number in ios.values() if number}):
+        counted = " and ".join(f"{number:,}" for number in amounts)
+        jobs = int(cell.number(workload.JOBS))
+        told.append(f"{f'each of {jobs} jobs' if jobs > 1 else 'the job'} does {counted} I/Os")
+    changed = hardware(own, work)
+    given = changed.get("null_blk", {})
+    if given.get("memory_backed", 0) != (own.null_blk or {}).get("memory_backed", 0):
+        told.append("null_blk is memory-backed")
+    if given.get("poll_queues") or "kernel_parameters" in changed:
+        told.append("hipri has a poll queue")
+    if "memory_mib" in changed:
+        told.append(f"the guest has {changed['memory_mib']} MiB for the buffers")
+    return f"{cell.workload}: {'; '.join(told)}"
+
+
+def require_possible(cell: Cell, where: str = "") -> None:
+    """Raise UsageError, before anything is built, for a job that the cell's disk or CPUs cannot
+    run.
+    """
+    work, own = workload.get(cell.workload), topology.get(cell.topology)
+    if work.job is None:
+        return
+    needs, changed = fio_needs.of(work.job), hardware(own, work)
+    holds_data = changed.get("holds_data", own.holds_data)
+    if _in_memory(needs) and not holds_data:
+        why = "its files lie on a file system" if needs.on_files else "it reads back what it wrote"
+        raise UsageError(
+            f"{cell.workload} needs a disk that holds data, {cell.topology} has none: {why}",
+            where=where,
+            hint="choose null_blk, or a topology with holds_data = true",
+        )
+    if needs.character and own.disk.by != "nvme":
+        raise UsageError(
+            f"the engine io_uring_cmd needs an NVMe character device, which {cell.topology} lacks",
+            where=where,
+            hint="choose nvme_mq (by wall clock alone), or ioengine=io_uring on this disk",
+        )
+    has_poll = own.disk.by == "nvme" or bool(changed.get("null_blk", {}).get("poll_queues"))
+    if needs.only_polled and not has_poll:
+        raise UsageError(
+            f"hipri needs poll queues, which {cell.topology} cannot have",
+            where=where,
+            hint="choose nullb, nullb_mq or nvme_mq, or leave hipri out",
+        )
+    fitted(cell, work)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lab.base.errors import UsageError
+from lab.cli import main, options
+
+
+def test_a_workload_is_named_once() -> None:
+    assert options.one_workload("randread_burst", "") == "randread_burst"
+    assert options.one_workload(None, "randread-01234567") == "randread-01234567"
+    with pytest.raises(UsageError, match="--workload and --fio each name a workload"):
+        options.one_workload("randread_burst", "randread-01234567")
+
+
+@pytest.mark.parametrize(
+    "given", ["--rw=randread --bs=4k --runtime=9 --filename=/dev/sda", "own job.fio"]
+)
+def test_a_dry_run_says_what_is_changed_in_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "[a]\nrw=randread\nruntime=9\nfilename=/dev/sda\n"
+    Path("own.fio").write_text(text)
+    given = given.replace("own job", "own")
+    asked = ["matrix", "--dry-run", "--engine", "exact", "--topology", "nullb_mq"]
+    done = CliRunner().invoke(
+        main.lab, [*asked, "--scheduler", "none", "--queue", "nomerges=2", "--fio", given]
+    )
+    assert done.exit_code == 0, done.output
+    shown = " ".join(done.output.split())
+    assert "runtime dropped: the amount of I/O is the lab's" in shown
+    assert "filename=/dev/sda is the disk" in shown
+    assert "1 exact nullb_mq none " in shown

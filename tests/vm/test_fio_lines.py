@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lines as they are posted, in real guests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from real import QUICK, job
+
+from lab.base.errors import GuestError
+from lab.inputs import workload
+from lab.inputs.terms import Engine
+from lab.measure import cost, matrix, sampling
+from lab.measure.job import Job, Testbed, resolve
+from lab.measure.matrix import Selection
+from lab.measure.sampling import Sample
+
+POSTED = (
+    "fio --bs=4k --ioengine=io_uring --iodepth=16 --iodepth_batch_submit=8 --numjobs=2 "
+    "--rw=randread --direct=1 --name=io-uring --filename=/dev/nvme0n1 --runtime=30 --time_based "
+    "--group_reporting"
+)
+
+
+def of(testbed: Testbed, line: str) -> Job:
+    name = workload.of_line_or_file(line)
+    return job(testbed, "nullb", "mq-deadline", name, Engine.EXACT)
+
+
+def test_a_posted_line_has_a_cost_that_repeats_to_the_last_digit(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    own = of(testbed, POSTED)
+    first, second = (sampling.measure(own, tmp_path / run) for run in ("first", "second"))
+    assert first.values == second.values
+    assert first.values["ios"] == 41_000
+    assert 2000 < first.values[cost.KERNEL] < 20_000
+
+
+@pytest.mark.parametrize(
+    ("line", "ios"),
+    [
+        ("--rw=write --bs=64k --verify=crc32c --size=4m --ioengine=libaio --iodepth=4", 128),
+        ("--rw=randread --bs=4k --directory=/mnt --size=8m --numjobs=2", 41_000),
+        ("--name=a --rw=read --bs=4k --name=b --stonewall --rw=randwrite --bs=8k", 41_000),
+        ("--rw=randread --direct=1 --ioengine=io_uring --hipri --iodepth=4", 41_000),
+    ],
+)
+def test_a_job_gets_the_disk_that_it_needs(
+    testbed: Testbed, tmp_path: Path, line: str, ios: int
+) -> None:
+    sample = sampling.measure(of(testbed, line), tmp_path)
+    assert sample.values[cost.KERNEL] > 500
+    assert sample.values["ios"] <= ios
+
+
+def test_fio_s_own_words_reach_the_user(testbed: Testbed, tmp_path: Path) -> None:
+    with pytest.raises(GuestError, match="status 1: fio: size too small, must not be less"):
+        sampling.measure(of(testbed, "--rw=read --bs=64k --size=4k"), tmp_path)
+
+
+def measured(testbed: Testbed, folder: Path, *queue: tuple[str, str]) -> Sample:
+    selection = Selection(("nullb",), ("mq-deadline",), ("randread_burst",), queue=queue)
+    (found,) = matrix.cells(QUICK, selection, Engine.EXACT)
+    return sampling.measure(resolve(found.on(testbed.probe_kernel), testbed), folder)
+
+
+def test_queue_attributes_are_what_the_user_set(testbed: Testbed, tmp_path: Path) -> None:
+    own = (("nr_requests", "64"), ("nomerges", "2"), ("iosched/fifo_batch", "4"))
+    facts = measured(testbed, tmp_path, *own).facts
+    assert {name: facts[f"queue/{name}"] for name, _ in own} == dict(own)
+
+
+def test_what_the_kernel_clamps_or_refuses_is_said(testbed: Testbed, tmp_path: Path) -> None:
+    with pytest.raises(GuestError, match="nr_requests=1, of which the kernel made 4"):
+        measured(testbed, tmp_path / "clamped", ("nr_requests", "1"))
+    with pytest.raises(GuestError, match="queue/nr_requests of nb does not take 999999"):
+        measured(testbed, tmp_path / "refused", ("nr_requests", "999999"))
+    with pytest.raises(GuestError, match="nb has no attribute queue/iosched/low_latency"):
+        measured(testbed, tmp_path / "unknown", ("iosched/low_latency", "0"))
