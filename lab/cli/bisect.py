@@ -10,6 +10,7 @@ import click
 from lab.base.errors import ExitCode, UsageError
 from lab.build import trust
 from lab.cli import ending, options
+from lab.cli.verb import Verb
 from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables
 from lab.commands.bisect_measure import CommitMeasure, Tree
 from lab.commands.bisect_search import Found
@@ -18,21 +19,25 @@ from lab.measure.session import Session
 from lab.report.run_builder import RunBuilder
 
 
-@click.command("bisect")
+@click.command(
+    "bisect",
+    cls=Verb,
+    example="lab bisect v6.12 HEAD --cell nullb_mq/none/randread_burst",
+)
 @ending.as_json
 @click.argument("good")
 @click.argument("bad")
 @click.option(
     "--cell",
     metavar="TOPOLOGY/SCHEDULER/WORKLOAD",
-    help="What became worse, such as nullb_mq/none/randread_burst.",
+    help="The cell that became worse.",
 )
 @click.option(
     "--claim",
     metavar="SERIES/CLAIM[/METRIC]",
-    help="Measure what this claim is about, such as sq_batch_dispatch/deadline_lock.",
+    help="A claim whose metric changed, such as sq_batch_dispatch/deadline_lock.",
 )
-@click.option("--timed", is_flag=True, help="By wall clock, even where the exact engine could.")
+@options.host_time
 @click.option(
     "--repo",
     default=Path(),
@@ -41,15 +46,16 @@ from lab.report.run_builder import RunBuilder
 )
 @click.option(
     "--threshold",
+    metavar="PERCENT",
     type=click.FloatRange(0),
-    help="Per cent by which the ends must differ. "
+    help="The least change that counts. "
     f"[default: {USUAL_THRESHOLD} for a cost, {USUAL_TIME} for counters and wall clock]",
 )
 @click.option(
     "--here",
     is_flag=True,
-    help="Judge only the commit that is checked out: 0 good, 1 bad, 125 cannot be judged, 128 and "
-    "more the lab failed.",
+    help="Judge the commit that is checked out, for `git bisect run`: 0 good, 1 bad, 125 cannot be "
+    "judged, from 128 the lab failed.",
 )
 @options.fragments
 @options.measuring
@@ -59,22 +65,17 @@ def bisect_command(
     bad: str,
     cell: str | None,
     claim: str | None,
-    timed: bool,
+    host_time: bool,
     repo: Path,
     threshold: float | None,
     here: bool,
     fragments: tuple[str, ...],
 ) -> int:
-    """Find the commit that made an I/O cost more, or changed what a claim measures.
+    """Find the commit that made an I/O cost more.
 
-    The exact engine decides with one boot a step where it can: for fio on disks that live in the
-    guest, and for what is counted. Else commits are booted in pairs with the good end until it is
-    clear what they are. GOOD and BAD are commits of a git tree; those between that do not build or
-    boot are skipped. With --here it is a command for `git bisect run`.
-
-    Examples: lab bisect v6.12 HEAD --cell nullb_mq/none/randread_burst;
-    lab bisect v6.12 HEAD --claim sq_batch_dispatch/deadline_lock;
-    git bisect run lab bisect v6.12 mine --cell nullb_mq/none/randread_burst --here
+    GOOD and BAD are commits of a git tree. For fio cells and counters the exact engine decides,
+    mostly with one boot a commit. Else the lab boots commits in pairs with the good end. It skips
+    commits that do not build or boot.
     """
     if bool(cell) == bool(claim):
         raise UsageError("what is to be measured?", hint="give either --cell or --claim")
@@ -83,7 +84,9 @@ def bisect_command(
     tree = Tree(repo, fragments or session.profile.kernel, session)
     limit = None if threshold is None else threshold / 100
     make = bisect_measure.of_cell if cell else bisect_measure.of_claim
-    measure = make(cell or claim or "", tree, limit, bisect_measure.decisions(line), timed=timed)
+    measure = make(
+        cell or claim or "", tree, limit, bisect_measure.decisions(line), timed=host_time
+    )
     measure.compare(line[0], line[-1])
     if here:
         return _here(line, tree, measure)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Options that several commands share. One that all measuring commands have goes into measuring."""
+"""Options of several commands: each has one name and one text.
+
+An option of all commands that build kernels goes into building, of all that measure into measuring.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,12 +20,15 @@ from lab.base import sandbox
 from lab.base.errors import UsageError
 from lab.build import trust
 from lab.cli import complete
+from lab.cli.complete import Completion
 from lab.inputs import profile
+from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
 
 Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
 # Where a fleet's scheduler is when nobody says where (lab.fleet.network).
 FLEET = "tls://127.0.0.1:8786"
 
@@ -52,7 +58,7 @@ trusting = click.option(
     is_eager=True,  # before the options that ask for it
     expose_value=False,
     callback=lambda context, option, given: _believe(context, option, trusted=given),
-    help="Run foreign code even where nothing confines it; also LAB_TRUST=1.",
+    help="Run foreign code even where no sandbox works; also LAB_TRUST=1.",
 )
 tree = click.option(
     "--tree",
@@ -60,7 +66,8 @@ tree = click.option(
     default="",
     metavar="SOURCE",
     callback=of_source,
-    help="debian:VERSION, release:VERSION, git:PATH@REV or tar:PATH; default: the profile's.",
+    help="debian:VERSION, release:VERSION, git:PATH@REV or tar:PATH; default: that of the series, "
+    "else of the profile.",
 )
 patches = click.option(
     "--patch",
@@ -68,33 +75,86 @@ patches = click.option(
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     callback=of_patches,
-    help="A patch to apply; may be given several times, in order.",
+    help="A patch to apply; repeatable, in order.",
 )
 fragments = click.option(
     "--kernel",
     "fragments",
     multiple=True,
     metavar="FRAGMENT",
-    help="A file of configs/kernel, without its suffix; may be given several times.",
+    help="A file of configs/kernel, without its suffix; repeatable.",
 )
-
 host_time = click.option(
     "--host-time",
     is_flag=True,
-    help="Time guests by the host's clock, in rounds, even without KVM.",
+    help="Time guests by the host's clock, in paired boots, even without KVM.",
 )
-
 dry_run = click.option(
-    "--dry-run", is_flag=True, help="Print what would be built and booted, and do nothing."
+    "--dry-run", is_flag=True, help="Print what the command would do, and do nothing."
+)
+cpus = click.option(
+    "--cpus",
+    default=0,
+    type=click.IntRange(0, 64),
+    help="vCPUs; default: 1 for exact, the model's active CPUs for sim, else the topology's.",
+)
+# The engines that need no clock of the host's.
+deterministic = click.option(
+    "--engine",
+    default=Engine.EXACT.value,
+    show_default=True,
+    type=click.Choice([Engine.EXACT.value, Engine.SIM.value]),
+    help="exact counts instructions, sim simulates the CPUs of --machine.",
+)
+claims = click.option(
+    "--claim",
+    "claims",
+    multiple=True,
+    shell_complete=complete.claims,
+    help="Only this claim; repeatable.",
+)
+output = click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write; default: standard output, for a page the folder of results.",
 )
 
-machine = click.option(
-    "--machine",
-    default="",
-    metavar="MODEL",
-    shell_complete=complete.machines,
-    help="A file of configs/machine, for the engine sim.",
-)
+
+def machine(default: str = "") -> Decorator:
+    """The option for a machine model."""
+    return click.option(
+        "--machine",
+        default=default,
+        metavar="MODEL",
+        show_default=bool(default),
+        shell_complete=complete.machines,
+        help="A file of configs/machine, for the engine sim.",
+    )
+
+
+_CELL_PARTS: dict[str, tuple[str, Completion]] = {
+    "topology": ("A file of configs/guest", complete.topologies),
+    "scheduler": ("An I/O scheduler", complete.schedulers),
+    "workload": ("A file of workloads", complete.workloads),
+}
+
+
+def cell_part(part: str, default: str | Sequence[str] = "", name: str = "") -> Decorator:
+    """The option for a topology, a scheduler or a workload; repeatable where default is a sequence.
+
+    The command gets it as name, else as part.
+    """
+    text, completion = _CELL_PARTS[part]
+    several = not isinstance(default, str)
+    return click.option(
+        f"--{part}",
+        name or part,
+        default=default,
+        multiple=several,
+        show_default=bool(default),
+        shell_complete=completion,
+        help=f"{text}; repeatable." if several else f"{text}.",
+    )
 
 
 def fleet_module(name: str) -> Any:
@@ -107,12 +167,11 @@ def fleet_module(name: str) -> Any:
         ) from exc
 
 
-def new_session(own: profile.Profile, fleet: str = "", keys: Path | None = None) -> Session:
-    """A session with a profile; its deterministic guests run on a fleet where one is named."""
-    found = Session(own)
+def placed(session: Session, fleet: str, keys: Path | None) -> Session:
+    """The session, whose deterministic guests run on a fleet where one is named."""
     if fleet:
-        found.place = fleet_module("fleet").Fleet(fleet, keys, found.progress)
-    return found
+        session.place = fleet_module("fleet").Fleet(fleet, keys, session.progress)
+    return session
 
 
 on_fleet = click.option(
@@ -120,7 +179,7 @@ on_fleet = click.option(
     default="",
     envvar="LAB_FLEET",
     metavar="ADDRESS",
-    help="Boot deterministic guests on the hosts of this fleet (lab fleet); also LAB_FLEET.",
+    help="Boot deterministic guests on this fleet; also LAB_FLEET.",
 )
 fleet_keys = click.option(
     "--fleet-keys",
@@ -130,8 +189,8 @@ fleet_keys = click.option(
 )
 
 
-def measuring(command: Command) -> Command:
-    """The options of every command that measures; it gets them as ``session``."""
+def building(command: Command) -> Command:
+    """The options of every command that builds kernels; it gets them as ``session``."""
 
     @click.option(
         "--profile",
@@ -142,57 +201,44 @@ def measuring(command: Command) -> Command:
         help="A file of configs/profile.",
     )
     @trusting
+    @functools.wraps(command)
+    def with_session(*args: Any, profile_name: str, **kwargs: Any) -> Any:
+        return command(*args, session=Session(profile.get(profile_name)), **kwargs)
+
+    return with_session
+
+
+def measuring(command: Command) -> Command:
+    """The options of every command that measures; it gets them as ``session``."""
+
+    @building
     @on_fleet
     @fleet_keys
     @functools.wraps(command)
-    def with_session(
-        *args: Any, profile_name: str, fleet: str, fleet_keys: Path | None, **kwargs: Any
+    def with_place(
+        *args: Any, session: Session, fleet: str, fleet_keys: Path | None, **kwargs: Any
     ) -> Any:
-        own = new_session(profile.get(profile_name), fleet, fleet_keys)
-        return command(*args, session=own, **kwargs)
+        return command(*args, session=placed(session, fleet, fleet_keys), **kwargs)
 
-    return with_session
+    return with_place
 
 
 def selection(command: Command) -> Command:
     """The options that pick cells of a profile; the command gets them as ``selection``."""
 
-    @click.option(
-        "--topology",
-        "topologies",
-        multiple=True,
-        shell_complete=complete.topologies,
-        help="Only this topology; may be given several times.",
-    )
-    @click.option(
-        "--scheduler",
-        "schedulers",
-        multiple=True,
-        shell_complete=complete.schedulers,
-        help="Only this scheduler; may be given several times.",
-    )
-    @click.option(
-        "--workload",
-        "workloads",
-        multiple=True,
-        shell_complete=complete.workloads,
-        help="Only this workload; may be given several times.",
-    )
+    @cell_part("topology", (), "topologies")
+    @cell_part("scheduler", (), "schedulers")
+    @cell_part("workload", (), "workloads")
     @click.option(
         "--set",
         "settings",
         multiple=True,
         metavar="NAME=VALUE[,VALUE...]",
         callback=lambda _context, _option, texts: tuple(map(_setting, texts)),
-        help="Change a workload parameter; several values make several cells.",
+        help="Change a workload parameter; several values make several cells; repeatable.",
     )
-    @click.option(
-        "--cpus",
-        default=0,
-        type=click.IntRange(0, 64),
-        help="vCPUs; default: the topology's; 1 for exact; the model's active CPUs for sim.",
-    )
-    @machine
+    @cpus
+    @machine()
     @functools.wraps(command)
     def with_selection(
         *args: Any,

@@ -75,12 +75,11 @@ class Workload(Model):
     noise: Noise = Field(default=Noise(), description="spread of seeds")
     marks: bool = Field(
         default=False,
-        description="fio jobs mark begin and end of their I/O, although ios does not fix it",
+        description="fio jobs mark begin and end of their I/O, even without a fixed amount",
     )
     checks_data: bool = Field(
         default=False,
-        description="the job verifies the data that it wrote: the disk must hold data, and the "
-        "cell has no cost",
+        description="the job verifies its data: the disk must hold data, and the cell has no cost",
     )
     filesystem: Literal["xfs"] | None = Field(
         default=None, description="file system that the guest makes and mounts"

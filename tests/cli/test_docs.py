@@ -10,6 +10,7 @@ import pytest
 
 from lab.base.system import PROJECT
 from lab.cli import main
+from lab.cli.verb import Verb
 
 DOCS = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 # A command in code: in a line of an indented block, or between backticks.
@@ -19,8 +20,13 @@ _TYPED = re.compile(
 
 
 def typed() -> list[tuple[str, str]]:
-    """Every command with where it stands."""
-    return [(doc.name, found) for doc in DOCS for found in _TYPED.findall(doc.read_text())]
+    """Every command with where it stands; the examples of the help, too."""
+    found = [(doc.name, words) for doc in DOCS for words in _TYPED.findall(doc.read_text())]
+    return found + [
+        (f"lab {name}", own.example.removeprefix("lab "))
+        for name in main.COMMANDS
+        if isinstance(own := main.command(name), Verb)
+    ]
 
 
 def test_there_are_many() -> None:
