@@ -4,19 +4,39 @@
 from __future__ import annotations
 
 import re
+import textwrap
+import tomllib
+from pathlib import Path
 
 import click
 import pytest
 
+from lab.base import toml
 from lab.base.system import PROJECT
 from lab.cli import main
 from lab.cli.verb import Verb
+from lab.commands.gate_config import Gate
+from lab.inputs import series
+from lab.inputs.counters import Counter
+from lab.inputs.topology import Topology
+from lab.inputs.workload import Workload
+from lab.judge import well_formed
 
 DOCS = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 # A command in code: in a line of an indented block, or between backticks.
 _TYPED = re.compile(
     r"(?:^ {4,}(?:\S+/)?|`|; |\| )lab ([a-z][^`;|\n]*(?:\\\n[^`;|\n]*)*)", re.MULTILINE
 )
+
+
+# An indented block, with the empty lines in it.
+_BLOCK = re.compile(r"(?:^ {4}.*\n(?:\n(?= {4}))?)+", re.MULTILINE)
+
+
+def shown(page: str, *words: str) -> str:
+    """The blocks of a page that have one of some words, as a file."""
+    blocks = _BLOCK.findall((PROJECT / "docs" / page).read_text())
+    return "\n".join(textwrap.dedent(own) for own in blocks if any(w in own for w in words))
 
 
 def typed() -> list[tuple[str, str]]:
@@ -49,3 +69,25 @@ def test_every_command_and_option_that_is_named_is_there(doc: str, words: str) -
     asked = {word.partition("=")[0] for word in rest if word.startswith("--") and word != "--"}
     assert asked <= known
     assert isinstance(own, click.Command)
+
+
+def test_the_tutorials_series_is_well_formed(tmp_path: Path) -> None:
+    folder = tmp_path / "my_change"
+    folder.mkdir()
+    (folder / "series.toml").write_text(shown("tutorial.md", "[claims.cheaper]", "[checks."))
+    own = series.get(str(folder))
+    well_formed.check(own)
+    assert [*own.all_claims] == ["cheaper", "contention"]
+
+
+@pytest.mark.parametrize(
+    ("page", "word", "model"),
+    [
+        ("extending.md", 'title = "NVMe', Topology),
+        ("extending.md", "[parameters]", Workload),
+        ("extending.md", "calls = [", Counter),
+        ("gate.md", "[branches.", Gate),
+    ],
+)
+def test_a_file_that_is_shown_can_be_read(page: str, word: str, model: type[toml.Model]) -> None:
+    assert toml.parse(tomllib.loads(shown(page, word)), model, Path(page))
