@@ -193,8 +193,8 @@ def _record(found: Sequence[BranchTrend]) -> ending.Trends:
                 days=tuple(night.day for night in branch.nights),
                 good=tuple(night.good for night in branch.nights),
                 cells={cell.name: cell.values for cell in branch.cells},
-                steps={
-                    cell.name: tuple(ending.Step(**asdict(jump)) for jump in cell.jumps)
+                change_points={
+                    cell.name: tuple(ending.ChangePoint(**asdict(jump)) for jump in cell.jumps)
                     for cell in branch.cells
                     if cell.jumps
                 },

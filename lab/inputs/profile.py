@@ -35,7 +35,7 @@ class Profile(Model):
         description="most seeds of a deterministic cell: 1, 3, 6, 12 or 24",
     )
     counted_boots: int = Field(
-        default=2, ge=1, description="boots for counters of wall-clock engines"
+        default=2, ge=1, description="boots of counters that no deterministic guest counts"
     )
     without: tuple[str, ...] = Field(
         default=(), description="fragments with which it builds no kernel"

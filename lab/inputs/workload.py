@@ -75,7 +75,7 @@ class Workload(Model):
     noise: Noise = Field(default=Noise(), description="spread of seeds")
     marks: bool = Field(
         default=False,
-        description="fio jobs mark begin and end of their I/O, even without a fixed amount",
+        description="fio jobs mark begin and end of their I/O, although ios does not fix it",
     )
     checks_data: bool = Field(
         default=False,
