@@ -39,7 +39,6 @@ from lab.measure.session import Session
 LOAD = LoadFile("Flush 1 NT_STATUS_OK\n", "d clients\n", {"NTCreateX": 613})
 ROOT = GuestRoot("guest")
 PLUGIN = Path("/plugins/0123/sim.so")
-INSTRUMENTED = ".instrument"
 DEBUG = ".debug"
 
 # What a guest gives beside its usual numbers, or how it fails.
@@ -122,7 +121,7 @@ class Guests:
 
     def _costed(self, job: Job, folder: Path) -> dict[str, float]:
         found = self.cost_of(job.task.kernel.id)
-        if found is None or not job.cell.engine.deterministic or job.cell.counters:
+        if found is None or not job.cell.engine.deterministic or not job.cell.cost:
             return {}
         (folder / "cost.tsv").write_text(cost.to_text(found))
         total = found.kernel_total
@@ -224,7 +223,6 @@ class FakeSession(Session):
     ) -> Kernel:
         revision = (spec or self.profile.tree).rpartition("@")[2].rpartition(":")[2]
         name = "+".join([revision, *(patch.stem for patch in patches)])
-        name += INSTRUMENTED if "instrument" in fragments else ""
         name += DEBUG if "debug" in fragments else ""
         self.asked.append(name)
         for part in (revision, *(patch.name for patch in patches)):

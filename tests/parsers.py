@@ -14,12 +14,12 @@ from lab.base.text import visible
 from lab.build import code_diff, mail_thread, patch_mail
 from lab.guest import console, facts
 from lab.guest.channel import Reader
-from lab.inputs.counters import Counter, probes, values
+from lab.inputs.counters import Counter
 from lab.inputs.profile import Profile
 from lab.inputs.series import Series
 from lab.inputs.topology import Topology
 from lab.inputs.workload import Workload
-from lab.measure import dbench, fio, insn_counts, sim_counts
+from lab.measure import call_log, dbench, fio, insn_counts, sim_counts
 from lab.report import record_store
 
 TESTS = Path(__file__).parent
@@ -27,7 +27,6 @@ CORPUS = TESTS / "fuzz/corpus"
 DATA = TESTS / "data"
 PROJECT = TESTS.parent
 SYMBOLS = insn_counts.Symbols((0x1000, 0x2000), ("submit_bio", "blk_mq_run_hw_queue"))
-EVERY = probes(("lock_acquisitions", "inversions", "sequential", "hctx_runs", "switches"))
 
 
 def text(content: bytes) -> str:
@@ -60,11 +59,6 @@ def console_(content: bytes) -> None:
         assert visible(line) == line
         assert len(line) < 1000
         assert console.kind(line)
-
-
-def counters_(content: bytes) -> None:
-    """Histograms, lock statistics and a trace, one as good as the other."""
-    values(EVERY, dict.fromkeys(("hist", "lock_stat", "trace"), text(content)))
 
 
 def dbench_(content: bytes) -> None:
@@ -132,7 +126,7 @@ PARSERS: Mapping[str, Callable[[bytes], object]] = {
     "facts": lambda content: facts.facts({"facts.tsv": text(content)}),
     "fio": lambda content: fio.run(text(content)),
     "dbench": dbench_,
-    "counters": counters_,
+    "calls": lambda content: call_log.parse(text(content)),
     "counts": counts,
     "simulation": simulation,
     "system_map": system_map,
@@ -150,7 +144,6 @@ _OTHERS = {
     "facts": [DATA / "facts-raid64.tsv"],
     "fio": [DATA / "fio-randwrite-group.json"],
     "dbench": [DATA / "dbench-4-clients.log"],
-    "counters": sorted(DATA.glob("counters-*")),
     "series": [PROJECT / "kernel-patches/plug_order/series.toml"],
     "topology": [PROJECT / "configs/guest/raid64.toml"],
     "workload": [PROJECT / "workloads/randread_burst.toml"],

@@ -115,6 +115,14 @@ def test_a_step_that_fails_ends_the_cell_with_its_output(tmp_path: Path) -> None
 
 
 @needs_busybox
+def test_dbench_makes_the_marks_of_a_run_of_one_job(tmp_path: Path) -> None:
+    stubs = 'hostname() { say phase mark ""; }; dbench() { echo "$@"; }'
+    found = in_shell(tmp_path, f"{stubs}; step_dbench 4 10")
+    assert [record.name for record in found] == ["mark", "mark", "dbench.log", "mark", "mark"]
+    assert "-t 10" in found[2].text
+
+
+@needs_busybox
 @pytest.mark.parametrize(
     ("requests", "where"),
     [("ffff8881 {.op=WRITE, .state=idle}\n", "hctx1/dispatch:1 "), ("", "no queue")],

@@ -25,23 +25,30 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("base", "block"),
     ("filesystems",),
     ("buffer_heads",),
-    ("instrument",),
     ("debug",),
     ("source_lines",),
 )
-COMBINATIONS = tuple(accumulate(STEPS))
+# KASAN wants another stack than a distribution's kernel has, so no debug kernel is one.
+DISTRIBUTION: tuple[tuple[str, ...], ...] = (
+    ("base", "block", "filesystems", "distro"),
+    ("base", "block", "filesystems", "distro", "icpe24"),
+)
+COMBINATIONS = (*accumulate(STEPS), *DISTRIBUTION)
+# Of these combinations records hold what the kernel has.
+RECORDED = (COMBINATIONS[len(STEPS) - 1], *DISTRIBUTION)
 
 versions = pytest.mark.parametrize("version", VERSIONS)
 combinations = pytest.mark.parametrize("fragments", COMBINATIONS, ids=" ".join)
 
 
-def asked(fragments: tuple[str, ...], version: str) -> dict[str, kconfig.Option]:
+def options(fragments: tuple[str, ...], version: str) -> dict[str, kconfig.Option]:
     major, minor = version.split(".")
     return kconfig.merge(fragments, (int(major), int(minor)))
 
 
-def record(version: str) -> Path:
-    return DATA / f"kconfig-{version}.txt"
+def record(version: str, fragments: tuple[str, ...]) -> Path:
+    name = fragments[-1] if fragments in DISTRIBUTION else "lab"
+    return DATA / f"kconfig-{name}-{version}.txt"
 
 
 @combinations
@@ -49,17 +56,19 @@ def record(version: str) -> Path:
 def test_a_kernel_has_what_the_fragments_ask_it_for(
     version: str, fragments: tuple[str, ...]
 ) -> None:
-    had = record(version).read_text()
+    path = record(version, fragments)
+    had = path.read_text()
     try:
-        kconfig.check_survivors(asked(fragments, version), had, lambda: set(kconfig.values(had)))
+        kconfig.check_survivors(options(fragments, version), had, lambda: set(kconfig.values(had)))
     except BuildError as exc:
-        pytest.fail(f"{record(version).name}: {exc}\nif a kernel has it: make kernels")
+        pytest.fail(f"{path.name}: {exc}\nif a kernel has it: make kernels")
 
 
 def test_no_fragment_is_left_out() -> None:
     every = {path.stem for path in kconfig.FRAGMENTS.glob("*.config")}
     # The options of the lab's own drivers are in no kernel of others.
-    assert set(COMBINATIONS[-1]) == {name for name in every if not kconfig.patches([name])}
+    tested = {name for combination in COMBINATIONS for name in combination}
+    assert tested == {name for name in every if not kconfig.patches([name])}
 
 
 @pytest.mark.kernels
@@ -74,11 +83,14 @@ def test_a_real_kernel_has_what_the_fragments_ask_it_for(
     except LabError as exc:
         pytest.skip(exc.what)
     final = kconfig.values(kernel.configure(patching.patched(source, ()), fragments, progress))
-    if fragments != COMBINATIONS[-1]:
+    if fragments not in RECORDED:
         return
-    had = {name: final[name] for name in sorted(asked(fragments, version)) if name in final}
-    lines = [f"{name}={value}\n" for name, value in had.items()]
-    found = f"# SPDX-License-Identifier: GPL-2.0-or-later\n{''.join(lines)}"
-    if not record(version).exists() or record(version).read_text() != found:
-        record(version).write_text(found)
-        pytest.fail(f"{record(version)} was not what the kernel has, and now is: git diff")
+    names = sorted(options(fragments, version))
+    lines = [f"{name}={final[name]}\n" for name in names if name in final]
+    path, had = (
+        record(version, fragments),
+        f"# SPDX-License-Identifier: GPL-2.0-or-later\n{''.join(lines)}",
+    )
+    if not path.exists() or path.read_text() != had:
+        path.write_text(had)
+        pytest.fail(f"{path} was not what the kernel has, and now is: git diff")

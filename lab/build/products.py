@@ -10,7 +10,7 @@ from pathlib import Path
 from lab.base.errors import BuildError
 
 _MIB = 2**20
-# Chosen: several times what the instrumented kernel's are.
+# Chosen: several times what the debug kernel's are.
 _MOST_BYTES = {"vmlinux": 2048 * _MIB, "System.map": 64 * _MIB, ".config": 4 * _MIB}
 _USUAL_MOST = 256 * _MIB
 _SYMBOL = re.compile(rb"[0-9a-f]{1,16} [!-~] [!-~]+")

@@ -15,8 +15,6 @@ from lab.base.system import MIN_QEMU, PACKAGE, QEMU
 
 # The agent calls it to end a phase; nothing else in a guest does.
 MARKER = "__x64_sys_sethostname"
-# The kernel calls it once, before its first program (kernel_init() in init/main.c).
-UP = "mark_rodata_ro"
 # Every I/O of a disk goes through it once.
 PER_IO = "submit_bio"
 # The first QEMU that tells a plugin what registers hold, and so what a function is called about.

@@ -57,7 +57,6 @@ from lab.report.run_builder import RunBuilder
     help="Judge the commit that is checked out, for `git bisect run`: 0 good, 1 bad, 125 cannot be "
     "judged, from 128 the lab failed.",
 )
-@options.fragments
 @options.measuring
 def bisect_command(
     session: Session,
@@ -69,7 +68,6 @@ def bisect_command(
     repo: Path,
     threshold: float | None,
     here: bool,
-    fragments: tuple[str, ...],
 ) -> int:
     """Find the commit that made an I/O cost more.
 
@@ -81,7 +79,7 @@ def bisect_command(
         raise UsageError("what is to be measured?", hint="give either --cell or --claim")
     trust.require(f"git:{repo}")
     line = bisect_search.commits(repo, good, bad)
-    tree = Tree(repo, fragments or session.profile.kernel, session)
+    tree = Tree(repo, session)
     limit = None if threshold is None else threshold / 100
     make = bisect_measure.of_cell if cell else bisect_measure.of_claim
     measure = make(

@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lab.base import toml
-from lab.inputs import machine_model, profile, series, topology, workload
+from lab.inputs import kconfig, machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
 from lab.measure.matrix import SCHEDULERS
 from lab.report import record_store
@@ -45,6 +45,7 @@ topologies = _of(lambda _: topology.known())
 schedulers = _of(lambda _: SCHEDULERS)
 workloads = _of(lambda _: workload.known())
 profiles = _of(lambda _: toml.names(profile.FOLDER))
+fragments = _of(lambda _: toml.names(kconfig.FRAGMENTS, ".config"))
 machines = _of(lambda _: toml.names(machine_model.FOLDER))
 boots = _of(_boots)
 runs = _of(lambda _: ["last", *reversed(record_store.known(BootStore().folder))])

@@ -42,7 +42,7 @@ def shell_command(
     The cell is that of the series' first claim, else nullb, none, randread_burst. The guest has fio
     and dbench, and no network; it runs by the host's clock. The lab keeps nothing of it.
     """
-    own = series.get(name) if name else None
+    own = series.get(name).configured(session.config) if name else None
     cell, arms = _cell(own, arm, topology, scheduler, work)
     tree = spec or (own.tree if own else "")
     patches = own.patches(arms.patches) if own and arms else ()

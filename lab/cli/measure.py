@@ -49,13 +49,10 @@ def doctor_command(session: Session, fresh: bool) -> None:
 @ending.as_json
 @options.tree
 @options.patches
-@options.fragments
 @options.building
-def build_command(
-    session: Session, spec: str, patches: tuple[Path, ...], fragments: tuple[str, ...]
-) -> None:
+def build_command(session: Session, spec: str, patches: tuple[Path, ...]) -> None:
     """Build a kernel and print its path."""
-    built = session.kernel(spec, patches, fragments)
+    built = session.kernel(spec, patches)
     told = f"Linux {visible(built.release)}\nkernel id {built.id}\n{built.vmlinux}"
     own = ending.Built(id=built.id, release=built.release, image=str(built.vmlinux))
     ending.answer(own, lambda: click.echo(told))
@@ -68,7 +65,6 @@ def build_command(
 @options.measuring
 @options.tree
 @options.patches
-@options.fragments
 @options.selection
 @click.option(
     "--engine",
@@ -80,7 +76,6 @@ def matrix_command(
     session: Session,
     spec: str,
     patches: tuple[Path, ...],
-    fragments: tuple[str, ...],
     selection: Selection,
     engine: str | None,
     dry_run: bool,
@@ -99,8 +94,8 @@ def matrix_command(
         each = 1 if planned[0].cell.engine.deterministic else profile.boots
         ending.planned(plan.of_cells([kernel_line], planned, each, session.durations))
         return
-    report = session.check_engines(spec, fragments).host
-    kernel = session.kernel(spec, patches, fragments)
+    report = session.check_engines(spec).host
+    kernel = session.kernel(spec, patches)
     planned = matrix.cells(profile, selection, host.chosen(report, wanted))
     outcomes = session.outcomes([one.on(kernel) for one in planned], profile.boots)
     title = f"Linux {kernel.release}, {profile.title}"
@@ -139,7 +134,7 @@ def scaling_command(
 
     It does so for each scheduler, without and with a series; the workload has one job a CPU.
     """
-    own = series.get(name) if name else None
+    own = series.get(name).configured(session.config) if name else None
     scaling.require_possible(machine, work, cpus)
     spec = own.tree if own else ""
     fragments = own.kernel if own else ()
@@ -230,7 +225,7 @@ def diff_command(
         for one in schedulers * (3 - len(schedulers))
     ]
     session.check_engines(spec).host.require(Engine(engine))
-    fragments = (*session.profile.kernel, *((source_lines.FRAGMENT,) if by_line else ()))
+    fragments = (*session.fragments, *((source_lines.FRAGMENT,) if by_line else ()))
     kernels = [session.kernel(spec, patches if n == "after" else (), fragments) for n in names]
     by_arm = zip(planned, kernels, names, strict=True)
     tasks = [one.on(kernel, name, kernels[0]) for one, kernel, name in by_arm]

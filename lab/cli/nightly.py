@@ -84,6 +84,7 @@ def gate_command(
     for branch in () if accept else own.branches.values():
         trust.require(branch.source)
     session = options.placed(Session(profile.get(own.profile)), fleet, fleet_keys)
+    session.config = own.config
     history = GateHistory(session.store)
     if accept:
         if not reason.strip():

@@ -18,10 +18,11 @@ import click
 
 from lab.base import sandbox
 from lab.base.errors import UsageError
+from lab.base.toml import named
 from lab.build import trust
 from lab.cli import complete
 from lab.cli.complete import Completion
-from lab.inputs import profile
+from lab.inputs import kconfig, profile
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 from lab.measure.matrix import Selection
@@ -52,6 +53,17 @@ def of_patches(
     return paths
 
 
+def of_fragments(
+    _context: click.Context, _option: click.Parameter, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Names of kernel fragments. Raises UsageError for one that is not there."""
+    return tuple(
+        named(kconfig.FRAGMENTS, name, ".config", "kernel fragment").stem
+        for name in names
+        if name != "small"
+    )
+
+
 trusting = click.option(
     "--trust",
     is_flag=True,
@@ -76,13 +88,6 @@ patches = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     callback=of_patches,
     help="A patch to apply; repeatable, in order.",
-)
-fragments = click.option(
-    "--kernel",
-    "fragments",
-    multiple=True,
-    metavar="FRAGMENT",
-    help="A file of configs/kernel, without its suffix; repeatable.",
 )
 host_time = click.option(
     "--host-time",
@@ -200,10 +205,24 @@ def building(command: Command) -> Command:
         shell_complete=complete.profiles,
         help="A file of configs/profile.",
     )
+    @click.option(
+        "--config",
+        "fragments",
+        multiple=True,
+        metavar="FRAGMENT",
+        callback=of_fragments,
+        shell_complete=complete.fragments,
+        help="Add this file of configs/kernel, such as distro, a distribution's options; "
+        "repeatable.",
+    )
     @trusting
     @functools.wraps(command)
-    def with_session(*args: Any, profile_name: str, **kwargs: Any) -> Any:
-        return command(*args, session=Session(profile.get(profile_name)), **kwargs)
+    def with_session(
+        *args: Any, profile_name: str, fragments: tuple[str, ...], **kwargs: Any
+    ) -> Any:
+        session = Session(profile.get(profile_name))
+        session.config = fragments
+        return command(*args, session=session, **kwargs)
 
     return with_session
 

@@ -46,7 +46,6 @@ from lab.report.run_record import Mail, StepRecord
 _USELESS = {
     "selection": "the claims say which cells are measured: leave out --topology and the like",
     "each": "--each goes without --claims: a claim is about the whole series",
-    "kernel": "the claims say with which options kernels are built: leave out --kernel",
     "claim": "--claim names one of --claims: give that, too",
 }
 
@@ -55,7 +54,6 @@ _USELESS = {
 @ending.as_json
 @click.argument("source")
 @options.tree
-@options.fragments
 @options.measuring
 @options.selection
 @click.option(
@@ -92,7 +90,6 @@ def try_(
     session: Session,
     source: str,
     spec: str,
-    fragments: tuple[str, ...],
     selection: Selection,
     claims_file: Path | None,
     claims: tuple[str, ...],
@@ -125,11 +122,12 @@ def try_(
     mail = _mail(source, collected)
     chooses = selection != Selection() or engine != Engine.EXACT
     if claims_file:
-        _refuse(selection=chooses, each=each, kernel=bool(fragments))
+        _refuse(selection=chooses, each=each)
         own = _on_tree(_series(patches, claims_file), claims_file, spec)
+        own = own.configured(session.config)
         return _judged(own, claims, session, mail, dry_run=dry_run)
     _refuse(claim=bool(claims))
-    subject = Subject(spec, patches, fragments)
+    subject = Subject(spec, patches)
     wanted = _cells(session, selection, Engine(engine))
     if dry_run:
         ending.planned(_planned(subject, wanted, session, each=each))

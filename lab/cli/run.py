@@ -72,7 +72,8 @@ def run_command(
     wanted = [own for own in wanted if any(own.name == name for name, _ in pairs)]
     wanted = [judge.CONTROLS[control](own) for own in wanted] if control else wanted
     wanted = [own.model_copy(update={"tree": spec}) for own in wanted] if spec else wanted
-    if control or spec:
+    wanted = [own.configured(session.config) for own in wanted]
+    if control or spec or session.config:
         wanted = [series.without_known_misses(own) for own in wanted]
     session.host_time = host_time
     if checks or strict or any(title in own.checks for own in wanted for title in claims):
@@ -83,6 +84,7 @@ def run_command(
     title = f"Verdicts on {', '.join(own.name for own in wanted)}"
     title = title if names else "Verdicts on all series"
     title = f"{title}, on {spec}" if spec else title
+    title = f"{title}, with {' and '.join(session.config)}" if session.config else title
     return judged(wanted, session, title, claims=pairs, control=control, strict=strict)
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import click
 
-from lab.base.errors import ExitCode, UsageError
+from lab.base.errors import ExitCode, LabError, UsageError
 from lab.base.progress import Progress
-from lab.cli import complete, options
+from lab.cli import complete, ending, options
 from lab.cli.verb import Verb
-from lab.commands import calibrate, validate
-from lab.inputs import machine_model
+from lab.commands import calibrate, validate, validate_curves
+from lab.inputs import hardware_curve, machine_model
 from lab.inputs.machine_model import MachineModel
 from lab.measure import primitives
 from lab.measure.session import Session
-from lab.report import tables
+from lab.report.run_builder import RunBuilder
 
 
 @click.command("calibrate", cls=Verb, example="lab calibrate >configs/machine/mine.toml")
@@ -33,6 +33,7 @@ def calibrate_command() -> int:
 
 
 @click.command("validate", cls=Verb, example="lab validate emr16")
+@ending.as_json
 @click.argument("machines", nargs=-1, metavar="[MODEL]...", shell_complete=complete.machines)
 @click.option("--memory", is_flag=True, help="Measure and simulate this machine, too.")
 @click.option("--details", is_flag=True, help="Show every row.")
@@ -42,24 +43,42 @@ def validate_command(
 ) -> int:
     """Compare the simulation with measurements on real machines.
 
-    It simulates cache-line transfers, atomic operations and locks by number of threads, and prints
-    the mean and the worst error. Without MODEL it takes all machines of configs/validation.
+    It simulates cache-line transfers, atomic operations and locks by number of threads, and fio
+    jobs by scheduler and number of processes. It prints the mean and the worst error. Without MODEL
+    it takes all machines of configs/validation.
     """
-    known = validate.recorded_machines()
+    known = sorted({*validate.recorded_machines(), *hardware_curve.known()})
     for name in machines:
         if name not in known:
             raise UsageError(
                 f"nothing was measured on the machine of {name}",
                 hint=f"choose of {', '.join(known)}",
             )
-    found = [(name, validate.hardware(name), machine_model.get(name)) for name in machines or known]
+    wanted = machines or tuple(known)
+    primitive = [
+        (name, validate.hardware(name), machine_model.get(name))
+        for name in wanted
+        if name in validate.recorded_machines()
+    ]
     if memory:
-        found.append(_this_machine(session))
-    for name, measured, model in found:
+        primitive.append(_this_machine(session))
+    shown = []
+    for name, measured, model in primitive:
         points = validate.points(measured, model, session.testbed, session.progress)
-        shown = [validate.details(name, points)] if details else []
-        for table in (*shown, validate.summary(name, model, points)):
-            click.echo(tables.text(table))
+        shown += [validate.details(name, points)] if details else []
+        shown.append(validate.summary(name, model, points))
+    curves = [
+        (name, validate_curves.compare(curve, name, session))
+        for name in wanted
+        if name in hardware_curve.known()
+        for curve in hardware_curve.get(name)
+    ]
+    shown += [validate_curves.table(name, compared) for name, compared in curves]
+    builder = RunBuilder(session, "The simulation beside real machines")
+    outcomes = [outcome for _, compared in curves for outcome in compared.outcomes]
+    ending.run(builder.measured(outcomes, tuple(shown)), session)
+    if failed := validate_curves.failures([compared for _, compared in curves]):
+        raise LabError(f"{failed} guest(s) failed")
     return ExitCode.DONE
 
 

@@ -24,7 +24,7 @@ from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME, fraction
 from lab.inputs import series, workload
 from lab.inputs.terms import Engine, Level
 from lab.judge import experiment
-from lab.judge.experiment import INSTRUMENT, Experiment
+from lab.judge.experiment import Experiment
 from lab.measure import cost, metrics
 from lab.measure.cell import PlannedCell
 from lab.measure.matrix import parse_cell
@@ -43,15 +43,14 @@ class Tree:
     """Builds the commits of a repository, and measures them in a session."""
 
     repository: Path
-    fragments: tuple[str, ...]
     session: Session
     built: set[str] = field(default_factory=set)
 
-    def kernel(self, commit: str, *more: str) -> Kernel:
-        """The kernel of a commit, with more fragments than usual. Raises BuildError."""
+    def kernel(self, commit: str) -> Kernel:
+        """The kernel of a commit. Raises BuildError."""
         spec = f"git:{self.repository.absolute()}@{commit}"
         self.built.add(commit)
-        return self.session.kernel(spec, (), (*self.fragments, *more))
+        return self.session.kernel(spec)
 
 
 class CommitMeasure(ABC):
@@ -87,10 +86,10 @@ class CommitMeasure(ABC):
         """By which functions the first bad commit changed the cell, where that can be told."""
         return []
 
-    def _built(self, commit: str, *more: str) -> Kernel | None:
+    def _built(self, commit: str) -> Kernel | None:
         """The kernel of a commit; None when it does not build."""
         try:
-            return self._tree.kernel(commit, *more)
+            return self._tree.kernel(commit)
         except BuildError as exc:
             self._tree.session.progress.say(f"    skipped: {exc.brief}")
             return None
@@ -180,9 +179,7 @@ class ByFunction(CommitMeasure):
 
 
 class ByCounter(CommitMeasure):
-    """What is counted with the exact engine, on an instrumented kernel where only that can count
-    it: one boot a commit.
-    """
+    """A counter: one boot of a deterministic engine a commit."""
 
     def __init__(self, tree: Tree, planned: PlannedCell, threshold: float, metric: str) -> None:
         """A measure by one of the cell's counters."""
@@ -199,7 +196,7 @@ class ByCounter(CommitMeasure):
 
     def value(self, commit: str) -> float | None:
         """The counter of a commit."""
-        kernel = self._built(commit, *([INSTRUMENT] if self._planned.cell.counters else []))
+        kernel = self._built(commit)
         return None if kernel is None else self._booted(kernel).value(self._metric)
 
 
@@ -340,9 +337,7 @@ def decisions(line: Sequence[str]) -> int:
 
 def _exact(asked: Experiment) -> bool:
     """Whether one boot of the exact engine answers an experiment for a commit."""
-    if asked.level is Level.MECHANISM:
-        return asked.engine.deterministic
-    return asked.level is Level.COST and asked.expectation.metric == cost.KERNEL
+    return asked.level is Level.MECHANISM or asked.expectation.metric == cost.KERNEL
 
 
 def _or(threshold: float | None, usual: str) -> float:

@@ -22,14 +22,12 @@ from lab.inputs.claims import Claim
 from lab.inputs.profile import Profile
 from lab.inputs.series import SERIES, Series
 from lab.inputs.terms import Engine
-from lab.judge import experiment, well_formed
+from lab.judge import well_formed
 from lab.measure.cell import Cell, Task, resolved
 from lab.measure.runner import Outcome
 from lab.measure.session import Session
 
 _SCRIPTS = ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")
-# The kernel that is booted: the debug kernel, which reports its own errors, instrumented.
-_DEBUG = ("debug", experiment.INSTRUMENT)
 _PATIENCE_S = 600.0  # chosen: a patch takes seconds
 _TOTAL = re.compile(r"^total: (\d+) errors, (\d+) warnings(?:, (\d+) checks)?", re.MULTILINE)
 
@@ -84,7 +82,7 @@ def _built(
     style, clean = _style(script, patch)
     try:
         session.kernel(own.tree, patches, own.kernel)
-        kernel = session.kernel(own.tree, patches, (*own.kernel, *_DEBUG))
+        kernel = session.kernel(own.tree, patches, (*own.kernel, "debug"))
     except LabError as exc:
         return _Step(patch, style, None, exc.what)
     return _Step(patch, style, kernel, "" if clean else "checkpatch complains")
@@ -122,7 +120,7 @@ def _cells(own: Series, profile: Profile) -> list[Cell]:
 def _cell(claim: Claim, profile: Profile) -> Cell:
     """A claim's workload with the profile's parameters, of a swept one the first value.
 
-    A debug check counts requests in a deterministic guest: a slow host is no reason that it fails.
+    A debug check is one of a deterministic guest: a slow host is no reason that it fails.
     """
     work = workload.get(claim.workload)
     merged = {**work.parameters, **profile.parameters.get(claim.workload, {}), **claim.parameters}
@@ -132,7 +130,6 @@ def _cell(claim: Claim, profile: Profile) -> Cell:
         workload=claim.workload,
         parameters={n: v[0] if isinstance(v, tuple) else v for n, v in merged.items()},
         engine=Engine.EXACT if work.kernel else Engine.TCG,
-        counters=("requests",) if work.kernel else (),
     )
 
 

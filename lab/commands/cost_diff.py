@@ -18,8 +18,8 @@ from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment, Side
+from lab.judge.finding import Finding
 from lab.judge.judge import seed_evidence
-from lab.judge.verdict import Finding
 from lab.measure import cost, matrix
 from lab.measure.cell import Cell, PlannedCell, Task
 from lab.measure.cost import Change

@@ -67,7 +67,7 @@ def of_series(
     for own in wanted:
         every = experiment.experiments(own, profile, here, host_time=host_time)
         asked = [one for one in every if not claims or (own.name, one.claim) in claims]
-        planned = boots(asked, own, profile)
+        planned = boots(asked, own)
         every_boot += planned
         parts.append(_series(own, asked, planned))
     engines = ", ".join(one.engine for one in here.engines if one.works)
@@ -100,26 +100,19 @@ def of_cells(
     return Plan(shown, tuple(found), _seconds(found, durations))
 
 
-def boots(asked: Sequence[Experiment], own: Series, profile: Profile) -> list[Boots]:
+def boots(asked: Sequence[Experiment], own: Series) -> list[Boots]:
     """What would be booted for experiments of one series; what shares boots is there once."""
     running = [one for one in asked if one.runs and not _same(one, own)]
     single: dict[Cell, dict[str, int]] = {}
     for one in running:
         for side in () if one.timed else one.booted:
             arms = single.setdefault(side.cell, {})
-            arms[side.arm] = max(arms.get(side.arm, 0), _each(one, side.cell, profile))
+            arms[side.arm] = max(arms.get(side.arm, 0), one.seed_counts[0])
     found = [Boots(tuple(a), cell, max(a.values()), rounds=False) for cell, a in single.items()]
     for group, sides in experiment.in_rounds([one for one in running if one.timed]):
         each = max(1 if one.lacking else one.rounds for one in group)
         found.append(Boots(tuple(side.arm for side in sides), sides[0].cell, each, rounds=True))
     return found
-
-
-def _each(asked: Experiment, cell: Cell, profile: Profile) -> int:
-    """How often a cell that is not timed in rounds is booted."""
-    if not cell.engine.deterministic:
-        return profile.counted_boots
-    return asked.seed_counts[0]
 
 
 def _same(asked: Experiment, own: Series) -> bool:
@@ -207,7 +200,7 @@ def _alike(one: Cell, other: Cell) -> bool:
 def _cell(one: Boots, differing: Sequence[str]) -> str:
     cell = one.cell
     parts = [f"{cell} {cell.sweep(differing)}".strip(), _count(cell.cpus, "vCPU")]
-    parts += ["counted"] * bool(cell.counters or not cell.cost)
+    parts += ["counted"] * (not cell.cost)
     parts += [f"<= {_count(one.each, 'round')}"] * one.rounds
     return ", ".join(parts)
 

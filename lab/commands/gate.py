@@ -36,8 +36,8 @@ from lab.inputs.claims import Expectation
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Better, Level, Verdict
 from lab.judge import verdict
+from lab.judge.finding import Finding
 from lab.judge.judge import decided, failed_round, paired_evidence
-from lab.judge.verdict import Finding
 from lab.measure import cost, matrix, metrics
 from lab.measure.cell import PlannedCell
 from lab.measure.matrix import Selection
@@ -161,12 +161,12 @@ def _judged(name: str, branch: Branch, gating: Gating) -> BranchResult:
     state = _state(branch.source, session.progress)
     base = _baseline(name, branch, state, gating)
     try:
-        before = session.kernel(base, (), config.kernel)
+        before = session.kernel(base)
     except BuildError as exc:
         if base == state:
             raise
         raise LabError(f"the baseline does not build: {exc.what}", where=exc.where) from exc
-    kernels = (before, session.kernel(state, (), config.kernel))
+    kernels = (before, session.kernel(state))
     costs = _costs(name, kernels, gating)
     findings = {_title(one.planned): found for one, found in costs}
     findings |= _crept(name, branch, (base, state), kernels[1], gating)
@@ -218,7 +218,7 @@ def _crept(
         baseline = gating.history.first_good(name) or ""
     if not baseline or baseline in known:
         return {}
-    first = gating.session.kernel(baseline, (), gating.config.kernel)
+    first = gating.session.kernel(baseline)
     since = baseline.rpartition("@")[2][:12]
     return {
         f"{_title(one.planned)} since {since}": found

@@ -40,8 +40,8 @@ class Gate(Model):
     """The gate's configuration: what is measured and when it is red."""
 
     profile: str = Field(default="quick", description="a file of configs/profile")
-    kernel: tuple[str, ...] = Field(
-        default=(), description="kernel fragments; default: the profile's"
+    config: tuple[str, ...] = Field(
+        default=(), description="kernel fragments beside the profile's, such as distro"
     )
     topologies: tuple[str, ...] = Field(default=(), description="default: the profile's")
     schedulers: tuple[str, ...] = Field(default=(), description="default: the profile's")

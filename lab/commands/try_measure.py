@@ -48,7 +48,7 @@ def exact(
 
 def requests(session: Session, outcome: Outcome) -> dict[str, float]:
     """Requests per I/O and I/Os per request, the means of exact boots; none where not counted."""
-    task = replace(outcome.task, cell=replace(outcome.task.cell, calls=_COUNTERS))
+    task = replace(outcome.task, cell=replace(outcome.task.cell, counters=_COUNTERS))
     own = job.resolve(task, session.testbed)
     ios = job.ordered_ios(own.cell, own.work).get("many", 0)
     found: list[dict[str, float]] = []

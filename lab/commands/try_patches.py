@@ -40,11 +40,10 @@ class SeriesStep:
 
 @dataclass(frozen=True)
 class Subject:
-    """Patches on a tree, with the kernel options to build it with."""
+    """Patches on a tree."""
 
     spec: str
     patches: tuple[Path, ...]
-    fragments: tuple[str, ...]
 
     def title(self, before: int, after: int) -> str:
         """The patches of a step, by the numbers that are applied before and after it."""
@@ -119,7 +118,7 @@ def _tried(
     engines: Collection[Engine] = (),
 ) -> list[Tried]:
     """The steps of a series, until one breaks."""
-    base = session.check_engines(subject.spec, subject.fragments).probe_kernel
+    base = session.check_engines(subject.spec).probe_kernel
     for engine in engines:
         session.testbed.host.require(engine)
     count = len(subject.patches)
@@ -141,13 +140,11 @@ def _tried(
 
 
 def _debug(trial: Trial, subject: Subject, session: Session) -> None:
-    fragments = subject.fragments or session.profile.kernel
-
     def build(extra: Sequence[str]) -> Kernel:
-        return session.kernel(subject.spec, subject.patches, (*fragments, *extra))
+        return session.kernel(subject.spec, subject.patches, (*session.fragments, *extra))
 
     def build_base(extra: Sequence[str]) -> Kernel:
-        return session.kernel(subject.spec, (), (*fragments, *extra))
+        return session.kernel(subject.spec, (), (*session.fragments, *extra))
 
     trial.debug(build, build_base)
 
@@ -168,7 +165,7 @@ def run(
     Raises BuildError naming the patch that does not apply or build, LabError when the kernel
     without patches fails.
     """
-    base = session.check_engines(subject.spec, subject.fragments).probe_kernel
+    base = session.check_engines(subject.spec).probe_kernel
     levels = range(len(subject.patches) + 1) if each else (0, len(subject.patches))
     kernels = {level: _kernel(subject, level, session) if level else base for level in levels}
     steps = []
@@ -216,7 +213,7 @@ def _kernel(subject: Subject, level: int, session: Session) -> Kernel:
 
 
 def _built(subject: Subject, level: int, session: Session, fragments: Sequence[str] = ()) -> Kernel:
-    return session.kernel(subject.spec, subject.patches[:level], fragments or subject.fragments)
+    return session.kernel(subject.spec, subject.patches[:level], fragments)
 
 
 def _broken(subject: Subject, levels: tuple[int, int], failed: Outcome, session: Session) -> str:

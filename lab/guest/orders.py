@@ -8,11 +8,10 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# What the agent sends of a step; {} is the step's first word.
+# What the agent sends of a step; {} are the step's words.
 _SENT = {
     "facts": ("facts.tsv",),
     "fio": ("fio.log", "{}.json"),
-    "probes off": ("hist", "lock_stat", "trace"),
     **{verb: (f"{verb}.log",) for verb in ("dm", "mkfs", "mount", "dbench", "primitives")},
 }
 
@@ -35,8 +34,7 @@ class Orders:
         found = set[str]()
         for step in self.steps:
             verb, _, words = step.partition(" ")
-            sent = _SENT.get(f"{verb} {words}") or _SENT.get(verb, ())
-            found.update(name.format(words) for name in sent)
+            found.update(name.format(words) for name in _SENT.get(verb, ()))
         return frozenset(found)
 
     def archive(self) -> bytes:

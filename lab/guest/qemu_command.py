@@ -67,11 +67,11 @@ class Machine:
     folder is where cell.tar and madt.aml lie and where results and console.log will, once QEMU has
     ended: before that they lie in qemu_folder, which is all that QEMU may write to. plugin is a
     deterministic guest's clock, which counts its instructions, or simulates its work, as
-    plugin_options say, and starts a new phase when the guest reaches the address marker. A guest
-    whose kernel is up reaches up, where that matters, and a simulated one io with each I/O. called
-    are addresses of functions whose calls the plugin writes down. seed determines the random
-    numbers of a deterministic guest. host_cpu is the one that QEMU has to itself; None leaves that
-    to the host. With gdb QEMU waits for a debugger at the socket of that name in qemu_folder.
+    plugin_options say, and starts a new phase when the guest reaches the address marker. A
+    simulated guest reaches io with each I/O. called are addresses of functions whose calls the
+    plugin writes down. seed determines the random numbers of a deterministic guest. host_cpu is the
+    one that QEMU has to itself; None leaves that to the host. With gdb QEMU waits for a debugger at
+    the socket of that name in qemu_folder.
     """
 
     kernel: Kernel
@@ -84,7 +84,6 @@ class Machine:
     plugin: Path | None = None
     plugin_options: tuple[str, ...] = ()
     marker: int = 0
-    up: int = 0
     io: int = 0
     called: tuple[int, ...] = ()
     host_cpu: int | None = None
@@ -249,7 +248,6 @@ def _plugin(machine: Machine) -> list[str]:
     if machine.plugin is None:
         return []
     own = [f"out={_escaped(machine.live(machine.counts))}", f"marker={machine.marker:x}"]
-    own += [f"up={machine.up:x}"] if machine.up else []
     own += [f"io={machine.io:x}"] if machine.io else []
     if machine.called:
         addresses = "/".join(f"{address:x}" for address in machine.called)

@@ -99,6 +99,9 @@ class MachineModel(Model):
     """A machine: its CPUs, what their work costs, and what moving cache lines among them costs."""
 
     title: str = Field(description="the machine, in one line")
+    published_as: tuple[str, ...] = Field(
+        default=(), description="what published figures of this machine call it"
+    )
     cpus: int = Field(ge=1, description="CPUs of the machine")
     active: int = Field(
         default=0, ge=0, description="default number of vCPUs of a guest; 0: all CPUs"

@@ -34,9 +34,6 @@ class Profile(Model):
         default=1,
         description="most seeds of a deterministic cell: 1, 3, 6, 12 or 24",
     )
-    counted_boots: int = Field(
-        default=2, ge=1, description="boots of counters that no deterministic guest counts"
-    )
     without: tuple[str, ...] = Field(
         default=(), description="fragments with which it builds no kernel"
     )

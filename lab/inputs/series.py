@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -120,6 +120,10 @@ class Series(Model):
     def levels(self) -> tuple[PatchLevel, ...]:
         """What is applied in some arm: base, series, and the folders of rivals."""
         return tuple(dict.fromkeys(arm.patches for arm in self.all_arms.values()))
+
+    def configured(self, fragments: Sequence[str]) -> Series:
+        """The series on kernels that have these fragments, too."""
+        return self.model_copy(update={"kernel": (*self.kernel, *fragments)})
 
     @property
     def all_arms(self) -> Mapping[str, Arm]:

@@ -92,7 +92,7 @@ class Topology(Model):
         cannot have it; empty when it can.
         """
         if lacking := [name for name in self.kernel if name not in fragments]:
-            return f"{self.title} needs the kernel fragment {lacking[0]} (--kernel)"
+            return f"{self.title} needs the kernel fragment {lacking[0]} (--config)"
         kernel = _version(release)
         if self.since and kernel < _version(self.since):
             return f"Linux {release} has no {self.title}: it takes Linux {self.since} or newer"

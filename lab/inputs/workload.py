@@ -73,10 +73,6 @@ class Workload(Model):
         default=(1000, 41000), description="I/Os of all fio jobs in the exact engine's two runs"
     )
     noise: Noise = Field(default=Noise(), description="spread of seeds")
-    marks: bool = Field(
-        default=False,
-        description="fio jobs mark begin and end of their I/O, although ios does not fix it",
-    )
     checks_data: bool = Field(
         default=False,
         description="the job verifies its data: the disk must hold data, and the cell has no cost",
@@ -158,6 +154,18 @@ def fio_job(name: str, parameters: Mapping[str, Value]) -> str:
         raise UsageError(
             f"the parameters make no job: {exc}", where=str(FOLDER / template)
         ) from exc
+
+
+def has_marks(name: str) -> bool:
+    """Whether the jobs of a workload mark where their I/O begins and ends, between which a
+    deterministic guest's counters are counted. Raises UsageError as fio_job does.
+    """
+    work = get(name)
+    if work.tool != "fio":
+        return True  # the agent makes them
+    first = {k: v[0] if isinstance(v, tuple) else v for k, v in work.parameters.items()}
+    text = fio_job(name, {**first, "ios": 1})
+    return all(f"\n{option}=" in text for option in ("exec_prerun", "exec_postrun"))
 
 
 # What the lab itself says to fio: how much, to which disk, and how it reports.

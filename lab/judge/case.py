@@ -42,12 +42,8 @@ class Case:
         return asked.expectation.bound.is_change and len(ran) == 1
 
     def seeds(self, asked: Experiment, count: int) -> list[list[Task]]:
-        """The tasks of an experiment, by side: with a deterministic engine one for each of count
-        seeds.
-        """
+        """The tasks of an experiment without rounds, by side: one for each of count seeds."""
         own = [self.tasks[side] for side in asked.booted]
-        if not asked.engine.deterministic:
-            return [[task] for task in own]
         return [[task.seeded(seed) for seed in range(1, count + 1)] for task in own]
 
     def ends(self, asked: Experiment, store: BootStore) -> tuple[Ends, Ends]:
@@ -70,16 +66,6 @@ class Case:
             for asked in self.experiments
             if asked.runs and not self.same(asked) and asked.timed == timed
         ]
-
-    @property
-    def deterministic(self) -> list[Experiment]:
-        """The experiments that need boots and are the same beside anything else on this host."""
-        return [asked for asked in self.running(timed=False) if asked.engine.deterministic]
-
-    @property
-    def by_host_clock(self) -> list[Experiment]:
-        """The experiments without rounds whose boots need the host for themselves."""
-        return [asked for asked in self.running(timed=False) if not asked.engine.deterministic]
 
 
 def cheapest_first(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from lab.base.errors import UsageError
 from lab.base.stats import SEED_COUNTS
 from lab.build import tcg_plugin
-from lab.inputs import counters, machine_model, topology, workload
+from lab.inputs import counters, machine_model, workload
 from lab.inputs.claims import Claim, Expectation
 from lab.inputs.profile import Profile
 from lab.inputs.series import BASE, Series
@@ -21,10 +21,6 @@ from lab.measure import cost
 from lab.measure.call_counts import wants_log
 from lab.measure.cell import Cell, resolved
 from lab.measure.host import Report
-from lab.measure.job import counts_calls
-
-# What a kernel needs to be counted.
-INSTRUMENT = "instrument"
 
 
 @dataclass(frozen=True)
@@ -77,20 +73,13 @@ class Experiment:
 
     @property
     def timed(self) -> bool:
-        """Whether the answer needs rounds of paired boots."""
+        """Whether the answer needs rounds of paired boots; else cells are booted with seeds."""
         return self.level is Level.WALL
 
     @property
-    def is_seeded(self) -> bool:
-        """Whether its cells are booted with seeds, which differ by chance."""
-        return self.level is not Level.WALL and self.engine.deterministic
-
-    @property
     def seed_counts(self) -> tuple[int, ...]:
-        """How many seeds a deterministic cell is booted with: first, and while it is open."""
-        if not self.engine.deterministic or self.seeds < SEED_COUNTS[0]:
-            return (1,)
-        return tuple(count for count in SEED_COUNTS if count <= self.seeds)
+        """How many seeds a cell is booted with: first, and while it is open."""
+        return tuple(count for count in SEED_COUNTS if count <= self.seeds) or (1,)
 
     @property
     def booted(self) -> tuple[Side, ...]:
@@ -134,8 +123,7 @@ def experiments(
 
 def fragments(own: Series, cell: Cell) -> tuple[str, ...]:
     """What a cell of a series needs its kernel to be configured with."""
-    wanted = (*own.kernel, *workload.get(cell.workload).kernel)
-    return (*wanted, INSTRUMENT) if cell.counters else wanted
+    return (*own.kernel, *workload.get(cell.workload).kernel)
 
 
 def in_rounds(timed: Sequence[Experiment]) -> list[tuple[list[Experiment], list[Side]]]:
@@ -154,7 +142,7 @@ def in_rounds(timed: Sequence[Experiment]) -> list[tuple[list[Experiment], list[
 
 @dataclass(frozen=True)
 class _Choice:
-    """An engine, and why it will not do when none of those wanted works."""
+    """An engine, and why it will not do."""
 
     engine: Engine
     refusal: str = ""
@@ -166,10 +154,21 @@ def _engine(expectation: Expectation, level: Level, report: Report) -> _Choice:
     wanted = (Engine.SIM,) if expectation.machine else expectation.engine or usual
     for engine in wanted:
         if report.works(engine):
-            return _Choice(engine)
+            return _Choice(engine, _too_old(expectation.metric, engine, report))
     why = next((e.reason for e in report.engines if e.engine is wanted[0]), "not tried")
     refusal = f"needs the engine {' or '.join(wanted)}; on this host: {why}"
     return _Choice(wanted[0], refusal)
+
+
+def _too_old(metric: str, engine: Engine, report: Report) -> str:
+    """What a host's QEMU lacks for a metric; empty when it lacks nothing, or is not known yet."""
+    qemu = report.facts.qemu_version
+    if not report.facts.qemu or qemu >= tcg_plugin.ARGUMENTS or metric not in counters.known():
+        return ""
+    if not any(wants_log(one, engine) for one in counters.with_operands([metric]).values()):
+        return ""
+    needed, found = (".".join(map(str, version)) for version in (tcg_plugin.ARGUMENTS, qemu))
+    return f"needs QEMU {needed} to count {metric}; this host has {found}"
 
 
 def _experiment(
@@ -184,7 +183,8 @@ def _experiment(
     claim = series.all_claims[title]
     level = level_of(claim, expectation)
     choice = _engine(expectation, level, report)
-    parameters, qemu = _parameters(claim, expectation, profile), report.facts.qemu_version
+    parameters = _parameters(claim, expectation, profile)
+    counted = (expectation.metric,) if level is Level.MECHANISM else ()
     # Path length needs no second CPU.
     usual_cpus = 1 if expectation.metric in cost.METRICS else 0
     # What wants a host of so many CPUs wants a guest of as many.
@@ -192,10 +192,8 @@ def _experiment(
 
     def side(arm: str) -> Side:
         own = series.all_arms[arm]
-        hardware = own.topology or claim.topology
-        probed, called = counted(expectation.metric, choice.engine, hardware, claim.workload, qemu)
         cell = resolved(
-            topology_name=hardware,
+            topology_name=own.topology or claim.topology,
             scheduler=own.scheduler or claim.scheduler,
             workload=claim.workload,
             parameters=parameters,
@@ -203,8 +201,7 @@ def _experiment(
             cpus=cpus,
             hw_queues=own.hw_queues,
             kernel_parameters=own.kernel_parameters,
-            counters=probed,
-            calls=called,
+            counters=counted,
             machine=expectation.machine,
             variants=machine_model.SENSITIVITY if level is Level.SIMULATED else (),
         )
@@ -239,23 +236,6 @@ def _emulated_clock(level: Level, engine: Engine) -> str:
     return f"the wall clock of {engine} is the emulator's; --host-time measures it"
 
 
-def counted(
-    metric: str, engine: Engine, hardware: str, work: str, qemu: tuple[int, ...]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What an instrumented kernel has to count for a metric, and what QEMU counts on any.
-
-    qemu is its version; none stands for one that is not known yet, and new enough.
-    """
-    if metric not in counters.known():
-        return (), ()
-    told = counters.by_calls([metric], topology.get(hardware).disk.value)
-    if not told or not counts_calls(engine, workload.get(work)):
-        return (metric,), ()
-    one_by_one = any(wants_log(one, engine) for one in told.values())
-    too_old = bool(qemu) and qemu < tcg_plugin.ARGUMENTS
-    return ((metric,), ()) if one_by_one and too_old else ((), (metric,))
-
-
 def _conditions(expectation: Expectation, cpus: int) -> dict[str, Value]:
     """What an expectation is shown with."""
     found = dict(expectation.parameters)
@@ -270,7 +250,14 @@ def _lacking(expectation: Expectation, report: Report) -> str:
     """What the host lacks to answer an expectation, although its engine works."""
     if expectation.needs_cpus > report.facts.cpus:
         return f"needs {expectation.needs_cpus} host CPUs, not {report.facts.cpus}"
-    return f"needs {expectation.needs}" if expectation.needs else ""
+    if expectation.needs:
+        return f"needs {expectation.needs}"
+    machine = expectation.published.machine if expectation.published else ""
+    if not machine or not expectation.machine:
+        return ""
+    if machine in machine_model.get(expectation.machine).published_as:
+        return ""
+    return f"published on {machine}, of which {expectation.machine} is no model"
 
 
 def _swept(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
@@ -334,7 +321,7 @@ def _without_boots_of_checks(found: Sequence[Experiment]) -> list[Experiment]:
 
 def _uncounted(side: Side) -> Side:
     """A side whatever is counted in it: what differs in that alone shares a boot."""
-    return replace(side, cell=replace(side.cell, counters=(), calls=(), cost=True))
+    return replace(side, cell=replace(side.cell, counters=(), cost=True))
 
 
 def _with_questions(found: Sequence[Experiment]) -> list[Experiment]:
@@ -349,24 +336,20 @@ def _with_questions(found: Sequence[Experiment]) -> list[Experiment]:
 
 
 def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:
-    """The experiments, all that is counted in one cell counted in one boot: calls in the one that
-    tells its cost, if that is asked for.
+    """The experiments, all that is counted in one cell counted in one boot: in the one that tells
+    its cost, if that is asked for.
     """
-    wanted: dict[Side, tuple[set[str], set[str]]] = {}
+    wanted: dict[Side, set[str]] = {}
     costs = {side for one in found for side in one.booted if side.cell.cost}
 
     for experiment in found:
         for side in experiment.booted:
-            own = wanted.setdefault(_uncounted(side), (set(), set()))
-            own[0].update(side.cell.counters)
-            own[1].update(side.cell.calls)
+            wanted.setdefault(_uncounted(side), set()).update(side.cell.counters)
 
     def merged(side: Side) -> Side:
-        probes, calls = (tuple(sorted(own)) for own in wanted[_uncounted(side)])
-        if side.cell.counters:
-            return replace(side, cell=replace(side.cell, counters=probes))
-        cost = _uncounted(side) in costs
-        return replace(side, cell=replace(side.cell, calls=calls, cost=cost))
+        alone = _uncounted(side)
+        cell = replace(side.cell, counters=tuple(sorted(wanted[alone])), cost=alone in costs)
+        return replace(side, cell=cell)
 
     return [
         replace(

@@ -25,8 +25,9 @@ from lab.inputs.terms import Miss, Verdict
 from lab.judge import experiment, verdict
 from lab.judge.case import Case, cheapest_first, prepare
 from lab.judge.experiment import Experiment, Side
+from lab.judge.finding import Evidence, Failure
 from lab.judge.seed_noise import SEEDS
-from lab.judge.verdict import Evidence, Failure, Judged
+from lab.judge.verdict import Judged
 from lab.measure import cost, sim_counts
 from lab.measure.cell import Task
 from lab.measure.runner import Outcome, Rounds, Runner
@@ -116,12 +117,11 @@ class _Stream:
         """Wait for all cases, and measure what has the host for itself."""
         self._raise_failure(wait(self._running, return_when=FIRST_EXCEPTION).done)
         for case, evidence in self._unfinished:
-            evidence |= _seeded(case, case.by_host_clock, self._runner, self._session)
             evidence |= _rounds(case, self._runner, self._session.profile.alpha)
             self._finish(case, evidence)
 
     def _measure(self, case: Case, urgency: int) -> None:
-        deterministic = case.deterministic
+        deterministic = case.running(timed=False)
         self._runner.require_exact(
             [case.tasks[side] for asked in deterministic for side in asked.booted]
         )
@@ -129,7 +129,7 @@ class _Stream:
             asked: Evidence(same=asked.runs and case.same(asked)) for asked in case.experiments
         }
         evidence |= _seeded(case, deterministic, self._runner, self._session, urgency)
-        if case.by_host_clock or case.running(timed=True):
+        if case.running(timed=True):
             self._unfinished.append((case, evidence))
         else:
             self._finish(case, evidence)
@@ -154,22 +154,21 @@ def _seeded(
     asked: Sequence[Experiment],
     runner: Runner,
     session: Session,
-    urgency: int = 0,
+    urgency: int,
 ) -> dict[Experiment, Evidence]:
     """Boot what needs no rounds, all side by side, and with more seeds what is still open."""
-    profile = session.profile
     found: dict[Experiment, Evidence] = {}
     waiting, look = list(asked), 0
     while waiting:
         tasks = list(dict.fromkeys(task for one in waiting for task in _tasks(one, case, look)))
-        boots = runner.all(tasks, profile.counted_boots, urgency=urgency, title=case.series.name)
+        boots = runner.all(tasks, urgency=urgency, title=case.series.name)
         outcomes = dict(zip(tasks, boots, strict=True))
         for one in waiting:
             by_arm = case.seeds(one, one.seed_counts[look])
             known = seed_evidence(one, [[outcomes[task] for task in own] for own in by_arm])
             found[one] = replace(known, noise=_noise(one, known, session))
         look += 1
-        judged = verdict.judge([(one, found[one]) for one in waiting], profile.alpha)
+        judged = verdict.judge([(one, found[one]) for one in waiting], session.profile.alpha)
         # What is missed as it is recorded needs no more seeds to be as expected.
         open_ = [
             one.experiment
@@ -185,7 +184,7 @@ def _noise(asked: Experiment, known: Evidence, session: Session) -> float | None
     """How far two seeds of an experiment's cells may be apart, by all that are on record; asked
     only where the seeds that are known are too few to tell that themselves.
     """
-    if not asked.is_seeded or min(map(len, known.values)) >= SEEDS:
+    if min(map(len, known.values)) >= SEEDS:
         return None
     metric, cells = asked.expectation.metric, dict.fromkeys(side.cell for side in asked.sides)
     groups = [own for cell in cells for own in session.store.by_seed(cell, metric)]

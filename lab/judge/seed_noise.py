@@ -35,7 +35,7 @@ def one_seed(experiment: Experiment, noise: float | None) -> float:
     """How far one seed may be from another, as a fraction: what boots on record of the very cells
     tell, else what the workload says; nothing for the wall clock, which has rounds.
     """
-    if not experiment.is_seeded:
+    if experiment.timed:
         return 0.0
     if noise is not None:
         return noise

@@ -15,98 +15,14 @@ from dataclasses import dataclass, field, replace
 
 from lab.base.errors import KERNEL_FAILURES
 from lab.base.stats import Interval, Paired, Seeds, paired
+from lab.base.text import number
 from lab.inputs.series import Series
-from lab.inputs.terms import Level, Miss, Verdict
+from lab.inputs.terms import Level, Verdict
 from lab.judge.blame import blame
 from lab.judge.experiment import Experiment
+from lab.judge.finding import Evidence, Failure, Finding
 from lab.judge.seed_noise import SEEDS, change_of, one_seed
-from lab.measure.boot_store import Ends
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A guest that failed: of which arm, with or without series/, in which way, what it said."""
-
-    arm: str
-    patched: bool
-    outcome: str
-    what: str
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What was measured for an experiment: values by arm in its order, one a boot.
-
-    The boots of a wall-clock experiment are pairs: equal places belong together. same tells that
-    both arms run the same kernel on the same machine. boots are the ids that the values come from.
-    variants are the values by factor of the cache-line transfer cost, if simulated. ends are
-    how all boots on record of the patched kernels ended, and of the others. noise is how far the
-    ratio of two seeds may be off, a fraction, where boots on record of these cells tell. doubt is
-    why the arms cannot be compared, where that is so. rest is what the kernel costs beside the
-    block layer, where values are the block layer's.
-    """
-
-    values: tuple[tuple[float, ...], ...] = ()
-    rejected: int = 0
-    failure: Failure | None = None
-    same: bool = False
-    boots: tuple[tuple[str, ...], ...] = ()
-    variants: Mapping[float, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
-    ends: tuple[Ends, Ends] = (Ends(), Ends())
-    noise: float | None = None
-    doubt: str = ""
-    rest: tuple[tuple[float, ...], ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """The answer to an experiment.
-
-    measured is the mean value of each arm; measured_change (a fraction) and interval belong to an
-    expectation about a change. For wall clock, p is the chance of what was seen if the verdict
-    were wrong, after correction for the number of expectations. sensitivity is the change, or the
-    value, with other costs of a cache-line transfer, by their factor, if simulated. broken tells
-    that the patched kernel itself fails, which refutes a series whoever supposed the expectation.
-    """
-
-    experiment: Experiment
-    evidence: Evidence
-    verdict: Verdict
-    reason: str
-    measured: tuple[float, ...] = ()
-    measured_change: float | None = None
-    interval: Interval | None = None
-    p: float | None = None
-    sensitivity: Mapping[float, float] = field(default_factory=dict)
-    broken: bool = False
-
-    @property
-    def miss(self) -> Miss | None:
-        """What became of the expectation's known miss; None without one, or where it cannot tell.
-
-        The interval that was recorded says by how much chance alone moves the number. One that
-        reaches into the bound says that the question is open, and then HOLDS is no surprise.
-        """
-        asked = self.experiment.expectation
-        known = asked.known_miss
-        if known is None or self.broken or self.verdict in (Verdict.ERROR, Verdict.SKIPPED):
-            return None
-        seen = self.measured_change if asked.bound.is_change else next(iter(self.measured), None)
-        if seen is None:
-            return None
-        holds = self.verdict is Verdict.HOLDS
-        if Interval(seen, seen).within(known.measured.interval):
-            return None if holds else Miss.KNOWN
-        return Miss.HOLDS if holds else Miss.MOVED
-
-    @property
-    def counts_as(self) -> Verdict:
-        """The verdict as the exit code counts it: a known miss is as expected, one that holds or
-        has moved is not.
-        """
-        if self.miss is None:
-            return self.verdict
-        return Verdict.REFUTED if self.miss.outdated else Verdict.HOLDS
+from lab.measure import metrics
 
 
 @dataclass(frozen=True)
@@ -146,6 +62,9 @@ class Judged:
         return together(one.counts_as for one in self.findings if strict or decides(one))
 
 
+# How far off the level of the first arm may be, as a factor. Chosen: on one machine less than that
+# separates kernels of two years.
+PROBLEM = 2.0
 # What finds nothing may look for the wrong thing.
 _NOTHING = (
     "the function may have another name there; where none is right, write may_be_zero = true in "
@@ -160,7 +79,7 @@ def judge(asked: Sequence[tuple[Experiment, Evidence]], alpha: float) -> list[Fi
     HOLDS of a claim by the wall clock, and a wrong REFUTED, has at most the chance alpha.
     """
     found = (_found(experiment, evidence, alpha) for experiment, evidence in asked)
-    return [with_blame(_with_lacking(one), alpha) for one in found]
+    return [with_blame(_with_lacking(with_problem(one)), alpha) for one in found]
 
 
 def decides(found: Finding) -> bool:
@@ -183,6 +102,28 @@ def together(several: Iterable[Verdict]) -> Verdict:
         if strongest in verdicts:
             return strongest
     return Verdict.HOLDS if verdicts else Verdict.SKIPPED
+
+
+def with_problem(found: Finding) -> Finding:
+    """A refutation needs the published problem: where the first arm is not within a factor of two
+    of what was published for it, the series was not given what it solves.
+    """
+    expectation = found.experiment.expectation
+    published = expectation.published
+    if found.verdict is not Verdict.REFUTED or found.broken or not published or not found.measured:
+        return found
+    unit, level = metrics.get(expectation.metric).unit, published.before
+    if level is None or unit != published.unit or found.experiment.subtract:
+        return found
+    if not expectation.bound.is_change:
+        return found
+    if 1 / PROBLEM <= found.measured[0] / level <= PROBLEM:
+        return found
+    reason = (
+        f"the published problem does not show here: {number(found.measured[0])} {unit}, published "
+        f"{number(level)}"
+    )
+    return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
 def with_blame(found: Finding, alpha: float) -> Finding:

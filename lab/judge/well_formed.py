@@ -61,7 +61,10 @@ def _check_expectation(series: Series, claim: Claim, expectation: Expectation, w
             where=where,
             hint=nearest(expectation.metric, known),
         )
-    if expectation.metric in cost.METRICS and {*expectation.engine} - {Engine.EXACT}:
+    if level_of(claim, expectation) is Level.MECHANISM:
+        _check_counter(series, claim, expectation, where)
+    exact = {*cost.METRICS, *counters.known()}
+    if expectation.metric in exact and {*expectation.engine} - {Engine.EXACT}:
         raise UsageError(
             f"only the engine {Engine.EXACT} gives {expectation.metric}",
             where=where,
@@ -98,6 +101,26 @@ def _check_parameters(claim: Claim, expectation: Expectation, where: str) -> Non
             )
 
 
+def _check_counter(series: Series, claim: Claim, expectation: Expectation, where: str) -> None:
+    """Raise UsageError for a counter that does not count on an arm's disk, or in the workload."""
+    disks = counters.get(expectation.metric).disks
+    for arm in filter(None, (*arms_of(claim, expectation), expectation.subtract)):
+        machine = series.all_arms[arm].topology or claim.topology
+        if disks and topology.get(machine).disk.value not in disks:
+            raise UsageError(
+                f"{expectation.metric} counts on {' or '.join(disks)} only: "
+                f"{machine} has another disk",
+                where=where,
+                hint="choose another topology, or another metric",
+            )
+    if not workload.has_marks(claim.workload):
+        raise UsageError(
+            f"the jobs of {claim.workload} do not mark where their I/O begins and ends",
+            where=where,
+            hint="add exec_prerun and exec_postrun to the job, as workloads/common.fio.j2 has them",
+        )
+
+
 def _check_simulated(claim: Claim, expectation: Expectation, where: str) -> None:
     """Raise UsageError for a machine model that does not exist, or has no room for the guest."""
     try:
@@ -105,7 +128,9 @@ def _check_simulated(claim: Claim, expectation: Expectation, where: str) -> None
         model.options(expectation.cpus or claim.cpus or model.usual_cpus)
     except UsageError as exc:
         raise UsageError(exc.what, where=where, hint=exc.hint) from exc
-    given = {"iops", *sim_counts.METRICS, *counters.known()}
+    tool = workload.get(claim.workload).tool
+    own = {"iops", *sim_counts.METRICS} if tool == "fio" else {*metrics.of_workload(claim.workload)}
+    given = own | {*counters.known()}
     if expectation.metric not in given:
         raise UsageError(
             f"the simulation gives no {expectation.metric}",

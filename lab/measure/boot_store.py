@@ -68,7 +68,7 @@ _TABLES = ("boots", "samples", "files")
 _DAMAGED = "damaged"
 # Changes with every change of a table that there was (a new one is added to older results); there
 # is no way from one to the next before 1.0.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True)

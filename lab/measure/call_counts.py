@@ -39,7 +39,7 @@ class Executed:
 
 
 def wants_log(counter: Counter, engine: Engine) -> bool:
-    """Whether a counter's calls have to be written down one by one."""
+    """Whether the plugin has to write a counter's calls down one by one."""
     return bool(counter.argument) or engine.simulated
 
 
@@ -117,7 +117,7 @@ def _logged(name: str, counter: Counter, done: Executed) -> int:
     if counter.after:
         earlier = _about(name, counter.after, counter, done)
         return _overtaken(done.log, earlier, counter.after.argument - 1, calls, place)
-    if counter.take == "distinct":
+    if counter.distinct:
         return len({call.arguments[place] for call in calls})
     return len(calls)
 

@@ -11,7 +11,7 @@ from lab.build.kernel import Kernel
 from lab.inputs import machine_model, topology
 from lab.inputs import workload as workloads
 from lab.inputs.terms import Engine
-from lab.inputs.workload import Value
+from lab.inputs.workload import Value, Workload
 
 STOCK = "stock"
 
@@ -21,11 +21,9 @@ class Cell:
     """One thing to measure, resolved: everything that is executed but the kernel.
 
     parameters are the workload's, sorted by name. cpus are the vCPUs, hw_queues the disk's hardware
-    queues, kernel_parameters those beside the topology's own. With counters, which only an
-    instrumented kernel has, the cell is counted, not timed; calls are those that the exact engine
-    counts of any, beside what an I/O costs or, without cost, alone. machine is the model of a
-    simulated one, which is measured at these factors of the cache-line transfer cost, too, as
-    variants say.
+    queues, kernel_parameters those beside the topology's own. A deterministic engine counts the
+    counters, beside what an I/O costs or, without cost, alone. machine is the model of a simulated
+    cell, which is measured at these factors of the cache-line transfer cost, too, as variants say.
     seed chooses a deterministic guest's random numbers: equal guests with another seed do the same
     work a little differently.
     """
@@ -39,7 +37,6 @@ class Cell:
     hw_queues: int
     kernel_parameters: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
-    calls: tuple[str, ...] = ()
     cost: bool = True
     machine: str = ""
     variants: tuple[float, ...] = ()
@@ -47,11 +44,6 @@ class Cell:
 
     def __str__(self) -> str:
         return f"{self.topology} {self.scheduler} {self.workload} {self.machine}".strip()
-
-    @property
-    def counted(self) -> bool:
-        """Whether counters alone are asked for, of a fixed amount of work."""
-        return bool(self.counters) or not self.cost
 
     def number(self, name: str) -> float:
         """A parameter that must be a number; 0 when the workload has none of that name.
@@ -112,6 +104,15 @@ class PlannedCell:
         return task.beside(reference) if reference else task
 
 
+def has_cost(engine: Engine, work: Workload) -> bool:
+    """Whether what an I/O costs can be measured: not where a deterministic guest reads its data
+    back, and not of dbench in a simulation, where the number of I/Os is not known.
+    """
+    if engine.deterministic and work.checks_data:
+        return False
+    return not (engine.simulated and work.tool != "fio")
+
+
 def resolved(
     *,
     topology_name: str,
@@ -123,12 +124,11 @@ def resolved(
     hw_queues: int = 0,
     kernel_parameters: tuple[str, ...] = (),
     counters: tuple[str, ...] = (),
-    calls: tuple[str, ...] = (),
     machine: str = "",
     variants: tuple[float, ...] = (),
 ) -> Cell:
-    """A cell; 0 vCPUs or hardware queues stand for as many as its topology has. With calls these
-    alone are counted, and a check of data has no cost.
+    """A cell; 0 vCPUs or hardware queues stand for as many as its topology has. With counters
+    these alone are measured, and a check of data has no cost.
 
     A simulated one is on the machine called so, or the usual one, and has as many vCPUs as that has
     active ones. Raises UsageError for a topology or a machine that does not exist.
@@ -141,6 +141,7 @@ def resolved(
         raise UsageError(
             f"{engine} has no machine model", hint=f"use --engine {Engine.SIM} for {machine}"
         )
+    costed = not counters and has_cost(engine, workloads.get(workload))
     return Cell(
         topology=topology_name,
         scheduler=scheduler,
@@ -151,8 +152,7 @@ def resolved(
         hw_queues=hw_queues or own.hw_queues,
         kernel_parameters=kernel_parameters,
         counters=counters,
-        calls=calls,
-        cost=not calls and not (engine.deterministic and workloads.get(workload).checks_data),
+        cost=costed,
         machine=machine,
-        variants=variants,
+        variants=variants if costed else (),
     )

@@ -15,7 +15,7 @@ from lab.base import cache
 from lab.inputs.terms import Engine
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_ALL = ("measure/sampling", "inputs/counters")
+_ALL = "measure/sampling"
 _BY_TOOL = {"fio": ("measure/fio",), "dbench": ("measure/dbench",)}
 _COUNTED = ("measure/insn_counts", "measure/call_counts", "measure/call_log", "measure/cost")
 _SIMULATED = (*_COUNTED, "measure/sim_counts")
@@ -25,7 +25,7 @@ _HOST_TIME = ("guest/host_noise",)
 def identity(tool: str, engine: Engine) -> str:
     """A hash of the modules that make numbers of a tool's raw files under an engine."""
     deterministic = _SIMULATED if engine.simulated else _COUNTED
-    modules = (*_ALL, *_BY_TOOL[tool], *(deterministic if engine.deterministic else _HOST_TIME))
+    modules = (_ALL, *_BY_TOOL[tool], *(deterministic if engine.deterministic else _HOST_TIME))
     return cache.key([(name, _code(_PACKAGE / f"{name}.py")) for name in modules])
 
 

@@ -15,13 +15,12 @@ from lab.base import cache
 from lab.base.errors import UsageError
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
-from lab.build.tcg_plugin import MARKER, PER_IO, UP
+from lab.build.tcg_plugin import MARKER, PER_IO
 from lab.guest import qemu_command
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs import counters, machine_model, topology, workload
-from lab.inputs.counters import Counter, Probes
-from lab.inputs.terms import Engine
+from lab.inputs.counters import Counter
 from lab.inputs.topology import Topology
 from lab.inputs.workload import Value, Workload
 from lab.measure import call_counts, computation, dbench, host
@@ -78,8 +77,8 @@ class Testbed:
 class Job:
     """A task, resolved: its machine, workload, orders for the agent, counters, and its key.
 
-    probes are the counters of an instrumented kernel, calls those that QEMU counts. block_layer
-    are the functions whose cost is summed as that of the block layer, where this is measured.
+    block_layer are the functions whose cost is summed as that of the block layer, where this is
+    measured.
 
     The key is what makes two boots repetitions of one measurement: a hash of everything that is
     executed (kernel, guest root, QEMU with its firmware and command line, the plugin, the agent's
@@ -91,8 +90,7 @@ class Job:
     machine: Machine
     work: Workload
     orders: Orders
-    probes: Probes | None
-    calls: Mapping[str, Counter]
+    counters: Mapping[str, Counter]
     block_layer: frozenset[str]
     key: str
 
@@ -104,11 +102,9 @@ class Job:
     @property
     def refusal(self) -> str:
         """Why this cannot be measured, in a line; empty when it can."""
-        if self.cell.engine.simulated and self.work.tool != "fio":
-            return f"{self.work.tool} cannot be simulated: its number of I/Os is not known"
         kernel = self.task.kernel
         if lacking := [name for name in self.work.kernel if name not in kernel.fragments]:
-            return f"{self.cell.workload} needs the kernel fragment {lacking[0]} (--kernel)"
+            return f"{self.cell.workload} needs the kernel fragment {lacking[0]} (--config)"
         return self.machine.topology.refusal(kernel.release, kernel.fragments)
 
     def at(self, folder: Path, host_cpu: int | None = None) -> Machine:
@@ -118,17 +114,17 @@ class Job:
             return machine
         functions = symbols(machine.kernel.system_map)
         machine = replace(machine, marker=functions.address(MARKER), called=self._called(functions))
-        if machine.engine.simulated:
-            entries = "/".join(f"{address:x}" for address in functions.entries())
-            options = (*machine.plugin_options, f"entries={entries}")
-            return replace(machine, io=functions.address(PER_IO), plugin_options=options)
-        # Without marks all is counted that programs do.
-        return machine if self.work.tool == "fio" else replace(machine, up=functions.address(UP))
+        if not machine.engine.simulated:
+            return machine
+        entries = "/".join(f"{address:x}" for address in functions.entries())
+        options = (*machine.plugin_options, f"entries={entries}")
+        return replace(machine, io=functions.address(PER_IO), plugin_options=options)
 
     def _called(self, functions: Symbols) -> tuple[int, ...]:
         """Where the functions begin whose calls have to be told one by one."""
-        told = [one for one in self.calls.values() if call_counts.wants_log(one, self.cell.engine)]
-        names = dict.fromkeys(name for one in told for name in one.functions)
+        engine = self.cell.engine
+        logged = [one for one in self.counters.values() if call_counts.wants_log(one, engine)]
+        names = dict.fromkeys(name for one in logged for name in one.functions)
         return tuple(call_counts.entries("called", tuple(names), functions)) if names else ()
 
 
@@ -136,8 +132,7 @@ def resolve(task: Task, testbed: Testbed) -> Job:
     """Read all that a task is made of. Raises UsageError for what is wrong in a file."""
     cell = task.cell
     work, own = workload.get(cell.workload), hardware(cell)
-    probes = counters.probes(cell.counters) if cell.counters else None
-    calls = (counters.by_calls(cell.calls, own.disk.value) if cell.calls else None) or {}
+    counted = counters.with_operands(cell.counters) if cell.counters else {}
     machine = Machine(
         task.kernel,
         testbed.guest,
@@ -150,16 +145,15 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         plugin_options=_clock(cell, work) if cell.engine.deterministic else (),
         seed=cell.seed,
     )
-    orders = _orders(cell, machine, work, probes)
+    orders = _orders(cell, machine, work)
     functions = _block_layer(task, work)
-    executed = _key(machine, orders, calls, testbed)
+    executed = _key(machine, orders, counted, testbed)
     return Job(
         task=task,
         machine=machine,
         work=work,
         orders=orders,
-        probes=probes,
-        calls=calls,
+        counters=counted,
         block_layer=functions,
         key=cache.key(executed, *_interpretation(machine, work, functions)),
     )
@@ -199,12 +193,11 @@ def hardware(cell: Cell) -> Topology:
 def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
     """What a deterministic guest's work costs, and what is measured, as the plugin takes it."""
     if not cell.engine.simulated:
-        jobs = (f"jobs={fio_jobs(cell)}",) if work.tool == "fio" else ()
-        return (*jobs, *machine_model.COUNTING)
+        return (f"jobs={fio_jobs(cell)}", *machine_model.COUNTING)
     model = machine_model.get(cell.machine)
     every = work.exact_ios[1]
-    # What is counted is all of a run.
-    warm, ios, ns = (1, _WITHOUT_END, 0) if cell.counted else (every // 8, every // 4, _SIM_NS)
+    # What is counted alone is all of a run.
+    warm, ios, ns = (every // 8, every // 4, _SIM_NS) if cell.cost else (1, _WITHOUT_END, 0)
     window = (f"warm={warm}", f"ios={ios}", f"shortest={ns}")
     thousandths = "/".join(f"{1000 * factor:.0f}" for factor in cell.variants)
     again = (f"variants={thousandths}",) if thousandths else ()
@@ -213,7 +206,7 @@ def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
 
 def costed(cell: Cell) -> bool:
     """Whether the plugin tells what an I/O costs."""
-    return cell.engine.deterministic and not cell.counted
+    return cell.engine.deterministic and cell.cost
 
 
 def has_block_layer(cell: Cell) -> bool:
@@ -225,15 +218,15 @@ def fio_runs(cell: Cell) -> tuple[str, ...]:
     """The fio runs of a cell by name: one; for the exact engine a warm-up and two points.
 
     The warm-up takes what happens only once: first allocations, first page faults. A simulated run
-    has its own. What is counted is a fixed amount of work under every engine.
+    has its own.
     """
-    if cell.counted or cell.engine.simulated:
+    if cell.engine.simulated or not cell.cost:
         return ("many",)
     return ("few", "few", "many") if cell.engine.deterministic else ("fio",)
 
 
 def fio_jobs(cell: Cell) -> int:
-    """How many fio jobs a cell has; each makes a mark before and one after its I/O."""
+    """How many jobs a cell has; each makes a mark before and one after its I/O. dbench is one."""
     return int(cell.number(workload.JOBS)) or 1
 
 
@@ -250,12 +243,7 @@ def round_keys(alone: Sequence[str]) -> list[str]:
     ]
 
 
-def counts_calls(engine: Engine, work: Workload) -> bool:
-    """Whether calls of functions are counted beside what an I/O of a workload costs."""
-    return engine.deterministic and work.tool == "fio" and (work.marks or "ios" in work.parameters)
-
-
-def _key(machine: Machine, orders: Orders, calls: Mapping[str, Counter], testbed: Testbed) -> str:
+def _key(machine: Machine, orders: Orders, counted: Mapping[str, Counter], testbed: Testbed) -> str:
     plugin = machine.plugin
     return cache.key(
         "cell",
@@ -269,12 +257,12 @@ def _key(machine: Machine, orders: Orders, calls: Mapping[str, Counter], testbed
         [machine.engine, machine.topology.cpus, machine.memory_mib, machine.backed],
         orders.archive().hex(),
         [plugin.parent.name, *machine.plugin_options] if plugin else None,
-        {name: one.model_dump(mode="json") for name, one in calls.items()},
+        {name: one.model_dump(mode="json") for name, one in counted.items()},
         None if machine.engine.deterministic else host.identity(),
     )
 
 
-def _orders(cell: Cell, machine: Machine, work: Workload, probes: Probes | None) -> Orders:
+def _orders(cell: Cell, machine: Machine, work: Workload) -> Orders:
     """What the agent has to do for a cell."""
     own, size_mib = machine.topology, machine.size_mib
     clients = int(cell.number("clients"))
@@ -300,9 +288,6 @@ def _orders(cell: Cell, machine: Machine, work: Workload, probes: Probes | None)
         runs = [f"dbench {clients} {seconds:.0f}"]
     if work.switches:
         runs = ["switching on", *runs, "switching off"]
-    if probes:
-        files["probes"] = probes.text
-        runs = ["probes on", *runs, "probes off"]
     if cell.engine.deterministic and work.tool == "fio" and "ios" not in work.parameters:
         runs = [f"watch {_WATCH_S + seconds:.0f}", *runs]
     steps += ["phase workload", *runs]
@@ -331,15 +316,13 @@ def ordered_ios(cell: Cell, work: Workload) -> dict[str, int]:
 
 def _ios_of_jobs(cell: Cell, work: Workload) -> dict[str, int]:
     """What each job does in the fio runs that have files of their own; 0: as much as it can."""
-    if not cell.engine.deterministic and not cell.counters:
+    if not cell.engine.deterministic:
         return {}
     few, many = work.exact_ios
-    if cell.engine.deterministic and cell.counted:
-        # Instrumented kernels are slow, and what is counted is the same for each request, by QEMU
-        # as by such a kernel.
-        many //= 4
+    if not cell.cost:
+        many //= 4  # What is counted is the same for each request.
     found = {name: max(1, ios // fio_jobs(cell)) for name, ios in (("few", few), ("many", many))}
-    return {**found, "many": 0} if cell.engine.simulated and not cell.counted else found
+    return {**found, "many": 0} if cell.engine.simulated and cell.cost else found
 
 
 def _job_files(cell: Cell, work: Workload) -> dict[str, str]:

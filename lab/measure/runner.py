@@ -374,7 +374,7 @@ def _distinct(jobs: Sequence[Job]) -> list[Job]:
 
 
 def _shown(task: Task, sample: Sample) -> str:
-    if counted := task.cell.counters or (() if task.cell.cost else task.cell.calls):
-        return f"{len(counted)} counters"
+    if task.cell.counters and not task.cell.cost:
+        return f"{len(task.cell.counters)} counters"
     metric = metrics.headline(task.cell, sample.values)
     return f"{number(sample.values[metric])} {metrics.get(metric).unit}"

@@ -14,7 +14,7 @@ from lab.guest import boot
 from lab.guest.boot import Boot
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
-from lab.inputs import counters, topology
+from lab.inputs import topology
 from lab.measure import call_counts, call_log, cost, dbench, fio, sim_counts
 from lab.measure.call_counts import Executed
 from lab.measure.call_log import Call
@@ -62,9 +62,8 @@ def measure(
     for name, content in done.outputs.items():
         (folder / name).write_text(content)
     topology.require_match(cell.topology, machine.topology, cell.scheduler, done.facts)
-    values = _fio_values(job, machine, done) if job.work.tool == "fio" else _dbench(job, done)
-    if job.probes:
-        values |= counters.values(job.probes, done.outputs)
+    read = _fio if job.work.tool == "fio" else _dbench
+    values = read(job, machine, done)
     if not cell.engine.deterministic:  # a deterministic guest cannot notice
         values |= done.noise
     if wrong := [name for name, value in values.items() if not math.isfinite(value)]:
@@ -72,26 +71,11 @@ def measure(
     return Sample(values, done.facts, done.phases_s, done.complaints)
 
 
-def called(job: Job, machine: Machine) -> dict[str, float]:
-    """What is counted alone of a cell's one run, which was on a machine, out of its raw files.
+def counted_again(job: Job, folder: Path) -> dict[str, float]:
+    """A job's counters out of the files of an exact boot on record, in whose folder they lie: what
+    its last run made. None where the files are not there.
 
     Raises GuestError for files that are none of the plugin's, and as call_counts.values does.
-    """
-    if not job.calls:
-        return {}
-    own = Executed(symbols(machine.kernel.system_map), machine.topology.driver)
-    if job.cell.engine.simulated:
-        return call_counts.values(job.calls, replace(own, log=_log(job, machine)))
-    phases, jobs = read_phases(machine.counts.read_text(errors="replace")), fio_jobs(job.cell)
-    require_marks(phases, 1, jobs)
-    return _counted(job, machine, phases, 0)
-
-
-def counted_again(job: Job, folder: Path) -> dict[str, float]:
-    """The counters of a job's calls out of the files of an exact boot on record, in whose folder
-    they lie: what its last run made. None where the files are not there.
-
-    Raises GuestError as called does.
     """
     if not replace(job.machine, folder=folder).counts.exists():
         return {}
@@ -102,26 +86,38 @@ def counted_again(job: Job, folder: Path) -> dict[str, float]:
     return _counted(job, machine, phases, runs - 1)
 
 
-def _dbench(job: Job, done: Boot) -> dict[str, float]:
-    log = done.outputs.get("dbench.log", "")
-    return dbench.metrics(log, int(job.cell.number("clients")), job.cell.number("seconds"))
+def _dbench(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
+    log, clients = done.outputs.get("dbench.log", ""), int(job.cell.number("clients"))
+    return dbench.metrics(log, clients, job.cell.number("seconds")) | _one_run(job, machine)
 
 
-def _fio_values(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
+def _fio(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     """Fio's numbers of the last run and, from the deterministic engines, the cost of an I/O."""
     last = fio_runs(job.cell)[-1]
     found, ordered = fio.run(done.outputs.get(f"{last}.json", "")), ordered_ios(job.cell, job.work)
     if last in ordered:
         found.require(ordered[last])
     if not costed(job.cell):
-        return found.values | called(job, machine)
+        return found.values | _one_run(job, machine)
     if job.cell.engine.simulated:
         return _simulated(job, machine, found.longest_s)
     return found.values | _exact(job, machine, found, fio.run(done.outputs.get("few.json", "")))
 
 
+def _one_run(job: Job, machine: Machine) -> dict[str, float]:
+    """The counters of a cell that has one run, out of its raw files."""
+    if not job.counters:
+        return {}
+    if job.cell.engine.simulated:
+        own = Executed(symbols(machine.kernel.system_map), machine.topology.driver)
+        return call_counts.values(job.counters, replace(own, log=_log(job, machine)))
+    phases = read_phases(machine.counts.read_text(errors="replace"))
+    require_marks(phases, 1, fio_jobs(job.cell))
+    return _counted(job, machine, phases, 0)
+
+
 def _counted(job: Job, machine: Machine, phases: Sequence[Phase], run: int) -> dict[str, float]:
-    """What is counted of a run of fio."""
+    """The counters of a run."""
     place = run_place(run)
     own = Executed(
         symbols(machine.kernel.system_map),
@@ -129,12 +125,12 @@ def _counted(job: Job, machine: Machine, phases: Sequence[Phase], run: int) -> d
         phases[place].executions,
         _log(job, machine, place),
     )
-    return call_counts.values(job.calls, own)
+    return call_counts.values(job.counters, own)
 
 
 def _log(job: Job, machine: Machine, phase: int | None = None) -> list[Call]:
     """The calls that the plugin was to write down, in all or in one phase."""
-    if not any(call_counts.wants_log(one, job.cell.engine) for one in job.calls.values()):
+    if not any(call_counts.wants_log(one, job.cell.engine) for one in job.counters.values()):
         return []
     return call_log.parse(machine.calls.read_text(errors="replace"), phase)
 

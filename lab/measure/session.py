@@ -33,6 +33,7 @@ from lab.measure.runner import Outcome, Runner
 class Session:
     """What one command measures with: a profile, the store, the terminal, and a testbed.
 
+    config are kernel fragments beside the profile's or the series'.
     host_time tells that the host's clock is believed even where it is the emulator's time. place is
     where deterministic guests run, if not on this host. started
     is when the command began, in seconds since 1970. warned tells that it was said that nothing
@@ -44,12 +45,18 @@ class Session:
     progress: Progress = field(default_factory=Progress)
     started: float = field(default_factory=time.time)
     checked: Testbed | None = None
+    config: tuple[str, ...] = ()
     host_time: bool = False
     place: Place | None = None
     warned: bool = False
 
     def __post_init__(self) -> None:
         cache.sweep()
+
+    @property
+    def fragments(self) -> tuple[str, ...]:
+        """With which fragments kernels are built that no series asks for."""
+        return (*self.profile.kernel, *self.config)
 
     @property
     def durations(self) -> Durations:
@@ -64,12 +71,12 @@ class Session:
     def kernel(
         self, spec: str = "", patches: Sequence[Path] = (), fragments: Sequence[str] = ()
     ) -> Kernel:
-        """The kernel of a source with patches and fragments, built; the profile's where not given.
+        """The kernel of a source with patches and fragments, built; the session's where not given.
 
         Raises BuildError for patches that do not apply and kernels that do not build, UsageError
         for foreign ones that would run unconfined.
         """
-        fragments = fragments or self.profile.kernel
+        fragments = fragments or self.fragments
         self._require_trust(spec or self.profile.tree, patches)
         with self.progress.phase("source"):
             found = source.resolve(spec or self.profile.tree, self.progress)

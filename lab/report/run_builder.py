@@ -27,7 +27,8 @@ from lab.inputs import topology, workload
 from lab.inputs.claims import Claim
 from lab.inputs.terms import Level
 from lab.judge.experiment import Experiment
-from lab.judge.verdict import Finding, Judged, of_claim, together
+from lab.judge.finding import Finding
+from lab.judge.verdict import Judged, of_claim, together
 from lab.measure import cost, metrics
 from lab.measure.cell import Cell
 from lab.measure.host import Facts, Report, facts

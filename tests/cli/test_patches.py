@@ -50,7 +50,6 @@ def test_several_senders_end_it_before_anything_is_built(tmp_path: Path) -> None
         (["--claim", "x"], "--claim names one of --claims"),
         (["--claims", "CLAIMS", "--each"], "--each goes without --claims"),
         (["--claims", "CLAIMS", "--topology", "nullb_mq"], "leave out --topology"),
-        (["--claims", "CLAIMS", "--kernel", "base"], "leave out --kernel"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(

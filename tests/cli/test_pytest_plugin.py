@@ -20,7 +20,8 @@ from lab.inputs import series
 from lab.inputs.series import Series
 from lab.inputs.terms import Verdict
 from lab.judge import judge
-from lab.judge.verdict import Evidence, Finding, Judged
+from lab.judge.finding import Evidence, Finding
+from lab.judge.verdict import Judged
 from lab.measure.boot_store import BootStore
 from lab.measure.session import Session
 from lab.report import record_store, terminal

@@ -44,7 +44,7 @@ def session(guests: Guests) -> FakeSession:
         for patch, error in FAULTS.items():
             if patch in job.task.kernel.id:
                 return error
-        return dict.fromkeys((*job.cell.counters, *job.cell.calls), MANY)
+        return dict.fromkeys(job.cell.counters, MANY)
 
     guests.cost_of = lambda kernel: fakes.insns(blk_mq_submit_bio=LAYER + more(kernel))
     guests.says = says
@@ -77,7 +77,7 @@ def test_guests_that_do_what_the_patches_say_get_the_right_verdicts(session: Fak
 def test_a_lab_that_forgives_a_hang_and_believes_in_nothing_is_wrong(
     session: FakeSession, guests: Guests
 ) -> None:
-    guests.says = lambda job: dict.fromkeys((*job.cell.counters, *job.cell.calls), MANY)
+    guests.says = lambda job: dict.fromkeys(job.cell.counters, MANY)
     wrong = [one for one in controls.run(session) if not one.right]
     assert {one.control for one in wrong} == {"hangs", *PROVED}
     assert tables.text(result_tables.of_controls(wrong)).count("WRONG") == 1 + len(PROVED)

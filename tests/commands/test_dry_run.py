@@ -51,10 +51,9 @@ def test_kernels_are_told_by_arm_with_their_patches() -> None:
     assert "  kernel   before: 0 patches\n" in text_of([PLAIN], QUICK)
 
 
-def test_an_instrumented_kernel_is_planned_where_a_claim_needs_one() -> None:
-    claim = PLAIN.claims["sequential"].model_copy(update={"topology": "nullb_mq"})
-    asked = PLAIN.model_copy(update={"claims": {"sequential": claim}})
-    assert "  kernel   before: 0 patches, instrument\n" in text_of([asked], QUICK)
+def test_the_debug_kernel_is_planned_where_a_check_needs_it() -> None:
+    assert "  kernel   before: 0 patches, debug\n" in text_of([PLAIN], profile.get("standard"))
+    assert "debug\n" not in text_of([PLAIN], QUICK)
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +66,7 @@ def test_boots_follow_the_profile_and_what_a_claim_wants_more() -> None:
     boots = [(count, engine, " ".join(rest.split())) for count, engine, rest in planned]
     # Three seeds of two arms.
     assert ("6", "exact", "before, after nullb bfq randread_burst gtod_reduce=1") in boots
-    assert ("6", "sim", "before, after nullb bfq randread_burst desktop4, 4 vCPUs") in boots
+    assert ("6", "sim", "before, after nullb bfq randread_burst haswell4, 4 vCPUs") in boots
     assert "tcg" not in {engine for _, engine, _ in boots}
 
 

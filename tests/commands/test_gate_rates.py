@@ -13,7 +13,7 @@ from lab.commands import cost_diff, gate
 from lab.inputs.bounds import Bound
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import verdict
-from lab.judge.verdict import Evidence
+from lab.judge.finding import Evidence
 
 CELL = fakes.planned(fakes.cell("nullb_mq", engine=Engine.EXACT))
 THRESHOLD, ALPHA = cost_diff.Threshold(0.0025, seeds=gate._SEEDS), 0.05

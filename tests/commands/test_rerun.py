@@ -23,7 +23,7 @@ EXACT = fakes.cell("nullb_mq", "none", engine=Engine.EXACT, cpus=1)
 @pytest.fixture
 def session(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> FakeSession:
     """A session whose guests give the same numbers, and whose kernels are found again."""
-    guests.says = lambda job: {"iops": 7.0, "amean_ms": 1.0, "issues": 2.0}
+    guests.says = lambda job: {"iops": 7.0, "amean_ms": 1.0, "requests": 2.0}
     monkeypatch.setattr(kernel, "find", lambda identity: fakes.kernel(identity))
     return FakeSession(profile.get("quick"))
 
@@ -43,7 +43,7 @@ def again(session: FakeSession, name: str = "last", *, gdb: bool = False) -> rer
     [
         EXACT,
         fakes.cell("raid64", "bfq", "dbench_xfs"),
-        replace(EXACT, kernel_parameters=("a=b",), counters=("issues",), variants=(0.5, 2.0)),
+        replace(EXACT, kernel_parameters=("a=b",), counters=("requests",), variants=(0.5, 2.0)),
     ],
 )
 def test_a_cell_comes_out_of_the_record_as_it_went_in(session: FakeSession, cell: Cell) -> None:

@@ -51,7 +51,7 @@ def session(guests: Guests) -> FakeSession:
 
 
 def tried(session: FakeSession, *, each: bool = False) -> list[SeriesStep]:
-    subject = Subject("debian:6.12", PATCHES, ("base",))
+    subject = Subject("debian:6.12", PATCHES)
     return try_patches.run(subject, [CELL], session, each=each)
 
 

@@ -56,7 +56,7 @@ def differ(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
 
 
 def tried(session: FakeSession, *, debug: bool = False) -> Tried:
-    subject = Subject("debian:6.12", PATCHES, ("base",))
+    subject = Subject("debian:6.12", PATCHES)
     (found,) = try_patches.examine(subject, [NONE, DEADLINE], session, debug=debug)
     return found
 

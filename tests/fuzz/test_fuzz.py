@@ -35,7 +35,6 @@ TOKENS = [
         b"end\n",
     ),
     *(b"INFO: task ", b"BUG: ", b"+0x1/0x2", b" a.", b"XFS (", b" error, dev ", b"Call Trace:\n"),
-    *(b"hitcount: ", b"Dropped: 1\n", b": block_rq_issue: 1,1 R 0 (", b": chosen0: ", b"rq=0x"),
     *(b"Subject: [PATCH 1/2] x\n", b"[PATCH ", b"From x Mon Sep 17 00:00:00 2001\n", b"=?x?q?"),
     *(b"Content-Type: multipart/mixed; boundary=a\n", b"--a\n", b"diff --git a/a b/a\n", b"---\n"),
 ]

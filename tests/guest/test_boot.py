@@ -479,10 +479,10 @@ def test_facts_that_no_disk_has_are_refused(guest: Guest, facts: str) -> None:
 
 def test_the_files_of_a_plan_are_none_of_the_hosts() -> None:
     steps = ("facts", "dm x", "mkfs xfs", "mount xfs", "fio few", "fio many", "fio fio")
-    told = Orders((*steps, "dbench 4 10", "probes on", "probes off"), {}).outputs
+    told = Orders((*steps, "dbench 4 10"), {}).outputs
     own = {"insns", "sim", "command", "console.log", "qemu.log", "results", "cell.tar"}
     assert told.isdisjoint(own | {"madt.aml", "disk.raw", "qmp", "cost.tsv", "lines.tsv"})
-    assert {"facts.tsv", "few.json", "many.json", "fio.log", "hist", "dbench.log"} <= told
+    assert {"facts.tsv", "few.json", "many.json", "fio.log", "dbench.log"} <= told
 
 
 def test_the_command_can_be_pasted(guest: Guest, tmp_path: Path) -> None:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from guests import report
 
 from lab.base.errors import UsageError
-from lab.inputs import series, topology
+from lab.inputs import series, topology, workload
 from lab.inputs.profile import Block, Profile
 from lab.inputs.terms import Engine, Level
 from lab.inputs.workload import Value
@@ -101,12 +102,11 @@ def parameters(asked: Experiment) -> dict[str, Value]:
         (COST, Level.COST, Engine.EXACT, 1),
         (COUNTER, Level.MECHANISM, Engine.EXACT, CPUS),
         (f'{IOPS}\nengine = ["exact"]', Level.COST, Engine.EXACT, CPUS),
-        (f'{COUNTER}\nengine = ["kvm", "tcg"]', Level.MECHANISM, Engine.TCG, CPUS),
         (f"{COST}\ncpus = 4", Level.COST, Engine.EXACT, 4),
         (f"{IOPS}\ncpus = 4", Level.WALL, Engine.TCG, 4),
         (f'{IOPS}\nmachine = "xeon16"', Level.SIMULATED, Engine.SIM, 16),
         (f'{IOPS}\nmachine = "arm128"\ncpus = 64', Level.SIMULATED, Engine.SIM, 64),
-        (f'{MOVES}\nmachine = "desktop4"', Level.SIMULATED, Engine.SIM, 4),
+        (f'{MOVES}\nmachine = "haswell4"', Level.SIMULATED, Engine.SIM, 4),
         (f'{COUNTER}\nmachine = "xeon16"', Level.MECHANISM, Engine.SIM, 16),
     ],
 )
@@ -201,7 +201,7 @@ def test_a_debug_check_is_skipped_where_no_debug_kernel_is_built(ask: Write) -> 
     assert not asked.skipped
     (cell,) = cells(asked)
     fragments = experiment.fragments(series.get("own"), cell)
-    assert fragments[-2:] == ("debug", experiment.INSTRUMENT)
+    assert fragments == (*series.get("own").kernel, "debug")
     (asked,) = ask(wanted, profile=PROFILE.model_copy(update={"without": ("debug",)}))
     assert "no kernel with debug" in asked.skipped
 
@@ -254,6 +254,12 @@ def test_a_parameter_that_the_profile_sweeps_has_to_be_chosen(ask: Write) -> Non
         (claim(IOPS, f"{IOPS}\nparameters = {{ secnds = 2 }}"), "expect.1", "'seconds'"),
         (claim(IOPS, more='parameters = { seconds = "x" }'), "expect.0", "is a number"),
         (claim(f'{COST}\nengine = ["exact", "tcg"]'), "expect.0", "only the engine exact"),
+        (claim(f'{COUNTER}\nengine = ["tcg"]'), "expect.0", "only the engine exact"),
+        (
+            claim(f'{COUNTER}\narm = "raw"'.replace("stable_merges", "sequential")),
+            "expect.0",
+            "counts on armdisk only: megasas has another disk",
+        ),
         (claim(f'{COUNTER}\narm = "befor"'), "expect.0", "'before'"),
         (claim(IOPS, more='compare = ["before", "aftr"]'), "expect.0", "'after'"),
         (claim(f'{IOPS}\ncompare = ["rwa", "after"]'), "expect.0", "'raw'"),
@@ -299,52 +305,61 @@ def test_what_does_not_exist_is_an_error_with_its_place_and_the_nearest_name(
 
 
 def test_all_that_is_counted_in_one_cell_is_counted_in_one_boot(ask: Write) -> None:
-    locks = 'metric = "issues_by_kworker"\nchange = "<= -50%"'
-    behind = 'metric = "sequential"\nvalue = "== 1"'
-    after, locked, wide, timed, cost = ask(claim(behind, locks, f"{behind}\ncpus = 4", IOPS, COST))
-    both = ("issues_by_kworker", "sequential")
+    locks = 'metric = "lock_acquisitions"\nchange = "<= -50%"'
+    after, locked, wide, timed, cost = ask(
+        claim(COUNTER, locks, f"{COUNTER}\ncpus = 4", IOPS, COST)
+    )
+    both = ("lock_acquisitions", "stable_merges")
     assert cells(after)[0].counters == both
-    assert [cell.counters for cell in cells(locked)] == [("issues_by_kworker",), both]
+    assert [cell.counters for cell in cells(locked)] == [("lock_acquisitions",), both]
     assert cells(after)[0] == cells(locked)[1]
-    assert cells(wide)[0].counters == ("sequential",)
+    assert cells(wide)[0].counters == ("stable_merges",)
     assert [cell.counters for cell in (*cells(timed), *cells(cost))] == [()] * 4
+    assert [cell.cost for cell in (*cells(locked), *cells(cost))] == [False, False, True, True]
+
+
+def test_dbench_is_counted_in_the_boot_that_gives_its_time(ask: Write) -> None:
+    time = f'{dbench(4)}\nengine = ["exact"]'
+    runs = time.replace("amean_ms", "hctx_runs")
+    timed, counted = ask(claim(time, runs, topology="raid64", work="dbench_xfs"))
+    assert cells(timed) == cells(counted)
+    assert [(cell.counters, cell.cost) for cell in cells(counted)] == [(("hctx_runs",), True)] * 2
 
 
 @pytest.mark.parametrize(
-    ("metric", "qemu", "instrumented"),
+    ("metric", "machine", "qemu", "lacking"),
     [
-        ("lock_acquisitions", (8, 2, 2), True),
-        ("lock_acquisitions", (9, 0, 0), False),
-        ("lock_acquisitions", (), False),
-        ("stable_merges", (8, 2, 2), False),
+        ("lock_acquisitions", "", "8.2.2", True),
+        ("lock_acquisitions", "", "9.0.0", False),
+        ("lock_acquisitions", "", "", False),
+        ("stable_merges", "", "8.2.2", False),
+        ("stable_merges", "xeon16", "8.2.2", True),
     ],
 )
-def test_a_qemu_that_tells_no_arguments_needs_more_of_the_kernel(
-    metric: str, qemu: tuple[int, ...], instrumented: bool
+def test_what_an_old_qemu_does_not_tell_is_not_counted(
+    ask: Write, metric: str, machine: str, qemu: str, lacking: bool
 ) -> None:
-    found = experiment.counted(metric, Engine.EXACT, "nullb_mq", "randread_burst", qemu)
-    assert found == (((metric,), ()) if instrumented else ((), (metric,)))
+    facts = replace(USUAL.facts, qemu=f"QEMU emulator version {qemu}" if qemu else "")
+    text = COUNTER.replace("stable_merges", metric)
+    text += f'\nmachine = "{machine}"' if machine else ""
+    (asked,) = ask(claim(text), host=replace(USUAL, facts=facts))
+    needs = f"needs QEMU 9.0 to count {metric}; this host has 8.2.2"
+    assert (asked.lacking, asked.runs) == (needs if lacking else "", not lacking)
 
 
-@pytest.mark.parametrize(
-    ("expectation", "instrumented"),
-    [
-        (COUNTER, False),
-        (COUNTER.replace("stable_merges", "mean_batch"), False),
-        (COUNTER.replace("stable_merges", "sequential"), True),
-        (COUNTER.replace("stable_merges", "lock_acquisitions"), False),
-        (f'{COUNTER}\nmachine = "xeon16"', False),
-        (f'{COUNTER}\nengine = ["tcg"]', True),
-    ],
-)
-def test_an_instrumented_kernel_is_for_what_no_number_of_calls_tells(
-    ask: Write, expectation: str, instrumented: bool
+def test_jobs_without_marks_are_not_counted(
+    ask: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (asked,) = ask(claim(expectation))
-    (cell,) = cells(asked)
-    assert (bool(cell.counters), bool(cell.calls)) == (instrumented, not instrumented)
-    own = series.get("own")
-    assert (experiment.INSTRUMENT in experiment.fragments(own, cell)) == instrumented
+    monkeypatch.setattr(workload, "FOLDER", tmp_path)
+    (tmp_path / "bare.toml").write_text("title = 't'\ntool = 'fio'\nmetric = 'iops'\n")
+    job = tmp_path / "bare.fio.j2"
+    job.write_text("[a]\n")
+    with pytest.raises(UsageError, match="the jobs of bare do not mark") as caught:
+        ask(claim(COUNTER, work="bare"))
+    assert "claims.one.expect.0" in caught.value.where
+    ask(claim(IOPS, work="bare"))
+    job.write_text("[a]\nexec_prerun=hostname lab\nexec_postrun=hostname lab\n")
+    ask(claim(COUNTER, work="bare"))
 
 
 def test_equal_expectations_are_questions_of_their_own(ask: Write) -> None:
@@ -451,5 +466,4 @@ def test_a_row_asks_for_more_seeds_than_its_claim(ask: Write) -> None:
 
 def test_a_claim_asks_for_seeds_of_what_it_counts_too(ask: Write) -> None:
     found = ask(claim(COST, COUNTER, more="seeds = 3"))
-    assert [(one.seed_counts, one.is_seeded) for one in found] == [((3,), True)] * 2
-    assert not any(one.is_seeded for one in ask(claim(IOPS)))
+    assert [one.seed_counts for one in found] == [(3,)] * 2

@@ -18,7 +18,7 @@ from lab.inputs import profile, series
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import case, judge
-from lab.judge.verdict import Finding
+from lab.judge.finding import Finding
 from lab.measure import cost
 from lab.measure.boot_store import BootStore
 from lab.measure.cost import Cost

@@ -22,7 +22,8 @@ from lab.inputs import profile, series
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import case, judge
-from lab.judge.verdict import Finding, Judged
+from lab.judge.finding import Finding
+from lab.judge.verdict import Judged
 from lab.measure import cost, determinism
 from lab.measure.boot_store import BootStore
 from lab.measure.job import Job
@@ -36,8 +37,8 @@ HEAD = 'title = "t"\norigin = "o"\n[arms.raw]\npatches = "base"\nkernel_paramete
 IOPS = 'metric = "iops"\nchange = ">= +20%"\n'
 COST = 'metric = "kernel_insns_per_io"\nchange = "<= -1%"\n'
 MERGES = 'metric = "stable_merges"\nvalue = ">= 5"\n'
-COUNTED = 'metric = "issues_by_kworker"\nchange = "<= -10%"\n'
-SEQUENTIAL = 'metric = "sequential"\nvalue = ">= 5"\n'
+SWITCHES = 'metric = "switches"\nchange = "<= -10%"\n'
+HCTXS = 'metric = "hctxs_run"\nvalue = ">= 5"\n'
 BASE, PATCHED = "6.12+0001-base", "6.12+0001-base+0001-own"
 # One after another: KVM's guests cannot take turns.
 ENGINES = (Engine.KVM, Engine.EXACT)
@@ -86,15 +87,11 @@ def own(kernel: str) -> bool:
 def says(job: Job) -> fakes.Answer:
     patched = own(job.task.kernel.id)
     counters = {"stable_merges": 9.0 if patched else 1.0}
-    counters["issues_by_kworker"] = 1.0 if patched else 2.0
-    counters["sequential"] = 9.0
+    counters["switches"] = 1.0 if patched else 2.0
+    counters["hctxs_run"] = 9.0
     return {
         "iops": 150.0 if patched else 100.0,
-        **{
-            name: value
-            for name, value in counters.items()
-            if name in (*job.cell.counters, *job.cell.calls)
-        },
+        **{name: counters[name] for name in job.cell.counters},
     }
 
 
@@ -109,36 +106,35 @@ def verdicts(judged: tuple[Judged, ...]) -> list[Verdict]:
 def test_every_level_of_evidence_comes_to_its_verdict(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
-    (one,) = judge.judge([write(claim(IOPS, COST, SEQUENTIAL, COUNTED))], session)
-    timed, exact, sequential, counted = one.findings
+    (one,) = judge.judge([write(claim(IOPS, COST, HCTXS, SWITCHES))], session)
+    timed, exact, hctxs, switches = one.findings
     assert [f.verdict for f in one.findings] == [Verdict.HOLDS] * 4
     assert (one.verdict(), one.error) == (Verdict.HOLDS, "")
     assert timed.evidence.values == ((100.0,) * 8, (150.0,) * 8)
     assert timed.measured_change == pytest.approx(0.5)
     assert exact.measured == (1000.0, 900.0)
-    assert (sequential.measured, counted.measured) == ((9.0,), (2.0, 1.0))
+    assert (hctxs.measured, switches.measured) == ((9.0,), (2.0, 1.0))
     # Exact cells come first, what is counted in one boot together; then the rounds.
-    both = ("issues_by_kworker", "sequential")
+    both = ("hctxs_run", "switches")
     exactly = sorted((job.cell.counters, job.task.arm) for job in guests.booted[:4])
     assert exactly == [
         *(((), "after"), ((), "before")),
-        *((("issues_by_kworker",), "before"), (both, "after")),
+        *((both, "after"), (("switches",), "before")),
     ]
     assert [job.cell.engine for job in guests.booted] == [Engine.EXACT] * 4 + [Engine.KVM] * 16
     assert len(guests.checks) == 2
 
 
-def test_calls_are_counted_in_the_boot_that_tells_the_cost(
+def test_counters_are_counted_in_the_boot_that_tells_the_cost(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     wide = f"{MERGES}cpus = 1\n"
     (one,) = judge.judge([write(claim(COST, wide, MERGES))], session)
     assert [finding.measured for finding in one.findings] == [(1000.0, 900.0), (9.0,), (9.0,)]
-    booted = sorted((job.cell.cpus, job.task.arm, job.cell.calls) for job in guests.booted)
-    calls = ("stable_merges",)
-    assert booted == [(1, "after", calls), (1, "before", ()), (2, "after", calls)]
+    booted = sorted((job.cell.cpus, job.task.arm, job.cell.counters) for job in guests.booted)
+    merges = ("stable_merges",)
+    assert booted == [(1, "after", merges), (1, "before", ()), (2, "after", merges)]
     assert {(job.cell.cpus, job.cell.cost) for job in guests.booted} == {(1, True), (2, False)}
-    assert not any(job.cell.counters for job in guests.booted)
 
 
 def test_options_that_patches_change_are_told(
@@ -186,20 +182,20 @@ def test_what_a_finding_names_are_the_boots_that_its_values_come_from(
             assert [known[identity].values[metric] for identity in ids] == list(values)
 
 
-def test_kernels_are_those_of_the_arms_and_instrumented_to_count(
+def test_kernels_are_those_of_the_arms_whatever_is_counted(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     raw = f'{IOPS}compare = ["raw", "after"]\n'
-    own_case = case.prepare(write(claim(IOPS, raw, SEQUENTIAL, MERGES)), session)
+    own_case = case.prepare(write(claim(IOPS, raw, MERGES)), session)
     kernels = {(task.arm, task.cell.counters): task.kernel.id for task in own_case.tasks.values()}
     assert kernels == {
         ("before", ()): BASE,
         ("raw", ()): BASE,
         ("after", ()): PATCHED,
-        ("after", ("sequential",)): PATCHED + fakes.INSTRUMENTED,
+        ("after", ("stable_merges",)): PATCHED,
     }
     # The engines are checked with a kernel without patches; each kernel is built once.
-    assert sorted(session.asked) == sorted(["6.12", BASE, PATCHED, PATCHED + fakes.INSTRUMENTED])
+    assert sorted(session.asked) == sorted(["6.12", BASE, PATCHED])
     assert {side.arm: side.patched for side in own_case.tasks} == {
         "before": False,
         "raw": False,
@@ -305,7 +301,7 @@ def test_only_the_claims_that_are_wanted_are_judged_and_built_for(
     both = [write(claim(IOPS), claim(MERGES, name="merges"), name=name) for name in ("own", "two")]
     judged = judge.judge(both, session, claims={("own", "merges")})
     assert [[f.experiment.claim for f in one.findings] for one in judged] == [["merges"], []]
-    assert [job.cell.calls for job in guests.booted] == [("stable_merges",)]
+    assert [job.cell.counters for job in guests.booted] == [("stable_merges",)]
     assert not any("two" in name for name in session.asked)
 
 

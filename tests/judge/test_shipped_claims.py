@@ -13,7 +13,7 @@ from lab.inputs import profile, series
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import experiment, verdict
 from lab.judge.experiment import Experiment
-from lab.judge.verdict import Evidence
+from lab.judge.finding import Evidence
 
 STANDARD = profile.get("standard")
 # A host that has all that an expectation may ask for.
@@ -46,11 +46,13 @@ def outside(bound: Interval) -> float:
 
 
 def evidence(one: Experiment, seen: float) -> Evidence:
-    """As many boots as decide, all alike."""
+    """As many boots as decide, all alike; the first arm is as it was published."""
     boots = one.rounds if one.timed else one.seed_counts[-1]
     if one.expectation.value:
         return Evidence(((max(seen, 0.0),) * boots,))
-    values = ((100.0,) * boots, (100.0 * max(1 + seen, 1e-9),) * boots)
+    published = one.expectation.published
+    level = (published.before if published else None) or 100.0
+    values = ((level,) * boots, (level * max(1 + seen, 1e-9),) * boots)
     factors = one.sides[0].cell.variants
     return Evidence(values, variants=dict.fromkeys(factors, values))
 

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 
 from lab.base.errors import KERNEL_FAILURES
 from lab.inputs.bounds import Bound
-from lab.inputs.claims import Check, Expectation, KnownMiss
+from lab.inputs.claims import Check, Expectation, KnownMiss, Published
 from lab.inputs.series import Series
 from lab.inputs.terms import Engine, Level, Miss, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment, Side
-from lab.judge.verdict import Evidence, Failure, Finding, Judged
+from lab.judge.finding import Evidence, Failure, Finding
+from lab.judge.verdict import Judged
 from lab.measure.boot_store import Ends
 
 ALPHA = 0.05
@@ -709,3 +710,34 @@ def test_a_check_that_the_lab_cannot_measure_is_an_error() -> None:
 def test_known_misses_leave_the_verdict_and_not_the_exit_code() -> None:
     own = Judged(series_with_a_check(), (finding(HOLDS, "a"), missed(-0.1)))
     assert (own.verdict(), own.counts_as()) == (REFUTED, HOLDS)
+
+
+@pytest.mark.parametrize(
+    ("before", "unit", "expected"),
+    [
+        (100.0, "insns/I/O", REFUTED),
+        (199.0, "insns/I/O", REFUTED),
+        (201.0, "insns/I/O", INCONCLUSIVE),
+        (49.0, "insns/I/O", INCONCLUSIVE),
+        (1e6, "IOPS", REFUTED),  # another unit: nothing to compare
+    ],
+)
+def test_what_does_not_show_the_published_problem_refutes_nothing(
+    before: float, unit: str, expected: Verdict
+) -> None:
+    asked = experiment(change="<= -20%", level=Level.COST, metric="kernel_insns_per_io")
+    published = Published(before=before, after=before / 2, unit=unit)
+    wanted = asked.expectation.model_copy(update={"published": published})
+    found = judged(replace(asked, expectation=wanted), Evidence(((100.0,) * 3, (99.0,) * 3)))
+    assert found.verdict is expected
+    assert ("the published problem does not show here: 100.0" in found.reason) is (
+        expected is INCONCLUSIVE
+    )
+
+
+def test_what_holds_needs_no_level() -> None:
+    asked = experiment(change="<= -20%", level=Level.COST, metric="kernel_insns_per_io")
+    published = Published(before=1e4, after=5e3, unit="insns/I/O")
+    wanted = asked.expectation.model_copy(update={"published": published})
+    found = judged(replace(asked, expectation=wanted), Evidence(((100.0,) * 3, (50.0,) * 3)))
+    assert found.verdict is HOLDS

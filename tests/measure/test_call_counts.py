@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 
 from lab.base.errors import GuestError
-from lab.inputs import counters
 from lab.inputs.counters import Counter
 from lab.inputs.terms import Engine
 from lab.measure import call_counts, call_log
@@ -39,9 +38,7 @@ PHASE = Phase(
 
 
 def counter(**keys: object) -> Counter:
-    return Counter.model_validate(
-        {"title": "t", "unit": "u", "event": "p:start", "calls": ("start",), **keys}
-    )
+    return Counter.model_validate({"title": "t", "unit": "u", "calls": ("start",), **keys})
 
 
 def values(**asked: Counter) -> dict[str, float]:
@@ -76,13 +73,6 @@ def test_nothing_is_divided_by_nothing() -> None:
         values(none=counter(callers="^nvme_"), own=counter(per="none"))
 
 
-def test_what_a_counter_needs_is_found_with_it() -> None:
-    found = counters.by_calls(["switches"])
-    assert found is not None
-    assert set(found) == {"switches", "idle_ends", "requests"}
-    assert counters.by_calls(["switches", "issues_by_kworker"]) is None
-
-
 LOCK, INSERT, DISPATCH, OTHER, CHOOSE, ISSUE = (0x1000 * number for number in range(1, 7))
 LOGGED = Symbols(
     (LOCK, INSERT, DISPATCH, OTHER, CHOOSE, ISSUE),
@@ -111,7 +101,7 @@ def test_calls_are_told_by_what_they_are_about() -> None:
     assert logged(LOCKS, objects=both) == 3
     assert logged(LOCKS, objects=({"callers": "insert"},)) == 4
     assert logged(LOCKS, objects=({"calls": ("choose",)},)) == 3
-    assert logged(LOCKS, take="distinct") == 2
+    assert logged(LOCKS, distinct=True) == 2
 
 
 def test_who_calls_the_same_under_another_name_does_not_hide_it() -> None:
@@ -185,22 +175,3 @@ def test_a_log_that_is_none_is_corrupt(text: str) -> None:
     with pytest.raises(GuestError) as caught:
         call_log.parse(text)
     assert caught.value.outcome == "corrupt"
-
-
-def test_what_only_the_labs_own_disk_tells_wants_that_disk() -> None:
-    assert counters.by_calls(["sequential"]) is None
-    assert counters.by_calls(["sequential"], "armdisk") is not None
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"objects": ({"callers": "insert"},)},
-        {"after": {"calls": ("choose",)}},
-        {"calls": (), "argument": 1},
-        {"argument": 3},
-    ],
-)
-def test_an_argument_belongs_to_calls(keys: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="argument"):
-        counter(**keys)

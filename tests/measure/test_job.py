@@ -23,7 +23,7 @@ from lab.inputs import topology, workload
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 from lab.measure import computation, dbench, host
-from lab.measure.cell import Cell, Task
+from lab.measure.cell import Cell, Task, resolved
 from lab.measure.job import Job, hardware, resolve
 from lab.measure.matrix import SCHEDULERS
 
@@ -123,6 +123,22 @@ def test_dbench_gets_a_file_system_and_its_tree_before_the_clock_runs() -> None:
     assert found == sorted(found)
     assert told.steps[-1] == "dbench 4 10"
     assert (told.files["loadfile"], told.files["tree"]) == (fakes.LOAD.text, fakes.LOAD.tree)
+
+
+def test_a_simulated_dbench_has_no_cost_and_is_simulated_from_its_first_io_on() -> None:
+    simulated = resolved(
+        topology_name="raid64",
+        scheduler="bfq",
+        workload="dbench_xfs",
+        parameters={"clients": 2, "seconds": 1},
+        engine=Engine.SIM,
+        machine="skylake64",
+        variants=(0.5, 2.0),
+    )
+    assert (simulated.cost, simulated.variants, simulated.cpus) == (False, (), 64)
+    own = job(simulated)
+    assert not own.refusal
+    assert {"warm=1", f"ios={2**62}"} <= {*own.machine.plugin_options}
 
 
 def test_dbench_runs_for_the_time_that_its_numbers_are_computed_with() -> None:

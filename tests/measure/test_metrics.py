@@ -59,8 +59,8 @@ def test_a_new_counter_says_which_way_is_better(
 ) -> None:
     monkeypatch.setattr(counters, "FOLDER", tmp_path)
     said = f'better = "{better}"\n' if better else ""
-    event = 'event = "block/block_rq_issue"\n'
-    (tmp_path / "own.toml").write_text(f'title = "t"\nunit = "requests"\n{said}{event}')
+    calls = 'calls = ["blk_mq_start_request"]\n'
+    (tmp_path / "own.toml").write_text(f'title = "t"\nunit = "requests"\n{said}{calls}')
     found = metrics.get("own")
     assert (found.unit, found.better) == ("requests", better or Better.LOWER)
     assert metrics.improvement(0.1, found.better) == (0.1 if better is Better.HIGHER else -0.1)
@@ -70,7 +70,7 @@ def test_a_counter_that_improves_sideways_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counters, "FOLDER", tmp_path)
-    (tmp_path / "own.toml").write_text('title = "t"\nunit = "u"\nbetter = "more"\nevent = "a/b"\n')
+    (tmp_path / "own.toml").write_text('title = "t"\nunit = "u"\nbetter = "more"\ncalls = ["f"]\n')
     with pytest.raises(UsageError, match="'higher' or 'lower'"):
         metrics.get("own")
 

@@ -153,14 +153,6 @@ def test_deterministic_boots_run_side_by_side_on_a_cpu_of_the_host_each(
     assert sorted(guests.host_cpus, key=str) == [0, 3]
 
 
-def test_what_makes_no_marks_is_not_simulated(runner: Runner, guests: Guests) -> None:
-    dbench = task(of=fakes.cell("raid64", "bfq", "dbench_xfs", Engine.SIM))
-    refused, usual = runner.all([dbench, *two_schedulers(Engine.SIM)[:1]])
-    assert refused.error
-    assert "dbench cannot be simulated" in refused.error.what
-    assert (len(usual.boots), len(guests.booted)) == (1, 1)
-
-
 def test_deterministic_boots_that_memory_does_not_hold_wait_for_each_other(
     guests: Guests, store: BootStore, quiet: Progress, monkeypatch: pytest.MonkeyPatch
 ) -> None:

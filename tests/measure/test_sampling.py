@@ -200,3 +200,32 @@ def test_a_guest_that_forges_gives_no_number_and_it_is_its_kernel_that_did(
         measured(forged, guest_sends, tmp_path)
     assert caught.value.outcome in KERNEL_FAILURES
     assert not (tmp_path / "cost.tsv").exists()
+
+
+def test_counters_of_dbench_are_of_its_run_alone(
+    guest_sends: Callable[..., None], tmp_path: Path
+) -> None:
+    kernel = fakes.kernel("kernel-id")
+    functions = {0x200: "blk_mq_start_request", 0x300: "scsi_queue_rq", 0x400: "other"}
+    more = "".join(f"ffffffff81000{place:x} T {name}\n" for place, name in functions.items())
+    kernel.system_map.write_text(SYSTEM_MAP + more)
+    cell = fakes.cell(
+        *("raid64", "bfq", "dbench_xfs", Engine.EXACT),
+        counters=("requests",),
+        parameters={"clients": 4, "seconds": 10},
+    )
+    testbed = fakes.checked_testbed(kernel, plugin=fakes.PLUGIN)
+    own = resolve(Task(cell=cell, kernel=kernel), testbed)
+    scsi, other = (f"ffffffff81000{place}08 9 {{}} ffffffff81000200\n" for place in (3, 4))
+    calls = [(2, 3), (5, 7), (11, 13), (17, 19), (23, 29)]
+    (tmp_path / "insns").write_text(
+        "".join(
+            f"phase {number} 1 1 {number}\n{scsi.format(own)}{other.format(others)}"
+            for number, (own, others) in enumerate(calls)
+        )
+        + "end\n"
+    )
+    guest_sends({"dbench.log": (DATA / "dbench-4-clients.log").read_text()}, facts())
+    values = sampling.measure(own, tmp_path).values
+    assert values["requests"] == 11
+    assert values["amean_ms"] == pytest.approx(24520000 / 3992)

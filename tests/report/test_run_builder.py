@@ -17,7 +17,8 @@ from lab.inputs.bounds import Bound
 from lab.inputs.claims import Expectation
 from lab.inputs.terms import Level
 from lab.judge import verdict
-from lab.judge.verdict import Evidence, Judged
+from lab.judge.finding import Evidence
+from lab.judge.verdict import Judged
 from lab.measure.boot_store import BootStore, Provenance
 from lab.measure.cell import Task
 from lab.measure.runner import Outcome

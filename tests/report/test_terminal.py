@@ -14,7 +14,8 @@ from lab.inputs.claims import Expectation
 from lab.inputs.terms import Level, Miss, Verdict
 from lab.judge import verdict
 from lab.judge.experiment import Experiment
-from lab.judge.verdict import Evidence, Failure, Judged
+from lab.judge.finding import Evidence, Failure
+from lab.judge.verdict import Judged
 from lab.report import tables, terminal, view
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import FindingRecord, RunRecord

@@ -6,90 +6,94 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from real import job
 
-from lab.build.kernel import Kernel
 from lab.guest import retries
-from lab.inputs import counters, profile
 from lab.inputs.terms import Engine
-from lab.judge import experiment
-from lab.measure import matrix, sampling
+from lab.measure import dbench, sampling
 from lab.measure.job import Job, Testbed, resolve
-from lab.measure.matrix import Selection
-from lab.measure.session import Session
 
 LAB = Path(sys.executable).with_name("lab")
 
 
-@pytest.fixture(scope="module")
-def instrumented() -> Kernel:
-    quick = profile.get("quick")
-    return Session(quick).kernel(fragments=(*quick.kernel, experiment.INSTRUMENT))
-
-
 def counted(
-    testbed: Testbed, kernel: Kernel, topology: str, scheduler: str, work: str, *counters: str
+    testbed: Testbed,
+    topology: str,
+    scheduler: str,
+    work: str,
+    *counters: str,
+    cost: bool = False,
+    **changes: int,
 ) -> Job:
-    wide = profile.get("quick").model_copy(
-        update={
-            "matrix": (
-                profile.Block(topologies=(topology,), schedulers=(scheduler,), workloads=(work,)),
-            )
-        }
+    """A job on two vCPUs whose counters are counted alone, or beside what else it gives."""
+    wanted = job(testbed, topology, scheduler, work, Engine.EXACT, **changes)
+    cell = replace(wanted.cell, cpus=2, counters=counters, cost=cost)
+    return resolve(replace(wanted.task, cell=cell), testbed)
+
+
+def test_ten_readers_make_nine_merges(testbed: Testbed, tmp_path: Path) -> None:
+    names = (
+        *("stable_merges", "queue_expirations", "lock_acquisitions", "inversions"),
+        *("mean_batch", "bios_per_request", "hctxs_run"),
     )
-    (found,) = matrix.cells(wide, Selection(), Engine.EXACT)
-    task = found.on(kernel)
-    return resolve(replace(task, cell=replace(task.cell, cpus=2, counters=counters)), testbed)
-
-
-def test_ten_readers_make_nine_merges(
-    testbed: Testbed, instrumented: Kernel, tmp_path: Path
-) -> None:
-    names = ("stable_merges", "lock_acquisitions", "inversions", "mean_batch")
-    job = counted(testbed, instrumented, "nullb", "bfq", "randread_burst", *names)
-    values = retries.steadily(lambda: sampling.measure(job, tmp_path)).values
+    wanted = counted(testbed, "nullb", "bfq", "randread_burst", *names)
+    values = retries.steadily(partial(sampling.measure, wanted, tmp_path)).values
     assert values["stable_merges"] == 9
     assert values["requests"] == values["ios"]
+    assert values["queue_expirations"] > 0
     assert values["lock_acquisitions"] > 1  # at least to insert and to dispatch
     assert 0 <= values["inversions"] < 1
     assert values["mean_batch"] == pytest.approx(1, abs=0.1)  # every reader waits for its read
+    assert values["bios_per_request"] == 1
+    assert values["hctxs_run"] == 1
 
 
-def test_qemu_counts_the_calls_that_the_kernel_itself_counts(
-    testbed: Testbed, instrumented: Kernel, tmp_path: Path
+def test_what_is_counted_per_request_is_the_same_alone_and_beside_a_cost(
+    testbed: Testbed, tmp_path: Path
 ) -> None:
-    """In one boot. What happens beside the I/O of fio's jobs is not in QEMU's window."""
-    same = (
-        *("stable_merges", "queue_expirations", "hctx_run_calls"),
-        *("bios_per_request", "mean_batch", "hctxs_run"),
-    )
-    wanted = counters.by_calls((*same, "lock_acquisitions", "inversions"))
-    assert wanted
-    job = counted(testbed, instrumented, "nullb", "bfq", "randread_burst", *wanted)
-    job = replace(job, calls=wanted)
-    values = retries.steadily(lambda: sampling.measure(job, tmp_path)).values
-    found = sampling.called(job, job.at(tmp_path))
-    assert {name: found[name] for name in same} == {name: values[name] for name in same}
-    assert found["stable_merges"] == 9
-    assert found["queue_expirations"] > 0
-    # A lock more or less at either end; a request is chosen when its function returns, or before.
-    assert found["lock_acquisitions"] == pytest.approx(values["lock_acquisitions"], rel=0.001)
-    assert found["inversions"] == pytest.approx(values["inversions"], rel=0.02, abs=0.001)
+    names = ("bios_per_request", "lock_acquisitions", "mean_batch")
+    found = []
+    for cost in (False, True):
+        wanted = counted(testbed, "nullb", "mq-deadline", "randread_burst", *names, cost=cost)
+        folder = tmp_path / str(cost)
+        found.append(retries.steadily(partial(sampling.measure, wanted, folder)).values)
+    alone, beside = found
+    assert beside["requests"] == 4 * alone["requests"]
+    for name in names:
+        assert beside[name] == pytest.approx(alone[name], rel=0.01)
 
 
-def test_dm_without_defects_switches_hardly_ever(
-    testbed: Testbed, instrumented: Kernel, tmp_path: Path
-) -> None:
-    job = counted(
-        testbed, instrumented, "dm_mpath", "none", "randread_aio", "switches", "issues_by_kworker"
-    )
-    sample = retries.steadily(lambda: sampling.measure(job, tmp_path))
+def test_dm_without_defects_switches_hardly_ever(testbed: Testbed, tmp_path: Path) -> None:
+    wanted = counted(testbed, "dm_mpath", "none", "randread_aio", "switches", "switches_kworker")
+    sample = retries.steadily(partial(sampling.measure, wanted, tmp_path))
     assert sample.facts["disk"].startswith("dm-")
     assert sample.facts["hw_queues"] == "2"
     assert sample.values["switches"] < 0.5
-    assert sample.values["issues_by_kworker"] == 0
+    assert sample.values["switches_kworker"] <= sample.values["switches"]
+
+
+def test_dbench_is_counted_in_the_boot_that_gives_its_time(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    wanted = counted(
+        *(testbed, "megasas", "none", "dbench_xfs", "requests"), cost=True, clients=1, seconds=1
+    )
+    values = retries.steadily(partial(sampling.measure, wanted, tmp_path)).values
+    flushes = values["passes"] * dbench.load_file().operations["Flush"]
+    assert values["requests"] > 2 * flushes  # data, and the log of the file system
+
+
+def test_requests_that_fail_and_are_given_to_the_driver_again_are_counted(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    """Every 17th command of raid64_faults fails."""
+    wanted = counted(testbed, "raid64_faults", "bfq", "verify_switching", "requests", mib=1)
+    values = retries.steadily(partial(sampling.measure, wanted, tmp_path)).values
+    assert values["requests"] == pytest.approx(values["ios"] * (1 + 1 / 17), rel=0.01)
 
 
 @pytest.mark.parametrize(

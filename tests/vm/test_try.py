@@ -27,7 +27,7 @@ def test_a_lost_write_is_told_and_the_changed_function_named(
     selected = Selection(("raid64_faults",), ("mq-deadline",), ("verify_crc",), cpus=2)
     cells = matrix.cells(own.profile, selected, Engine.EXACT)
     patches = series.get(str(LOST_WRITE)).patches("series")
-    (found,) = try_patches.examine_cells(Subject("", patches, ()), cells, own)
+    (found,) = try_patches.examine_cells(Subject("", patches), cells, own)
     assert found.trial.difference.functions == {"blk_mq_submit_bio"}
     assert found.trial.difference.variables == {"blk_mq_writes"}
     (answer,) = found.answers

@@ -16,7 +16,6 @@ static const struct {
 	uint64_t *target;
 } numbers[] = {
 	{ "marker", ADDRESS, &order.marker },	/* a block that the guest executes to end a phase */
-	{ "up", ADDRESS, &order.up },		/* one that it executes when its kernel is up */
 	{ "io", ADDRESS, &order.io },		/* one that it executes for each I/O */
 	{ "programs", COUNT, &order.programs },
 	{ "jobs", COUNT, &order.jobs },

@@ -5,10 +5,10 @@
  * With the address io= a run of fio is simulated: so many I/Os warm up, and so many are measured, at
  * least, for so long at least; that is done again in the same run, with fewer, at other costs of
  * transfers. With programs= all is that the guest executes between two markers, its programs' memory
- * included. Else instructions are counted: with jobs= from when the first job of a fio run begins its
- * I/O until the last one ends, for the guest executes the marker when a run begins, when each job
- * begins and ends its I/O, and when the run ends; with up= from when that block is executed on. While
- * something is measured, calls of some functions are written down.
+ * included. Else instructions are counted, from when the first of jobs= jobs of a run begins its I/O
+ * until the last one ends: the guest executes the marker when a run begins, when each job begins and
+ * ends its I/O, and when the run ends. While something is measured, calls of some functions are
+ * written down.
  *
  * What is simulated comes after a warm-up, when all jobs have started, and before any has ended, for
  * fio runs longer than that. In all other phases, where a guest boots and programs start, no line
@@ -119,13 +119,6 @@ static void on_io(unsigned int vcpu, void *data)
 		warm_up(variant + 1);
 	else if (stage == MEASURES)
 		next_stage(ENDS);
-}
-
-static void on_up(unsigned int vcpu, void *data)
-{
-	(void)vcpu;
-	(void)data;
-	next_stage(COUNTS);
 }
 
 static void on_call(unsigned int vcpu, void *data)
@@ -387,8 +380,6 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb)
 		add_instruction(block, qemu_plugin_tb_get_insn(tb, i), i);
 	if (order.marker && block->address == order.marker)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_marker, NO_REGISTERS, NULL);
-	if (order.up && block->address == order.up)
-		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_up, NO_REGISTERS, NULL);
 	if (order.io && block->address == order.io)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_io, NO_REGISTERS, NULL);
 	if (is_called(block->address))

@@ -59,7 +59,7 @@ static inline void later(uint64_t *time, uint64_t other)
 /* What is measured, and what things cost; times in this header's unit. */
 struct order {
 	const char *record, *calls_log, *levels;
-	uint64_t marker, up, io, programs, jobs, warm, ios, shortest, stride;
+	uint64_t marker, io, programs, jobs, warm, ios, shortest, stride;
 	uint64_t insn, pause, clock, interrupt, syscall;
 	/* Where system calls enter the kernel, and then interrupts. */
 	uint64_t entries[MAX_ENTRIES];

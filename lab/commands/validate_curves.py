@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the lab says of jobs that were measured on real machines, beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean
+
+from lab.base.text import number, percent
+from lab.inputs.hardware_curve import HardwareCurve
+from lab.measure import matrix
+from lab.measure.matrix import Selection
+from lab.measure.runner import Outcome
+from lab.measure.session import Session
+from lab.report.run_record import Curves, TableRecord
+from lab.report.tables import columns
+
+_MEASURED = "measured"
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A value as measured on a machine and as the lab gives it; None where the guest failed."""
+
+    scheduler: str
+    label: str
+    hardware: float
+    lab: float | None
+
+    @property
+    def error(self) -> float | None:
+        """How much too high the lab's value is, as a fraction."""
+        return None if self.lab is None else self.lab / self.hardware - 1
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A curve with all its points, and the cells that were measured for it."""
+
+    curve: HardwareCurve
+    points: tuple[CurvePoint, ...]
+    outcomes: tuple[Outcome, ...]
+
+
+def compare(curve: HardwareCurve, machine: str, session: Session) -> Compared:
+    """Measure each point of a curve on a machine's model, or by the exact engine.
+
+    Raises UsageError for names that do not exist, LabError where the engine does not work.
+    """
+    fragments = (*session.fragments, *curve.config)
+    engine = curve.compared_engine
+    session.testbed.host.require(engine)
+    kernel = session.kernel("", (), fragments)
+    wanted = [(name, label) for name, own in curve.values.items() for label in own]
+    tasks = []
+    for scheduler, label in wanted:
+        settings = {**curve.parameters, curve.by: int(label)}
+        selection = Selection(
+            (curve.topology,),
+            (scheduler,),
+            (curve.workload,),
+            tuple((name, (value,)) for name, value in settings.items()),
+            curve.cpus,
+            machine if engine.simulated else "",
+        )
+        (planned,) = matrix.cells(session.profile, selection, engine)
+        tasks.append(planned.on(kernel))
+    outcomes = tuple(session.outcomes(tasks))
+    points = tuple(
+        CurvePoint(scheduler, label, curve.values[scheduler][label], outcome.value(curve.metric))
+        for (scheduler, label), outcome in zip(wanted, outcomes, strict=True)
+    )
+    return Compared(curve, points, outcomes)
+
+
+def table(machine: str, compared: Compared) -> TableRecord:
+    """A row for each scheduler and each of measured, the lab's, and the error; drawn, too."""
+    curve, labels = compared.curve, compared.curve.labels
+    ours = "simulated" if curve.compared_engine.simulated else "exact"
+    rows, drawn = [], {}
+    for scheduler in curve.values:
+        own = {point.label: point for point in compared.points if point.scheduler == scheduler}
+        for name in (_MEASURED, ours, "error"):
+            rows.append((scheduler, name, *(_shown(own.get(label), name) for label in labels)))
+        for name in (_MEASURED, ours):
+            drawn[f"{scheduler}, {name}"] = tuple(
+                _value(own[label], name) if label in own else None for label in labels
+            )
+    return TableRecord(
+        title=f"{machine}, {curve.title}: {curve.metric} by {curve.by}",
+        columns=columns("scheduler", "", *labels),
+        rows=tuple(rows),
+        notes=(
+            f"{error_text(compared.points)} {curve.workload} on {curve.topology}, kernel with "
+            f"{' and '.join(curve.config) or 'no further options'}. Measured: {curve.source}.",
+        ),
+        curves=Curves(
+            labels=tuple(labels),
+            values=drawn,
+            dashed=tuple(name for name in drawn if name.endswith(_MEASURED)),
+        ),
+    )
+
+
+def error_text(points: Iterable[CurvePoint]) -> str:
+    """Mean, worst and mean signed error of points, in a sentence."""
+    errors = [point.error for point in points if point.error is not None]
+    if not errors:
+        return "No point was measured."
+    bias = exp(fmean(log(1 + max(error, -0.999)) for error in errors)) - 1
+    return (
+        f"{len(errors)} points: mean error {100 * fmean(map(abs, errors)):.1f} %, worst "
+        f"{100 * max(map(abs, errors)):.0f} %, with sign {100 * bias:+.1f} %."
+    )
+
+
+def _value(point: CurvePoint, name: str) -> float | None:
+    return point.hardware if name == _MEASURED else point.lab
+
+
+def _shown(point: CurvePoint | None, name: str) -> str:
+    if point is None:
+        return ""
+    if name == "error":
+        return "failed" if point.error is None else percent(point.error, exact=False)
+    value = _value(point, name)
+    return "failed" if value is None else number(value)
+
+
+def failures(found: Sequence[Compared]) -> int:
+    """How many guests failed."""
+    return sum(bool(outcome.error) for one in found for outcome in one.outcomes)
