@@ -76,22 +76,20 @@ def compare(curve: HardwareCurve, machine: str, session: Session) -> Compared:
 
 
 def table(machine: str, compared: Compared) -> TableRecord:
-    """A row for each scheduler and each of measured, the lab's, and the error; drawn, too."""
+    """A row for each point: measured, the lab's, and the error; both are drawn, too."""
     curve, labels = compared.curve, compared.curve.labels
     ours = "simulated" if curve.compared_engine.simulated else "exact"
-    rows, drawn = [], {}
+    drawn = {}
     for scheduler in curve.values:
-        own = {point.label: point for point in compared.points if point.scheduler == scheduler}
-        for name in (_MEASURED, ours, "error"):
-            rows.append((scheduler, name, *(_shown(own.get(label), name) for label in labels)))
+        points = {point.label: point for point in compared.points if point.scheduler == scheduler}
         for name in (_MEASURED, ours):
             drawn[f"{scheduler}, {name}"] = tuple(
-                _value(own[label], name) if label in own else None for label in labels
+                _value(points[label], name) if label in points else None for label in labels
             )
     return TableRecord(
-        title=f"{machine}, {curve.title}: {curve.metric} by {curve.by}",
-        columns=columns("scheduler", "", *labels),
-        rows=tuple(rows),
+        title=f"{machine}, {curve.title}: {curve.metric}",
+        columns=columns("scheduler", curve.by, _MEASURED, ours, "error"),
+        rows=tuple(_row(point) for point in compared.points),
         notes=(
             f"{error_text(compared.points)} {curve.workload} on {curve.topology}, kernel with "
             f"{' and '.join(curve.config) or 'no further options'}. Measured: {curve.source}.",
@@ -120,13 +118,11 @@ def _value(point: CurvePoint, name: str) -> float | None:
     return point.hardware if name == _MEASURED else point.lab
 
 
-def _shown(point: CurvePoint | None, name: str) -> str:
-    if point is None:
-        return ""
-    if name == "error":
-        return "failed" if point.error is None else percent(point.error, exact=False)
-    value = _value(point, name)
-    return "failed" if value is None else number(value)
+def _row(point: CurvePoint) -> tuple[str, ...]:
+    shown = ("failed", "")
+    if point.lab is not None and point.error is not None:
+        shown = (number(point.lab), percent(point.error, exact=False))
+    return (point.scheduler, point.label, number(point.hardware), *shown)
 
 
 def failures(found: Sequence[Compared]) -> int:
