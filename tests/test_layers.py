@@ -31,7 +31,7 @@ def test_the_rooms_are_the_packages_folders() -> None:
     assert folders == set(PACKAGES)
 
 
-def test_a_module_imports_only_its_room_and_rooms_before_it() -> None:
+def test_a_module_imports_only_its_package_and_packages_before_it() -> None:
     for name in NAMES:
         last = PACKAGES.index(package_of(name)) if package_of(name) in PACKAGES else 0
         assert {package_of(other) for other in lab_imports(name)} <= set(PACKAGES[: last + 1]), name

@@ -10,6 +10,7 @@ import click
 from lab.base.errors import ExitCode, UsageError
 from lab.build import trust
 from lab.cli import ending, options
+from lab.cli.verb import Verb
 from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables
 from lab.commands.bisect_measure import CommitMeasure, Tree
 from lab.commands.bisect_search import Found
@@ -22,23 +23,27 @@ from lab.report.run_builder import RunBuilder
 _FIO_CELL = "nullb_mq/none"
 
 
-@click.command("bisect")
+@click.command(
+    "bisect",
+    cls=Verb,
+    example="lab bisect v6.12 HEAD --cell nullb_mq/none/randread_burst",
+)
 @ending.as_json
 @click.argument("good")
 @click.argument("bad")
 @click.option(
     "--cell",
     metavar="TOPOLOGY/SCHEDULER/WORKLOAD",
-    help="What became worse, such as nullb_mq/none/randread_burst; TOPOLOGY/SCHEDULER with --fio.",
+    help="The cell that became worse; TOPOLOGY/SCHEDULER with --fio.",
 )
 @options.fio(several=False)
 @options.queue
 @click.option(
     "--claim",
     metavar="SERIES/CLAIM[/METRIC]",
-    help="Measure what this claim is about, such as sq_batch_dispatch/deadline_lock.",
+    help="A claim whose metric changed, such as sq_batch_dispatch/deadline_lock.",
 )
-@click.option("--timed", is_flag=True, help="By wall clock, even where the exact engine could.")
+@options.host_time
 @click.option(
     "--repo",
     default=Path(),
@@ -47,15 +52,16 @@ _FIO_CELL = "nullb_mq/none"
 )
 @click.option(
     "--threshold",
+    metavar="PERCENT",
     type=click.FloatRange(0),
-    help="Per cent by which the ends must differ. "
+    help="The least change that counts. "
     f"[default: {USUAL_THRESHOLD} for a cost, {USUAL_TIME} for counters and wall clock]",
 )
 @click.option(
     "--here",
     is_flag=True,
-    help="Judge only the commit that is checked out: 0 good, 1 bad, 125 cannot be judged, 128 and "
-    "more the lab failed.",
+    help="Judge the commit that is checked out, for `git bisect run`: 0 good, 1 bad, 125 cannot be "
+    "judged, from 128 the lab failed.",
 )
 @options.measuring
 def bisect_command(
@@ -66,21 +72,16 @@ def bisect_command(
     fio: str,
     queue: Settings,
     claim: str | None,
-    timed: bool,
+    host_time: bool,
     repo: Path,
     threshold: float | None,
     here: bool,
 ) -> int:
-    """Find the commit that made an I/O cost more, or changed what a claim measures.
+    """Find the commit that made an I/O cost more.
 
-    The exact engine decides with one boot a step where it can: for fio on disks that live in the
-    guest, and for what is counted. Else commits are booted in pairs with the good end until it is
-    clear what they are. GOOD and BAD are commits of a git tree; those between that do not build or
-    boot are skipped. With --here it is a command for `git bisect run`.
-
-    Examples: lab bisect v6.12 HEAD --cell nullb_mq/none/randread_burst;
-    lab bisect v6.12 HEAD --claim sq_batch_dispatch/deadline_lock;
-    git bisect run lab bisect v6.12 mine --cell nullb_mq/none/randread_burst --here
+    GOOD and BAD are commits of a git tree. For fio cells and counters the exact engine decides,
+    mostly with one boot a commit. Else the lab boots commits in pairs with the good end. It skips
+    commits that do not build or boot.
     """
     if fio:
         cell = f"{cell or _FIO_CELL}/{fio}"
@@ -94,9 +95,9 @@ def bisect_command(
     limit = None if threshold is None else threshold / 100
     count = bisect_measure.decisions(line)
     if cell:
-        measure = bisect_measure.of_cell(cell, tree, limit, count, timed=timed, queue=queue)
+        measure = bisect_measure.of_cell(cell, tree, limit, count, timed=host_time, queue=queue)
     else:
-        measure = bisect_measure.of_claim(claim or "", tree, limit, count, timed=timed)
+        measure = bisect_measure.of_claim(claim or "", tree, limit, count, timed=host_time)
     measure.compare(line[0], line[-1])
     if here:
         return _here(line, tree, measure)

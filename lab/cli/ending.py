@@ -106,8 +106,8 @@ class Planned(Model):
     cells: tuple[PlannedBoots, ...]
 
 
-class Step(Model):
-    """A place in the nights of a cell from which on it costs more, or less."""
+class ChangePoint(Model):
+    """A night of a cell from which on it costs more, or less."""
 
     night: int = Field(description="the first behind it, as a place among the branch's nights")
     last: int = Field(description="the last before it")
@@ -125,7 +125,7 @@ class Trend(Model):
     cells: dict[str, tuple[float | None, ...]] = Field(
         description="instructions per I/O in the block layer, a value a night"
     )
-    steps: dict[str, tuple[Step, ...]] = Field(description="by cell")
+    change_points: dict[str, tuple[ChangePoint, ...]] = Field(description="by cell")
 
 
 class Trends(Model):

@@ -9,51 +9,48 @@ import click
 
 from lab.base.progress import Progress
 from lab.cli import options
-
-_keys = click.option(
-    "--keys",
-    type=click.Path(path_type=Path),
-    help="The folder that `lab fleet keys` made; default, on one host: the lab's own keys.",
-)
+from lab.cli.verb import Verb, VerbGroup
 
 
-@click.group("fleet")
+@click.group("fleet", cls=VerbGroup, example="lab fleet scheduler")
 def fleet() -> None:
-    """Boot deterministic guests on many hosts, by dask.distributed.
+    """Boot deterministic guests on many hosts.
 
-    On one host: lab fleet scheduler. On each: lab fleet worker ADDRESS. Then LAB_FLEET=ADDRESS
-    before any command that measures, or --fleet ADDRESS with it (docs/fleet.md).
+    One host runs `lab fleet scheduler`, each host `lab fleet worker ADDRESS`. Commands that measure
+    take the address with --fleet or from LAB_FLEET (docs/fleet.md).
     """
 
 
-@fleet.command("keys")
+@fleet.command("keys", cls=Verb, example="lab fleet keys ~/fleet")
 @click.argument("folder", type=click.Path(path_type=Path))
 def keys_command(folder: Path) -> None:
-    """Make the key that all hosts of a fleet need; who has it may run programs on all of them.
+    """Make the key that all hosts of a fleet need.
 
-    Example: lab fleet keys ~/fleet
+    Whoever has it can run programs on all of them.
     """
     options.fleet_module("network").make_keys(folder)
     click.echo(f"{folder}: copy it to every host of the fleet, and to nobody else")
 
 
-@fleet.command("scheduler")
+@fleet.command(
+    "scheduler",
+    cls=Verb,
+    example="lab fleet scheduler --address tls://0.0.0.0:8786 --fleet-keys ~/fleet",
+)
 @click.option("--address", default=options.FLEET, show_default=True, help="Where to listen.")
-@_keys
-def scheduler_command(address: str, keys: Path | None) -> None:
-    """Bring the hosts of a fleet and those who use it together.
-
-    Example: lab fleet scheduler --address tls://0.0.0.0:8786 --keys ~/fleet
-    """
-    options.fleet_module("servers").run_scheduler(address, keys, Progress())
+@options.fleet_keys
+def scheduler_command(address: str, fleet_keys: Path | None) -> None:
+    """Run the scheduler, which connects hosts and commands."""
+    options.fleet_module("servers").run_scheduler(address, fleet_keys, Progress())
 
 
-@fleet.command("worker")
+@fleet.command(
+    "worker",
+    cls=Verb,
+    example="lab fleet worker tls://head.example.org:8786 --fleet-keys ~/fleet",
+)
 @click.argument("address", default=options.FLEET)
-@_keys
-def worker_command(address: str, keys: Path | None) -> None:
-    """Boot guests on this host for a fleet.
-
-    Example: lab fleet worker tls://head.example.org:8786 --keys ~/fleet
-    """
-    options.fleet_module("servers").run_worker(address, keys, Progress())
+@options.fleet_keys
+def worker_command(address: str, fleet_keys: Path | None) -> None:
+    """Boot guests on this host for a fleet."""
+    options.fleet_module("servers").run_worker(address, fleet_keys, Progress())

@@ -11,6 +11,7 @@ from lab.base import cache
 from lab.base.errors import ExitCode, UsageError, nearest
 from lab.build import trust
 from lab.cli import complete, ending, options
+from lab.cli.verb import Verb
 from lab.commands import rerun
 from lab.guest import interactive
 from lab.inputs import series, workload
@@ -26,32 +27,16 @@ from lab.measure.session import Session
 _TOPOLOGY, _SCHEDULER, _WORKLOAD = "nullb", "none", "randread_burst"
 
 
-@click.command("shell")
+@click.command("shell", cls=Verb, example="lab shell bfq_burst_merge --arm before")
 @click.argument("name", metavar="[SERIES]", default="", shell_complete=complete.a_series)
 @click.option("--arm", default="after", show_default=True, help="An arm of the series.")
-@click.option(
-    "--topology",
-    default="",
-    shell_complete=complete.topologies,
-    help="Default: that of the series' first claim, or nullb.",
-)
-@click.option(
-    "--scheduler",
-    default="",
-    shell_complete=complete.schedulers,
-    help="Default: that of the first claim, or none.",
-)
-@click.option(
-    "--workload",
-    "work",
-    default="",
-    shell_complete=complete.workloads,
-    help="Whose job files and file system are there.",
-)
+@options.cell_part("topology")
+@options.cell_part("scheduler")
+@options.cell_part("workload", name="work")
 @options.fio(several=False)
 @options.queue
 @options.tree
-@options.measuring
+@options.building
 def shell_command(
     session: Session,
     name: str,
@@ -63,12 +48,10 @@ def shell_command(
     queue: Settings,
     spec: str,
 ) -> int:
-    """Open a shell in a guest: the kernel and disk of a cell, with fio and dbench.
+    """Open a shell in a guest: the kernel and disk of a cell.
 
-    It is the guest of a cell up to the moment in which the cell would be measured, on the host's
-    clock, without network. Nothing of it is kept.
-
-    Examples: lab shell; lab shell bfq_burst_merge --arm before --topology nullb_mq
+    The cell is that of the series' first claim, else nullb, none, randread_burst. The guest has fio
+    and dbench, and no network; it runs by the host's clock. The lab keeps nothing of it.
     """
     own = series.get(name).configured(session.config) if name else None
     work = options.one_workload(work, fio)
@@ -124,20 +107,21 @@ def _cell(
     return cell, side
 
 
-@click.command("rerun")
+@click.command("rerun", cls=Verb, example="lab rerun last --console")
 @ending.as_json
 @click.argument("boot", default="last", shell_complete=complete.boots)
 @click.option("--console", is_flag=True, help="Print the kernel's console while it boots.")
-@click.option("--gdb", is_flag=True, help="Have QEMU wait for a debugger, and say what to type.")
+@click.option(
+    "--gdb", is_flag=True, help="Have QEMU wait for gdb, and print the command that attaches it."
+)
 @options.measuring
 def rerun_command(session: Session, boot: str, console: bool, gdb: bool) -> int:
-    """Boot one boot of a run again, and compare its numbers with the recorded ones.
+    """Repeat one boot, and compare its numbers.
 
-    BOOT is an id, the beginning of one, or `last`. The same kernel out of the cache is booted on
-    the same hardware to do the same work; the exact engine gives the same numbers to the last
-    digit. Exit codes: 0 equal, or timed by the host's clock, or debugged; 3 it failed or differs.
+    BOOT is an id, the beginning of one, or `last`. The kernel must be in the cache. A deterministic
+    guest gives the same numbers, to the last digit.
 
-    Examples: lab rerun last --console; lab rerun 20260101-120000-1a2b3c --gdb
+    Exit codes: 0 equal, timed by the host's clock, or debugged. 3 it failed or differs.
     """
     found = rerun.run(recorded.find(session.store, boot), session, console=console, gdb=gdb)
     ending.answer(_record(found), lambda: click.echo(rerun.text(found), nl=False))

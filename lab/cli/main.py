@@ -32,55 +32,94 @@ from lab.base.text import visible
 _NOTICE_S = 1.0
 _KEPT = "finished results are kept, run it again to go on"
 
-# Each command: where it is, and the beginning of its help.
-COMMANDS = {
-    "bench": (
-        "lab.cli.measure:bench_command",
-        "Measure the lab itself: is it exact, and how fast.",
-    ),
-    "bisect": ("lab.cli.bisect:bisect_command", "Find the commit that made an I/O cost more."),
-    "build": ("lab.cli.measure:build_command", "Build a kernel and print its path."),
-    "calibrate": ("lab.cli.validity:calibrate_command", "Print a machine model of this machine."),
-    "check-series": ("lab.cli.run:check_series_command", "Check every patch of series."),
-    "compare": ("lab.cli.show:compare_command", "Show what differs between two runs."),
-    "completion": (
-        "lab.cli.show:completion",
-        "Print a script for command-line completion.",
-    ),
-    "control": ("lab.cli.run:control_command", "Compare a kernel with itself."),
-    "diff": ("lab.cli.measure:diff_command", "Show by function what an I/O costs more or less."),
-    "doctor": (
-        "lab.cli.measure:doctor_command",
-        "Check what this machine has and which engines work on it.",
-    ),
-    "fleet": ("lab.cli.fleet:fleet", "Boot deterministic guests on many hosts."),
-    "gate": ("lab.cli.nightly:gate_command", "Judge branches against their baselines."),
-    "gc": ("lab.cli.nightly:gc_command", "Delete what neither a baseline nor a report needs."),
-    "list": ("lab.cli.show:list_", "List series, topologies, workloads, runs ..."),
-    "matrix": (
-        "lab.cli.measure:matrix_command",
-        "Run a profile's matrix of schedulers, topologies ...",
-    ),
-    "report": ("lab.cli.show:report_command", "Make a report of a run."),
-    "rerun": ("lab.cli.guests:rerun_command", "Boot one boot of a run again, and compare."),
-    "run": ("lab.cli.run:run_command", "Judge the claims of patch series."),
-    "scaling": (
-        "lab.cli.measure:scaling_command",
-        "Simulate how throughput grows with the CPUs ...",
-    ),
-    "schema": ("lab.cli.show:schema_command", "Print the JSON Schema of a run's record ..."),
-    "shell": (
-        "lab.cli.guests:shell_command",
-        "Open a shell in a guest: the kernel and disk of a cell.",
-    ),
-    "show": ("lab.cli.show:show", "Print the results of a run again."),
-    "trend": ("lab.cli.nightly:trend_command", "Show every cell over the gate's nights ..."),
-    "try": ("lab.cli.patches:try_", "Judge somebody's patches."),
-    "validate": (
-        "lab.cli.validity:validate_command",
-        "Compare what is simulated with what was measured.",
-    ),
+# The commands by what they are for: where each is, and the beginning of its help.
+GROUPS = {
+    "Judge": {
+        "run": ("lab.cli.run:run_command", "Judge the claims of patch series."),
+        "try": ("lab.cli.patches:try_", "Report what somebody's patches change."),
+        "gate": (
+            "lab.cli.nightly:gate_command",
+            "Compare branches with their baselines: red or green.",
+        ),
+        "bisect": ("lab.cli.bisect:bisect_command", "Find the commit that made an I/O cost more."),
+        "check-series": (
+            "lab.cli.run:check_series_command",
+            "Check every patch of a series: style, build and boot.",
+        ),
+        "control": ("lab.cli.run:control_command", "Compare a kernel with itself."),
+    },
+    "Look closer": {
+        "diff": (
+            "lab.cli.measure:diff_command",
+            "Show by function what an I/O costs more or less.",
+        ),
+        "matrix": (
+            "lab.cli.measure:matrix_command",
+            "Measure schedulers, topologies and workloads on one kernel.",
+        ),
+        "scaling": (
+            "lab.cli.measure:scaling_command",
+            "Simulate throughput over the number of CPUs.",
+        ),
+        "show": ("lab.cli.show:show", "Print the results of a run, in detail."),
+        "report": (
+            "lab.cli.show:report_command",
+            "Write a report of a run: page, mail, table, flame graph.",
+        ),
+        "compare": (
+            "lab.cli.show:compare_command",
+            "Show in which verdicts and values two runs differ.",
+        ),
+        "trend": (
+            "lab.cli.nightly:trend_command",
+            "Show every cell over the gate's nights, and its change points.",
+        ),
+    },
+    "Guests": {
+        "shell": (
+            "lab.cli.guests:shell_command",
+            "Open a shell in a guest: the kernel and disk of a cell.",
+        ),
+        "rerun": (
+            "lab.cli.guests:rerun_command",
+            "Repeat one boot, and compare its numbers.",
+        ),
+        "fleet": ("lab.cli.fleet:fleet", "Boot deterministic guests on many hosts."),
+    },
+    "Upkeep": {
+        "doctor": (
+            "lab.cli.measure:doctor_command",
+            "Check this machine, and boot a guest with each engine.",
+        ),
+        "list": (
+            "lab.cli.show:list_",
+            "List all names that options take: series, topologies, runs ...",
+        ),
+        "build": ("lab.cli.measure:build_command", "Build a kernel and print its path."),
+        "calibrate": (
+            "lab.cli.validity:calibrate_command",
+            "Measure this machine, and print a machine model of it.",
+        ),
+        "validate": (
+            "lab.cli.validity:validate_command",
+            "Compare the simulation with measurements on real machines.",
+        ),
+        "gc": (
+            "lab.cli.nightly:gc_command",
+            "Delete what no record, baseline or recent run needs.",
+        ),
+        "schema": (
+            "lab.cli.show:schema_command",
+            "Print the JSON Schema of a TOML file or of --json output.",
+        ),
+        "completion": ("lab.cli.show:completion", "Print a script for command-line completion."),
+        "bench": (
+            "lab.cli.measure:bench_command",
+            "Measure the lab itself: is it exact, and how fast.",
+        ),
+    },
 }
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 
 def command(name: str) -> click.Command:
@@ -104,8 +143,12 @@ class _Group(click.Group):
         return command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{name:<{width}}", text) for name, (_, text) in group.items()]
+                )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         names = [name for name in COMMANDS if name.startswith(incomplete)]
@@ -134,11 +177,10 @@ class _Group(click.Group):
     "-q", "--quiet", is_flag=True, help="Print results only, no progress; also LAB_QUIET=1."
 )
 def lab(verbose: bool, quiet: bool) -> None:
-    """Judge what a kernel patch claims about the block layer.
+    """Check what a kernel patch claims about the block layer.
 
-    Exit codes: 0 done or all claims hold, 1 a claim is refuted, 2 wrong usage or configuration,
-    3 the lab, a build or a guest failed, 4 inconclusive, 130 interrupted (129 by SIGHUP, 143 by
-    SIGTERM).
+    Exit codes: 0 done, or all claims hold. 1 a claim is refuted, or the patches are worse. 2 wrong
+    usage or configuration. 3 the lab, a build or a guest failed. 4 inconclusive. 130 interrupted.
     """
     if verbose:
         os.environ[VERBOSE] = "1"

@@ -12,6 +12,7 @@ import click
 
 from lab import __version__
 from lab.cli import main
+from lab.cli.verb import Verb
 
 # A line that begins with one of these is a request to roff.
 _CONTROL = re.compile(r"^(?=[.'])", re.MULTILINE)
@@ -51,6 +52,8 @@ def _page(name: str, own: click.Command) -> Iterator[str]:
     for word, part in own.commands.items() if isinstance(own, click.Group) else ():
         words = _text(usage(word, part))
         yield f".TP\n.B {name} {word} {words}\n{_text(part.help or '')}"
+    if isinstance(own, Verb):
+        yield f".SH EXAMPLE\n{_text(own.example)}"
     yield ".SH OPTIONS"
     for option, said in options(own).items():
         yield f".TP\n.B {_text(option)}\n{_text(said)}"

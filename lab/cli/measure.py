@@ -13,6 +13,7 @@ from lab.base.errors import LabError, UsageError
 from lab.base.text import number, percent, visible
 from lab.build import source_lines
 from lab.cli import ending, options
+from lab.cli.verb import Verb
 from lab.commands import controls, line_costs, result_tables, scaling, selfbench
 from lab.commands import dry_run as plan
 from lab.inputs import series
@@ -33,39 +34,36 @@ _SCALED_WORKLOAD = "randwrite_uring"
 _LINES = 8
 
 
-@click.command("doctor")
+@click.command("doctor", cls=Verb, example="lab doctor")
 @ending.as_json
-@click.option("--fresh", is_flag=True, help="Check the engines again, whatever the cache says.")
+@click.option("--fresh", is_flag=True, help="Check the engines again.")
 @options.measuring
 def doctor_command(session: Session, fresh: bool) -> None:
-    """Check what this machine has and which engines work on it.
+    """Check this machine, and boot a guest with each engine.
 
-    Each engine is checked by booting a guest with a deadline; the answer is kept until this
-    machine is rebooted. The first time this builds the kernel that `lab run` uses.
-
-    Example: lab doctor --fresh
+    The lab keeps the answer until the machine reboots. The first call builds the kernel that
+    `lab run` uses.
     """
     found = session.check_engines(fresh=fresh).host
     ending.answer(host_record(found), lambda: click.echo("\n".join(host.lines(found))))
 
 
-@click.command("build")
+@click.command("build", cls=Verb, example="lab build --patch 0001-fix.patch")
 @ending.as_json
 @options.tree
 @options.patches
-@options.measuring
+@options.building
 def build_command(session: Session, spec: str, patches: tuple[Path, ...]) -> None:
-    """Build a kernel and print its path.
-
-    Example: lab build --tree debian:6.12 --config distro --patch 0001-fix.patch
-    """
+    """Build a kernel and print its path."""
     built = session.kernel(spec, patches)
     told = f"Linux {visible(built.release)}\nkernel id {built.id}\n{built.vmlinux}"
     own = ending.Built(id=built.id, release=built.release, image=str(built.vmlinux))
     ending.answer(own, lambda: click.echo(told))
 
 
-@click.command("matrix")
+@click.command(
+    "matrix", cls=Verb, example="lab matrix --topology nullb_mq --workload randread_burst"
+)
 @ending.as_json
 @options.measuring
 @options.tree
@@ -74,7 +72,7 @@ def build_command(session: Session, spec: str, patches: tuple[Path, ...]) -> Non
 @click.option(
     "--engine",
     type=click.Choice([e.value for e in Engine]),
-    help="Default: kvm where it works, else tcg.",
+    help="What executes the guest; default: kvm where it works, else tcg.",
 )
 @options.dry_run
 def matrix_command(
@@ -85,11 +83,10 @@ def matrix_command(
     engine: str | None,
     dry_run: bool,
 ) -> None:
-    """Run a profile's matrix of schedulers, topologies and workloads on one kernel.
+    """Measure schedulers, topologies and workloads on one kernel.
 
-    What was measured before on this kernel and this host is not measured again.
-
-    Example: lab matrix --topology nullb_mq --workload randwrite_uring --set seconds=10
+    The cells are those of the profile's matrix, or the ones that options select. The lab does not
+    repeat a boot that is on record for this kernel and this host.
     """
     profile = session.profile
     wanted = Engine(engine) if engine else None
@@ -111,33 +108,22 @@ def matrix_command(
         raise LabError(f"{sum(bool(cell.error) for cell in run.cells)} cell(s) failed:\n{failed}")
 
 
-@click.command("scaling")
+@click.command("scaling", cls=Verb, example="lab scaling sq_batch_dispatch --cpus 1,4,16")
 @ending.as_json
 @click.argument("name", metavar="[SERIES]", required=False)
-@click.option("--topology", default="nullb_mq", show_default=True, help="A file of configs/guest.")
-@click.option(
-    "--workload",
-    "workload_name",
-    help=f"An fio workload; it gets one job a CPU. Default: {_SCALED_WORKLOAD}.",
-)
+@options.cell_part("topology", "nullb_mq")
+@options.cell_part("workload", name="workload_name", shown=_SCALED_WORKLOAD)
 @options.fio(several=False)
 @options.queue
-@click.option(
-    "--scheduler",
-    "schedulers",
-    multiple=True,
-    default=matrix.SCHEDULERS,
-    show_default=True,
-    help="Only this one; several times.",
-)
-@click.option("--machine", default="arm128", show_default=True, help="A file of configs/machine.")
+@options.cell_part("scheduler", matrix.SCHEDULERS, "schedulers")
+@options.machine("arm128")
 @click.option(
     "--cpus",
     default=",".join(map(str, scaling.USUAL_CPUS)),
     show_default=True,
     metavar="N[,N...]",
     callback=lambda _context, _option, text: _numbers(text),
-    help="How many CPUs, one guest for each.",
+    help="Numbers of vCPUs, a guest for each.",
 )
 @options.measuring
 def scaling_command(
@@ -151,9 +137,9 @@ def scaling_command(
     machine: str,
     cpus: tuple[int, ...],
 ) -> None:
-    """Simulate how throughput grows with the CPUs, of each scheduler, without and with a series.
+    """Simulate throughput over the number of CPUs.
 
-    Example: lab scaling sq_batch_dispatch --machine arm128 --cpus 1,2,4,8,16,32
+    It does so for each scheduler, without and with a series; the workload has one job a CPU.
     """
     own = series.get(name).configured(session.config) if name else None
     work = options.one_workload(workload_name, fio) or _SCALED_WORKLOAD
@@ -188,52 +174,28 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(sorted({int(word) for word in words}))
 
 
-@click.command("diff")
+@click.command("diff", cls=Verb, example="lab diff --scheduler none --scheduler mq-deadline")
 @ending.as_json
-@click.option(
-    "--topology",
-    "topology_name",
-    default="nullb_mq",
-    show_default=True,
-    help="A file of configs/guest.",
-)
-@click.option("--workload", "workload_name", help=f"An fio workload; default: {_DIFF_WORKLOAD}.")
+@options.cell_part("topology", "nullb_mq", "topology_name")
+@options.cell_part("workload", name="workload_name", shown=_DIFF_WORKLOAD)
 @options.fio(several=False)
 @options.queue
-@click.option(
-    "--scheduler",
-    "schedulers",
-    multiple=True,
-    default=("mq-deadline",),
-    show_default=True,
-    help="One to compare kernels under it; two to compare them on one kernel.",
-)
-@click.option(
-    "--engine",
-    default=Engine.EXACT.value,
-    show_default=True,
-    type=click.Choice([Engine.EXACT.value, Engine.SIM.value]),
-    help="exact: instructions; sim: nanoseconds of all vCPUs, waiting and transfers included.",
-)
-@options.machine
-@click.option(
-    "--cpus",
-    default=0,
-    type=click.IntRange(0, 64),
-    help="vCPUs; default: exact 1, sim what the machine has active.",
-)
+@options.cell_part("scheduler", ("mq-deadline",), "schedulers")
+@options.deterministic
+@options.machine()
+@options.cpus
 @click.option(
     "--rows",
     default=25,
     show_default=True,
     type=click.IntRange(1),
-    help="How many functions to show.",
+    help="Number of functions to show.",
 )
 @click.option(
     "--lines",
     "by_line",
     is_flag=True,
-    help="By source line, too; kernels with debug information are built for it, in minutes.",
+    help="By source line, too. It builds kernels with debug information, in minutes.",
 )
 @options.measuring
 @options.tree
@@ -253,12 +215,10 @@ def diff_command(
     spec: str,
     patches: tuple[Path, ...],
 ) -> None:
-    """Show by function what an I/O costs more or less, exact to the last digit.
+    """Show by function what an I/O costs more or less.
 
-    Compares the kernel without and with patches, or two schedulers on one kernel.
-
-    Examples: lab diff --scheduler bfq --patch 0001-my.patch;
-    lab diff --engine sim --machine xeon16 --scheduler none --scheduler mq-deadline
+    It compares the kernel without and with patches under one scheduler, or two schedulers on one
+    kernel. Costs are instructions for exact, and nanoseconds of all vCPUs for sim.
     """
     if len(set(schedulers)) + bool(patches) != 2:
         raise UsageError(

@@ -18,6 +18,7 @@ from lab.base.stats import SEED_COUNTS
 from lab.base.text import visible
 from lab.build import trust
 from lab.cli import ending, options
+from lab.cli.verb import Verb
 from lab.commands import dry_run as plan
 from lab.commands import gate, gate_config, gc
 from lab.commands import trend as trends
@@ -26,6 +27,7 @@ from lab.commands.gate_history import GateHistory
 from lab.inputs import profile
 from lab.inputs.terms import Verdict
 from lab.measure.boot_store import BootStore
+from lab.measure.session import Session
 from lab.report import ci, html, record_store, tables, trend, view
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import TableRecord
@@ -35,15 +37,26 @@ from lab.report.trend import BranchTrend
 _COLOURS = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR", Verdict.INCONCLUSIVE: "open"}
 
 
-@click.command("gate")
+@click.command("gate", cls=Verb, example="lab gate gate.toml")
 @ending.as_json
 @click.argument("config", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--accept", metavar="BRANCH", help="Make the state that was judged the branch's baseline."
+    "--accept", metavar="BRANCH", help="Make the judged state of this branch its baseline."
 )
-@click.option("--run", "judged", default="", metavar="RUN", help="The run to accept; the last one.")
-@click.option("--cell", "cells", multiple=True, help="What is accepted: all that was not good.")
-@click.option("--reason", default="", help="Why, for --accept.")
+@click.option(
+    "--run",
+    "judged",
+    default="",
+    metavar="RUN",
+    help="For --accept: the run that judged it; default: the last one.",
+)
+@click.option(
+    "--cell",
+    "cells",
+    multiple=True,
+    help="For --accept: a cell that was not good; all must be named.",
+)
+@click.option("--reason", default="", help="For --accept: why.")
 @options.trusting
 @options.on_fleet
 @options.fleet_keys
@@ -58,21 +71,19 @@ def gate_command(
     fleet_keys: Path | None,
     dry_run: bool,
 ) -> int:
-    """Judge branches against their baselines: red for a regression, else green.
+    """Compare branches with their baselines: red or green.
 
-    CONFIG is a TOML file (`lab schema gate`; docs/gate.md). Exact cells: more instructions per I/O
-    in the block layer than the threshold allows are red, with other seeds, too. Cells of wall clock
-    are run in rounds until it is sure that they are slower, or not. Exit codes: 0 green, 1 red,
-    2 wrong configuration, 3 the lab or a baseline failed for a branch, 4 a branch is not decided.
+    CONFIG is a TOML file (`lab schema gate`, docs/gate.md). An exact cell is red when the block
+    layer costs more instructions per I/O than the threshold allows, with a second set of seeds,
+    too. The lab boots wall_clock cells in pairs until they are slower, or are not.
 
-    Examples: lab gate nightly.toml;
-    lab gate nightly.toml --accept block-next --cell nullb_mq/none/randread_burst
-    --reason "the new accounting is worth it"
+    Exit codes: 0 green. 1 a branch is red. 2 wrong configuration. 3 the lab or a baseline failed
+    for a branch. 4 a branch is undecided.
     """
     own = gate_config.read(config)
     for branch in () if accept else own.branches.values():
         trust.require(branch.source)
-    session = options.new_session(profile.get(own.profile), fleet, fleet_keys)
+    session = options.placed(Session(profile.get(own.profile)), fleet, fleet_keys)
     session.config = own.config
     history = GateHistory(session.store)
     if accept:
@@ -137,33 +148,31 @@ def table(results: Sequence[BranchResult]) -> TableRecord:
     return TableRecord(title="Gate", columns=columns, rows=tuple(rows), notes=tuple(notes))
 
 
-@click.command("trend")
+@click.command("trend", cls=Verb, example="lab trend --cell 'nullb_mq/*'")
 @ending.as_json
 @click.argument("branches", metavar="[BRANCH]...", nargs=-1)
 @click.option(
-    "--cell", "pattern", default="*", help="Only cells that match, such as 'nvme*/bfq/*'."
+    "--cell",
+    "pattern",
+    default="*",
+    help="Only cells that match this pattern, such as 'nvme*/bfq/*'.",
 )
 @click.option(
     "--threshold",
     default=0.1,
     show_default=True,
+    metavar="PERCENT",
     type=click.FloatRange(0),
-    help="Per cent that a step has at least.",
+    help="The least change that counts.",
 )
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the page goes; default: trend.html among the results.",
-)
+@options.output
 def trend_command(
     branches: tuple[str, ...], pattern: str, threshold: float, output: Path | None
 ) -> None:
-    """Show every cell over the gate's nights, with its steps and their commits.
+    """Show every cell over the gate's nights, and its change points.
 
-    Branches, steps and the commits behind them are printed; the page, which a web server can show
-    as it is, has a plot for each cell as well.
-
-    Examples: lab trend; lab trend block-next --cell 'nvme*' --output /srv/www/block/index.html
+    The lab prints the branches, and each change point with its commits. It writes a page with a
+    plot for each cell; without --output that is trend.html in the folder of results.
     """
     store = BootStore()
     if not store.folder.is_dir():
@@ -185,8 +194,8 @@ def _record(found: Sequence[BranchTrend]) -> ending.Trends:
                 days=tuple(night.day for night in branch.nights),
                 good=tuple(night.good for night in branch.nights),
                 cells={cell.name: cell.values for cell in branch.cells},
-                steps={
-                    cell.name: tuple(ending.Step(**asdict(jump)) for jump in cell.jumps)
+                change_points={
+                    cell.name: tuple(ending.ChangePoint(**asdict(jump)) for jump in cell.jumps)
                     for cell in branch.cells
                     if cell.jumps
                 },
@@ -196,23 +205,21 @@ def _record(found: Sequence[BranchTrend]) -> ending.Trends:
     )
 
 
-@click.command("gc")
+@click.command("gc", cls=Verb, example="lab gc --days 7 --dry-run")
 @ending.as_json
 @click.option(
     "--days",
     default=30.0,
     show_default=True,
     type=click.FloatRange(0),
-    help="Keep what was used since so many days.",
+    help="Keep what was used within so many days.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
+@options.dry_run
 def gc_command(days: float, dry_run: bool) -> None:
-    """Delete what neither a baseline nor a report needs, and nothing used lately or just now.
+    """Delete what no record, baseline or recent run needs.
 
-    These are boots that no report names, what a killed lab left of a run, and of the cache kernels,
-    guest roots, source trees with their objects, patches and what else can be made again.
-
-    Example: lab gc --days 7 --dry-run
+    These are boots that no record names, remains of killed runs, and entries of the cache that can
+    be made again: kernels, guest roots, sources with their objects.
     """
     store, progress = BootStore(), Progress()
     with cache.lock(store.folder / "lock", progress, "using these results"):

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Options that several commands share. One that all measuring commands have goes into measuring."""
+"""Options of several commands: each has one name and one text.
+
+An option of all commands that build kernels goes into building, of all that measure into measuring.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,13 +21,16 @@ from lab.base.errors import UsageError
 from lab.base.toml import named
 from lab.build import trust
 from lab.cli import complete
+from lab.cli.complete import Completion
 from lab.inputs import kconfig, profile, queue_settings, workload
 from lab.inputs.queue_settings import Settings
+from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
 
 Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
 # Where a fleet's scheduler is when nobody says where (lab.fleet.network).
 FLEET = "tls://127.0.0.1:8786"
 
@@ -65,7 +71,7 @@ trusting = click.option(
     is_eager=True,  # before the options that ask for it
     expose_value=False,
     callback=lambda context, option, given: _believe(context, option, trusted=given),
-    help="Run foreign code even where nothing confines it; also LAB_TRUST=1.",
+    help="Run foreign code even where no sandbox works; also LAB_TRUST=1.",
 )
 tree = click.option(
     "--tree",
@@ -73,7 +79,8 @@ tree = click.option(
     default="",
     metavar="SOURCE",
     callback=of_source,
-    help="debian:VERSION, release:VERSION, git:PATH@REV or tar:PATH; default: the profile's.",
+    help="debian:VERSION, release:VERSION, git:PATH@REV or tar:PATH; default: that of the series, "
+    "else of the profile.",
 )
 patches = click.option(
     "--patch",
@@ -81,16 +88,41 @@ patches = click.option(
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     callback=of_patches,
-    help="A patch to apply; may be given several times, in order.",
+    help="A patch to apply; repeatable, in order.",
 )
 host_time = click.option(
     "--host-time",
     is_flag=True,
-    help="Time guests by the host's clock, in rounds, even without KVM.",
+    help="Time guests by the host's clock, in paired boots, even without KVM.",
 )
-
 dry_run = click.option(
-    "--dry-run", is_flag=True, help="Print what would be built and booted, and do nothing."
+    "--dry-run", is_flag=True, help="Print what the command would do, and do nothing."
+)
+cpus = click.option(
+    "--cpus",
+    default=0,
+    type=click.IntRange(0, 64),
+    help="vCPUs; default: 1 for exact, the model's active CPUs for sim, else the topology's.",
+)
+# The engines that need no clock of the host's.
+deterministic = click.option(
+    "--engine",
+    default=Engine.EXACT.value,
+    show_default=True,
+    type=click.Choice([Engine.EXACT.value, Engine.SIM.value]),
+    help="exact counts instructions, sim simulates the CPUs of --machine.",
+)
+claims = click.option(
+    "--claim",
+    "claims",
+    multiple=True,
+    shell_complete=complete.claims,
+    help="Only this claim; repeatable.",
+)
+output = click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write; default: standard output, for a page the folder of results.",
 )
 
 
@@ -109,7 +141,7 @@ def queue(command: Command) -> Command:
         metavar="ATTRIBUTE=VALUE",
         callback=lambda _context, _option, texts: tuple(map(queue_settings.parse, texts)),
         help="An attribute of the disk's queue/ in sysfs, such as nr_requests=64 or "
-        "iosched/low_latency=0; may be given several times, in order.",
+        "iosched/low_latency=0; repeatable, in order.",
     )(command)
 
 
@@ -120,7 +152,7 @@ def one_workload(name: str | None, fio: str) -> str:
     return name or fio
 
 
-def fio(*, several: bool) -> Callable[[Command], Command]:
+def fio(*, several: bool) -> Decorator:
     """The option that makes a workload of a fio command line or a job file; the command gets its
     name as ``fio``.
     """
@@ -131,17 +163,47 @@ def fio(*, several: bool) -> Callable[[Command], Command]:
         metavar="LINE|FILE.fio",
         callback=_fio_workload,
         help="A fio command line, as it was posted, or a job file."
-        + (" May be given several times." if several else ""),
+        + (" Repeatable." if several else ""),
     )
 
 
-machine = click.option(
-    "--machine",
-    default="",
-    metavar="MODEL",
-    shell_complete=complete.machines,
-    help="A file of configs/machine, for the engine sim.",
-)
+def machine(default: str = "") -> Decorator:
+    """The option for a machine model."""
+    return click.option(
+        "--machine",
+        default=default,
+        metavar="MODEL",
+        show_default=bool(default),
+        shell_complete=complete.machines,
+        help="A file of configs/machine, for the engine sim.",
+    )
+
+
+_CELL_PARTS: dict[str, tuple[str, Completion]] = {
+    "topology": ("A file of configs/guest", complete.topologies),
+    "scheduler": ("An I/O scheduler", complete.schedulers),
+    "workload": ("A file of workloads", complete.workloads),
+}
+
+
+def cell_part(
+    part: str, default: str | Sequence[str] = "", name: str = "", shown: str = ""
+) -> Decorator:
+    """The option for a topology, a scheduler or a workload; repeatable where default is a sequence.
+
+    The command gets it as name, else as part. shown is the default that the command itself takes.
+    """
+    text, completion = _CELL_PARTS[part]
+    several = not isinstance(default, str)
+    return click.option(
+        f"--{part}",
+        name or part,
+        default=default,
+        multiple=several,
+        show_default=shown or bool(default),
+        shell_complete=completion,
+        help=f"{text}; repeatable." if several else f"{text}.",
+    )
 
 
 def fleet_module(name: str) -> Any:
@@ -154,12 +216,11 @@ def fleet_module(name: str) -> Any:
         ) from exc
 
 
-def new_session(own: profile.Profile, fleet: str = "", keys: Path | None = None) -> Session:
-    """A session with a profile; its deterministic guests run on a fleet where one is named."""
-    found = Session(own)
+def placed(session: Session, fleet: str, keys: Path | None) -> Session:
+    """The session, whose deterministic guests run on a fleet where one is named."""
     if fleet:
-        found.place = fleet_module("fleet").Fleet(fleet, keys, found.progress)
-    return found
+        session.place = fleet_module("fleet").Fleet(fleet, keys, session.progress)
+    return session
 
 
 on_fleet = click.option(
@@ -167,7 +228,7 @@ on_fleet = click.option(
     default="",
     envvar="LAB_FLEET",
     metavar="ADDRESS",
-    help="Boot deterministic guests on the hosts of this fleet (lab fleet); also LAB_FLEET.",
+    help="Boot deterministic guests on this fleet; also LAB_FLEET.",
 )
 fleet_keys = click.option(
     "--fleet-keys",
@@ -177,8 +238,8 @@ fleet_keys = click.option(
 )
 
 
-def measuring(command: Command) -> Command:
-    """The options of every command that measures; it gets them as ``session``."""
+def building(command: Command) -> Command:
+    """The options of every command that builds kernels; it gets them as ``session``."""
 
     @click.option(
         "--profile",
@@ -195,52 +256,42 @@ def measuring(command: Command) -> Command:
         metavar="FRAGMENT",
         callback=of_fragments,
         shell_complete=complete.fragments,
-        help="Build kernels with this file of configs/kernel, too: distro is a distribution's "
-        "kernel, small adds nothing; may be given several times.",
+        help="Add this file of configs/kernel, such as distro, a distribution's options; "
+        "repeatable.",
     )
     @trusting
-    @on_fleet
-    @fleet_keys
     @functools.wraps(command)
     def with_session(
-        *args: Any,
-        profile_name: str,
-        fragments: tuple[str, ...],
-        fleet: str,
-        fleet_keys: Path | None,
-        **kwargs: Any,
+        *args: Any, profile_name: str, fragments: tuple[str, ...], **kwargs: Any
     ) -> Any:
-        session = new_session(profile.get(profile_name), fleet, fleet_keys)
+        session = Session(profile.get(profile_name))
         session.config = fragments
         return command(*args, session=session, **kwargs)
 
     return with_session
 
 
+def measuring(command: Command) -> Command:
+    """The options of every command that measures; it gets them as ``session``."""
+
+    @building
+    @on_fleet
+    @fleet_keys
+    @functools.wraps(command)
+    def with_place(
+        *args: Any, session: Session, fleet: str, fleet_keys: Path | None, **kwargs: Any
+    ) -> Any:
+        return command(*args, session=placed(session, fleet, fleet_keys), **kwargs)
+
+    return with_place
+
+
 def selection(command: Command) -> Command:
     """The options that pick cells of a profile; the command gets them as ``selection``."""
 
-    @click.option(
-        "--topology",
-        "topologies",
-        multiple=True,
-        shell_complete=complete.topologies,
-        help="Only this topology; may be given several times.",
-    )
-    @click.option(
-        "--scheduler",
-        "schedulers",
-        multiple=True,
-        shell_complete=complete.schedulers,
-        help="Only this scheduler; may be given several times.",
-    )
-    @click.option(
-        "--workload",
-        "workloads",
-        multiple=True,
-        shell_complete=complete.workloads,
-        help="Only this workload; may be given several times.",
-    )
+    @cell_part("topology", (), "topologies")
+    @cell_part("scheduler", (), "schedulers")
+    @cell_part("workload", (), "workloads")
     @fio(several=True)
     @queue
     @click.option(
@@ -249,15 +300,10 @@ def selection(command: Command) -> Command:
         multiple=True,
         metavar="NAME=VALUE[,VALUE...]",
         callback=lambda _context, _option, texts: tuple(map(_setting, texts)),
-        help="Change a workload parameter; several values make several cells.",
+        help="Change a workload parameter; several values make several cells; repeatable.",
     )
-    @click.option(
-        "--cpus",
-        default=0,
-        type=click.IntRange(0, 64),
-        help="vCPUs; default: the topology's; 1 for exact; the model's active CPUs for sim.",
-    )
-    @machine
+    @cpus
+    @machine()
     @functools.wraps(command)
     def with_selection(
         *args: Any,

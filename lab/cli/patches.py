@@ -20,6 +20,7 @@ from lab.build import patch_mail, trust
 from lab.build import source as source_tree
 from lab.cli import ending, options
 from lab.cli.run import chosen, judged, say_plan
+from lab.cli.verb import Verb
 from lab.commands import (
     cost_diff,
     result_tables,
@@ -49,7 +50,7 @@ _USELESS = {
 }
 
 
-@click.command("try")
+@click.command("try", cls=Verb, example="lab try 0001-mine.patch")
 @ending.as_json
 @click.argument("source")
 @options.tree
@@ -57,34 +58,32 @@ _USELESS = {
 @options.selection
 @click.option(
     "--claims",
+    "claims_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A series.toml whose claims are to be judged; without it: what changes?",
+    help="Judge the claims of this series.toml, in place of reporting what changes.",
 )
-@click.option("--claim", "names", multiple=True, help="Only this claim of them; several times.")
+@options.claims
 @click.option("--each", is_flag=True, help="Measure after every patch, not only after the last.")
-@click.option(
-    "--engine",
-    default=Engine.EXACT.value,
-    type=click.Choice([Engine.EXACT.value, Engine.SIM.value]),
-    help="For the cells that are selected: exact counts instructions, sim simulates a machine.",
-)
+@options.deterministic
 @click.option(
     "--debug/--no-debug",
     default=True,
-    help="Whether to boot the debug kernel, too. Its first build takes as long as any first build.",
+    show_default=True,
+    help="Boot the debug kernel, too. Its first build takes minutes.",
 )
 @click.option(
     "--base-commit/--no-base-commit",
     "based",
     default=True,
-    help="Whether to apply patches to the commit that they name, where --tree has it.",
+    show_default=True,
+    help="Apply patches to the commit that they name, where --tree has it.",
 )
 @click.option(
     "--from",
     "senders",
     multiple=True,
     metavar="ADDRESS",
-    help="Whose patches are meant, in a mailbox with those of several people; several times.",
+    help="Take only patches of this sender; repeatable.",
 )
 @options.dry_run
 def try_(
@@ -92,8 +91,8 @@ def try_(
     source: str,
     spec: str,
     selection: Selection,
-    claims: Path | None,
-    names: tuple[str, ...],
+    claims_file: Path | None,
+    claims: tuple[str, ...],
     each: bool,
     engine: str,
     debug: bool,
@@ -101,25 +100,20 @@ def try_(
     senders: tuple[str, ...],
     dry_run: bool,
 ) -> int:
-    """Judge somebody's patches.
+    """Report what somebody's patches change.
 
     SOURCE is a mailbox (as b4 writes it, cover letter and replies included), lore:MESSAGE-ID, a
-    folder of patches, one patch, git:PATH@A..B, or - for a mailbox on standard input. A series that
-    names its base-commit is applied there when --tree is a git tree that has it.
+    folder of patches, one patch, git:PATH@A..B, or - for a mailbox on standard input.
 
-    Without --claims the code of both kernels is compared, function by function. Cells that execute
-    what differs are measured: instructions per I/O and merging, 16 simulated CPUs, whether all data
-    is read back, and the debug kernel (lockdep, KASAN). The first line is the answer. With
-    --topology and the like the cells that they name are measured, and nothing else.
+    The lab compares the code of both kernels, function by function. It measures cells that execute
+    what differs: instructions per I/O, merging, IOPS of 16 simulated CPUs, data that is read back,
+    and the debug kernel (lockdep, KASAN). The first line is the answer. With --topology and the
+    like it measures the cells that they name, and nothing else.
 
-    Exit codes: 0 nothing is clearly worse. 1 the patched kernel breaks or loses data; or the block
-    layer costs more than 1 % more instructions, 16 CPUs do more than 5 % fewer IOPS, beyond what
-    seeds differ by, or more than 5 % more requests reach the driver; or a claim is refuted. 2 no
-    patch found. 3 a patch does not apply or build, or the lab failed. 4 a claim is inconclusive, or
-    seeds left open what changed.
-
-    Examples: lab try lore:MESSAGE-ID; lab try git:~/linux@master..mine --each; lab report last
-    --format mail
+    Exit codes: 0 nothing is clearly worse. 1 the patched kernel breaks or loses data; the block
+    layer costs more than 1 % more instructions; 16 CPUs do more than 5 % fewer IOPS; more than 5 %
+    more requests reach the driver; or a claim is refuted. 2 wrong usage, or no patch found. 3 a
+    patch does not apply or build, or the lab failed. 4 a claim or a change is undecided.
     """
     collected = patch_mail.collect(source, senders)
     patches = _told(collected, session)
@@ -127,11 +121,12 @@ def try_(
     trust.require(spec, patches)
     mail = _mail(source, collected)
     chooses = selection != Selection() or engine != Engine.EXACT
-    if claims:
+    if claims_file:
         _refuse(selection=chooses, each=each)
-        own = _on_tree(_series(patches, claims), claims, spec).configured(session.config)
-        return _judged(own, names, session, mail, dry_run=dry_run)
-    _refuse(claim=bool(names))
+        own = _on_tree(_series(patches, claims_file), claims_file, spec)
+        own = own.configured(session.config)
+        return _judged(own, claims, session, mail, dry_run=dry_run)
+    _refuse(claim=bool(claims))
     subject = Subject(spec, patches)
     wanted = _cells(session, selection, Engine(engine))
     if dry_run:

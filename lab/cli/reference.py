@@ -40,8 +40,8 @@ _HEAD = f"""\
 <!-- Made from the code by `{RENEW}`; edit the code, not this page. -->
 # Reference
 
-For users who know what they are looking for: every command, option, TOML key, metric, exit code and
-environment variable. [tasks.md](tasks.md) has one command for each task.
+For users who look for a command, an option, a TOML key, a metric, an exit code or an environment
+variable. [tasks.md](tasks.md) has one command for each task.
 """
 _FILES: tuple[tuple[str, type[Model]], ...] = (
     ("kernel-patches/NAME/series.toml", Series),
@@ -112,7 +112,7 @@ def _cell(text: str) -> str:
 
 def _commands() -> Iterator[str]:
     yield "## Commands\n"
-    yield "`lab COMMAND -h` prints the same with examples.\n"
+    yield "`lab COMMAND -h` prints the same, and more of each command.\n"
     found = dict(_all_commands())
     users: dict[tuple[str, str], list[str]] = {}
     for name, own in found.items():
@@ -123,8 +123,9 @@ def _commands() -> Iterator[str]:
     rows = ((*option, ", ".join(names)) for option, names in sorted(shared.items()))
     yield _table(("option", "meaning", "commands"), rows)
     for name, own in found.items():
-        yield f"### lab {name}\n"
-        yield f"`lab {name} {man.usage(name, own)}`: {_first_paragraph(own.help or '')}\n"
+        arguments = man.usage(name, own).removeprefix("[OPTIONS]")
+        yield f"### lab {name}{arguments}\n"
+        yield f"{_first_paragraph(own.help or '')}\n"
         if rest := [option for option in _options(own) if option not in shared]:
             yield _table(("option", "meaning"), rest)
 
@@ -283,8 +284,8 @@ def _meaning(schema: Mapping[str, Any]) -> str:
 def _metrics() -> Iterator[str]:
     yield "## Metrics\n"
     yield (
-        "An expectation names one of these, or a counter. fio's latencies are completion "
-        "latencies of the direction with more I/O.\n"
+        "An expectation names a metric or a counter. fio's latencies are completion latencies, of "
+        "the direction with more I/O.\n"
     )
     rows = [
         (f"`{name}`", own.unit, own.better, source)

@@ -13,6 +13,7 @@ from lab.base.errors import ExitCode, LabError, UsageError, nearest
 from lab.base.progress import duration
 from lab.build import source, trust
 from lab.cli import complete, ending, options
+from lab.cli.verb import Verb
 from lab.commands import aa_control, check_series, controls, error_rates, result_tables
 from lab.commands import dry_run as plan
 from lab.inputs import series
@@ -26,35 +27,21 @@ from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Mail, RunRecord
 
 
-@click.command("run")
+@click.command("run", cls=Verb, example="lab run bfq_burst_merge")
 @ending.as_json
 @click.argument("names", metavar="[SERIES]...", nargs=-1, shell_complete=complete.a_series)
 @options.measuring
-@click.option(
-    "--claim",
-    "claims",
-    multiple=True,
-    shell_complete=complete.claims,
-    help="Only this claim; may be given several times.",
-)
+@options.claims
 @click.option(
     "--control",
     default="",
     type=click.Choice(["", *judge.CONTROLS]),
-    help="Judge what must not hold: the arms reversed, or without the patches.",
+    help="Judge a control: the arms exchanged, or no patches. It must not hold.",
 )
+@options.tree
+@click.option("--checks", is_flag=True, help="Boot for the lab's own checks, too.")
 @click.option(
-    "--tree",
-    "spec",
-    default="",
-    metavar="SOURCE",
-    callback=options.of_source,
-    help="Judge on this kernel source, not on the series' own: debian:7.3, release:6.12.94, "
-    "git:PATH@REV, tar:PATH.",
-)
-@click.option("--checks", is_flag=True, help="Measure the lab's own checks, too.")
-@click.option(
-    "--strict", is_flag=True, help="Checks decide like published claims (implies --checks)."
+    "--strict", is_flag=True, help="Let checks decide like published claims; implies --checks."
 )
 @options.host_time
 @options.dry_run
@@ -71,15 +58,14 @@ def run_command(
 ) -> int:
     """Judge the claims of patch series.
 
-    Without a name all series of kernel-patches are judged. Published claims decide; checks of the
-    lab's own inform, and the quick profile measures them with --checks only. What was measured
-    before is not measured again. With --tree a series that does not apply is reported with its
-    hunk, and the others are judged.
+    Without a name the lab judges all series of kernel-patches. Published claims decide. The lab's
+    own checks inform; the profile quick boots nothing for them alone. The lab does not repeat a
+    boot that is on record. With --tree it reports the hunk that does not apply, and judges the
+    other series.
 
-    Exit codes: 0 all published claims hold or are missed as series.toml records, 1 one is refuted
-    or a record is outdated, 4 none is refuted but one is inconclusive, 3 one could not be judged.
-
-    Example: lab run bfq_burst_merge --profile standard
+    Exit codes: 0 all published claims hold, or are missed as series.toml records. 1 one is refuted,
+    or a known miss is out of date. 3 one could not be judged. 4 none is refuted and one is
+    inconclusive.
     """
     wanted = [series.get(name) for name in names or series.known()]
     pairs = chosen(wanted, claims)
@@ -159,14 +145,16 @@ def _exit_code(run: RunRecord) -> ExitCode:
     return next((code for verdict, code in codes.items() if verdict in verdicts), ExitCode.DONE)
 
 
-@click.command("check-series")
+@click.command("check-series", cls=Verb, example="lab check-series bfq_burst_merge")
 @ending.as_json
 @click.argument("names", metavar="[SERIES]...", nargs=-1, shell_complete=complete.a_series)
 @options.measuring
 def check_series_command(session: Session, names: tuple[str, ...]) -> None:
-    """Check every patch of series: checkpatch --strict, a build and a boot after each of them.
+    """Check every patch of a series: style, build and boot.
 
-    Example: lab check-series bfq_burst_merge
+    For each patch: checkpatch --strict, a build, and boots of the debug kernel with this patch and
+    all before it. Without a name the lab checks all series of kernel-patches. Exit code 3: a patch
+    failed.
     """
     wanted = [series.get(name) for name in names or series.known()]
     found = [commit for own in wanted for commit in check_series.check(own, session)]

@@ -12,7 +12,8 @@ from click.shell_completion import get_completion_class
 from lab.base import cache, toml
 from lab.base.errors import UsageError
 from lab.base.text import visible
-from lab.cli import complete, ending
+from lab.cli import complete, ending, options
+from lab.cli.verb import Verb
 from lab.commands import gate_config
 from lab.inputs import counters, kconfig, machine_model, profile, series, topology, workload
 from lab.measure.boot_store import BootStore
@@ -39,13 +40,10 @@ _SCHEMAS: dict[str, type[toml.Model]] = {
 }
 
 
-@click.command("list")
+@click.command("list", cls=Verb, example="lab list")
 @ending.as_json
 def list_() -> None:
-    """List series, topologies, workloads, runs and everything else that options name.
-
-    Example: lab list --json
-    """
+    """List all names that options take: series, topologies, runs ..."""
     ending.answer(_names(), _listed)
 
 
@@ -94,21 +92,19 @@ def _title(folder: Path) -> str:
         return f"({exc.what})"
 
 
-@click.command()
+@click.command(cls=Verb, example="lab show last~1")
 @ending.as_json
 @click.argument("run", default="last", shell_complete=complete.runs)
 def show(run: str) -> None:
-    """Print the results of a run again, as when it ended.
+    """Print the results of a run, in detail.
 
     RUN is an id (`lab list`), the beginning of one, `last`, or `last~1` for the one before.
-
-    Example: lab show last~1 | less
     """
     found = record_store.load(record_store.find(BootStore().folder, run))
     ending.answer(found, lambda: click.echo(ending.coloured(terminal.text(found)), nl=False))
 
 
-@click.command("report")
+@click.command("report", cls=Verb, example="lab report last --format commit")
 @click.argument("run", default="last", shell_complete=complete.runs)
 @click.option(
     "--format",
@@ -118,33 +114,26 @@ def show(run: str) -> None:
     type=click.Choice(["html", *FORMATS, *PROFILES]),
     metavar="FORMAT",
     help="html: a page; commit: a table for a commit message; mail: a reply to the patches; b4: "
-    f"a check of `b4 review`; or {', '.join(sorted(FORMATS.keys() - {'commit', 'mail', 'b4'}))}. "
-    f"{', '.join(PROFILES)}: what an I/O costs by function; svg is a flame graph of the change.",
+    f"a check for `b4 review`; or {', '.join(sorted(FORMATS.keys() - {'commit', 'mail', 'b4'}))}. "
+    f"{', '.join(PROFILES)}: the cost of an I/O by function; svg: a flame graph of the change.",
 )
 @click.option(
     "--tested-by",
     default="",
     metavar="'NAME <ADDRESS>'",
-    help="For --format mail: end it with this trailer, unless the patches do not deserve it.",
+    help="For --format mail: add this Tested-by trailer, unless the patches failed.",
 )
 @click.option(
     "--cell",
     metavar="TEXT",
     default="",
-    help="folded, speedscope, svg: only cells with this in their name, such as 'nullb_mq bfq'.",
+    help="For folded, speedscope, svg: only cells with this in the name, such as 'nullb_mq bfq'.",
 )
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to; default: standard output, for html the run's folder.",
-)
+@options.output
 def report_command(run: str, name: str, tested_by: str, cell: str, output: Path | None) -> None:
-    """Make a report of a run.
+    """Write a report of a run: page, mail, table, flame graph.
 
     RUN is an id (`lab list`), the beginning of one, `last`, or `last~1` for the one before.
-
-    Examples: lab report; lab report --format commit; lab report last~1 --format junit >junit.xml;
-    lab report --format folded --cell nullb_mq | flamegraph.pl >cost.svg
     """
     if tested_by and name != "mail":
         raise UsageError("--tested-by is a line of a mail", hint="give --format mail, too")
@@ -181,14 +170,14 @@ def _profile(run: RunRecord, store: BootStore, name: str, cell: str) -> str:
     )
 
 
-@click.command("compare")
+@click.command("compare", cls=Verb, example="lab compare last~1 last")
 @ending.as_json
 @click.argument("one", metavar="RUN", shell_complete=complete.runs)
 @click.argument("other", metavar="RUN", default="last", shell_complete=complete.runs)
 def compare_command(one: str, other: str) -> None:
-    """Show what differs between two runs: verdicts, then measured values.
+    """Show in which verdicts and values two runs differ.
 
-    Example: lab compare last~1 last
+    RUN is an id (`lab list`), the beginning of one, `last`, or `last~1` for the one before.
     """
     folder = BootStore().folder
     runs = [record_store.load(record_store.find(folder, name)) for name in (one, other)]
@@ -196,26 +185,25 @@ def compare_command(one: str, other: str) -> None:
     ending.answer(found, lambda: click.echo(compare.text(runs[0], runs[1]), nl=False))
 
 
-@click.command("schema")
+@click.command("schema", cls=Verb, example="lab schema series >series.schema.json")
 @click.argument("what", type=click.Choice(list(_SCHEMAS)))
 def schema_command(what: str) -> None:
-    """Print the JSON Schema of a run's record or of one of the lab's TOML files.
+    """Print the JSON Schema of a TOML file or of --json output.
 
-    `run` is what --json prints of a command that measures; others are called as their command.
-
-    Example: lab schema series >series.schema.json
+    `run` is the record that commands which measure print; the others are named after their file or
+    command.
     """
     click.echo(json.dumps(_SCHEMAS[what].model_json_schema(), indent=2))
 
 
-@click.command()
+@click.command(
+    cls=Verb,
+    example="lab completion bash >~/.local/share/bash-completion/completions/lab",
+)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print a script for command-line completion.
-
-    Example: lab completion bash >~/.local/share/bash-completion/completions/lab
-    """
+    """Print a script for command-line completion."""
     kind = get_completion_class(shell)
     root = ctx.find_root().command
     if kind is None:

@@ -8,6 +8,7 @@ import click
 from lab.base.errors import ExitCode, LabError, UsageError
 from lab.base.progress import Progress
 from lab.cli import complete, ending, options
+from lab.cli.verb import Verb
 from lab.commands import calibrate, validate, validate_curves
 from lab.inputs import hardware_curve, machine_model
 from lab.inputs.machine_model import MachineModel
@@ -16,14 +17,12 @@ from lab.measure.session import Session
 from lab.report.run_builder import RunBuilder
 
 
-@click.command("calibrate")
+@click.command("calibrate", cls=Verb, example="lab calibrate >configs/machine/mine.toml")
 def calibrate_command() -> int:
-    """Print a machine model of this machine, from its own measurements.
+    """Measure this machine, and print a machine model of it.
 
-    It takes a minute, and nothing else should run meanwhile. Each number stands with the range of
-    its repetitions; those during which the CPUs were moved are not used.
-
-    Examples: lab calibrate; lab calibrate > configs/machine/mine.toml
+    It takes a minute, and nothing else should run meanwhile. The model has the range of each
+    number. The lab discards disturbed repetitions.
     """
     progress = Progress()
     found = calibrate.calibrate(progress)
@@ -33,21 +32,20 @@ def calibrate_command() -> int:
     return ExitCode.DONE
 
 
-@click.command("validate")
+@click.command("validate", cls=Verb, example="lab validate emr16")
 @ending.as_json
 @click.argument("machines", nargs=-1, metavar="[MODEL]...", shell_complete=complete.machines)
-@click.option("--memory", is_flag=True, help="Measure this machine, too, and simulate it.")
-@click.option("--rows", is_flag=True, help="Show every row.")
+@click.option("--memory", is_flag=True, help="Measure and simulate this machine, too.")
+@click.option("--details", is_flag=True, help="Show every row.")
 @options.measuring
-def validate_command(session: Session, machines: tuple[str, ...], memory: bool, rows: bool) -> int:
-    """Compare what is simulated with what was measured on the machines themselves.
+def validate_command(
+    session: Session, machines: tuple[str, ...], memory: bool, details: bool
+) -> int:
+    """Compare the simulation with measurements on real machines.
 
-    Transfers of cache lines, atomic operations and locks by number of threads (configs/validation,
-    .tsv), and jobs of fio by scheduler and number of processes (.toml): each beside the same on a
-    simulated machine, with the mean and the worst error. Without MODEL all machines that were
-    measured.
-
-    Examples: lab validate; lab validate emr16 --rows; lab validate --memory
+    It simulates cache-line transfers, atomic operations and locks by number of threads, and fio
+    jobs by scheduler and number of processes. It prints the mean and the worst error. Without MODEL
+    it takes all machines of configs/validation.
     """
     known = sorted({*validate.recorded_machines(), *hardware_curve.known()})
     for name in machines:
@@ -67,7 +65,7 @@ def validate_command(session: Session, machines: tuple[str, ...], memory: bool, 
     shown = []
     for name, measured, model in primitive:
         points = validate.points(measured, model, session.testbed, session.progress)
-        shown += [validate.details(name, points)] if rows else []
+        shown += [validate.details(name, points)] if details else []
         shown.append(validate.summary(name, model, points))
     curves = [
         (name, validate_curves.compare(curve, name, session))

@@ -134,7 +134,7 @@ def _effort(planned: Sequence[Boots], durations: Durations) -> str:
     """How long boots take, and what they leave on the disk."""
     whole = duration(_seconds(planned, durations))
     gib = sum(one.count for one in planned) * _LEFT_MIB / 1024
-    known = "as boots of their kind did here" if durations.known else "as they do on two cores"
+    known = "as boots of their kind took here" if durations.known else "as on two cores"
     return (
         f"That takes {whole}, {known}, and leaves {gib:.1f} GiB; each kernel that is not there yet "
         "takes minutes and 0.1 GiB more."

@@ -32,8 +32,8 @@ class Branch(Model):
     )
     long_term_baseline: str = Field(
         default=FIRST_GOOD,
-        description="state that every night is compared with, too: a source, or 'first good' (the "
-        "first good state, or the last accepted one); '': none",
+        description="a second baseline, which does not move: a source, or 'first good' (the first "
+        "good state, or the last accepted one); '': none",
     )
 
 
@@ -52,14 +52,14 @@ class Gate(Model):
     )
     threshold: str = Field(
         default=USUAL_THRESHOLD,
-        description="increase of the block layer's instructions per I/O that is red",
+        description="increase of the block layer's instructions per I/O above which a cell is red",
     )
     wall_clock: tuple[str, ...] = Field(
         default=(),
-        description="cells TOPOLOGY/SCHEDULER/WORKLOAD that are timed by the host's clock",
+        description="cells TOPOLOGY/SCHEDULER/WORKLOAD to time by the host's clock",
     )
     wall_clock_threshold: str = Field(
-        default=USUAL_TIME, description="slowdown of a wall_clock cell that is red"
+        default=USUAL_TIME, description="slowdown above which a wall_clock cell is red"
     )
     branches: dict[str, Branch] = Field(min_length=1, description="branches by name")
 

@@ -88,7 +88,7 @@ def security(address: str, keys: Path | None) -> Security:
     if not keys and not is_loopback(address):
         raise UsageError(
             f"{address} leaves this host, and there are no keys",
-            hint="lab fleet keys FOLDER makes keys; give them with --keys",
+            hint="lab fleet keys FOLDER makes keys; give them with --fleet-keys",
         )
     keys = keys or own_keys()
     own, key = (str(_trusted(keys / name)) for name in (_CERTIFICATE, _KEY))

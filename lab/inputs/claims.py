@@ -41,7 +41,7 @@ class Published(Model):
     after: float | None = Field(default=None, ge=0, description="with the patches")
     change: PublishedChange | None = Field(
         default=None,
-        description="such as '+40%' or '-8% .. +20%'; computed where both levels are given",
+        description="such as '+40%' or '-8% .. +20%', where levels are not known",
     )
     unit: str = Field(default="", description="of the levels, such as 'IOPS'")
     machine: str = Field(default="", description="the machine of the measurement")
@@ -82,28 +82,24 @@ class Published(Model):
 
 
 class KnownMiss(Model):
-    """An expectation that does not hold here, as it was once measured, with the reason.
+    """An expectation that does not hold here, with the measured interval and the reason.
 
     It is printed as known and does not change an exit code. When what is measured leaves the
     recorded interval the record is wrong, and that is red. An interval that reaches into the bound
     says that the question is open.
     """
 
-    measured: WrittenBound = Field(
-        description="the interval of the change, such as '-0.7% .. +0.3%', or of the value"
-    )
+    measured: WrittenBound = Field(description="the measured interval, such as '-0.7% .. +0.3%'")
     date: datetime.date = Field(description="date of the measurement")
-    reason: str = Field(min_length=1, description="why it is missed, as far as that is known")
+    reason: str = Field(min_length=1, description="why it is missed")
 
 
-Metric = Annotated[
-    Name, Field(description="a number of fio, dbench, the exact engine, or a counter")
-]
+Metric = Annotated[Name, Field(description="a metric or a counter")]
 Because = Annotated[str, Field(description="the reason for the bound")]
 
 
 class ExpectationKeys(Model):
-    """The keys of an expectation. None is needed here: the rest may stand in the row's table."""
+    """The keys of an expectation; those that a table of rows has need not be repeated."""
 
     metric: Metric = ""
     change: ChangeBound | None = Field(
@@ -124,12 +120,12 @@ class ExpectationKeys(Model):
     )
     engine: tuple[EngineName, ...] = Field(
         default=(),
-        description="engines; the lab takes the first that works; default: exact for costs and "
+        description="engines, of which the first that works is used; default: exact for costs and "
         "counters, else kvm, tcg",
     )
     machine: Name = Field(
         default="",
-        description="machine model; the engine sim measures the metric on it",
+        description="machine model, for the engine sim",
     )
     cpus: int = Field(
         default=0, ge=0, le=64, description="vCPUs; default: the claim's, or the machine's"
@@ -140,13 +136,11 @@ class ExpectationKeys(Model):
     )
     subtract: Name = Field(
         default="",
-        description="an arm whose value is taken off those that are compared: how much more they "
-        "take than that one",
+        description="an arm whose value is subtracted from both that are compared",
     )
     needs: str = Field(
         default="",
-        description="hardware that no emulated machine has; the lab prints the figures, and the "
-        "verdict is INCONCLUSIVE",
+        description="hardware that no emulated machine has: the verdict is INCONCLUSIVE",
     )
     needs_cpus: int = Field(
         default=0,
@@ -156,7 +150,7 @@ class ExpectationKeys(Model):
     )
     seeds: SeedCount = Field(
         default=0,
-        description="least number of seeds of a deterministic engine",
+        description="least number of seeds",
     )
     may_be_zero: bool = Field(default=False, description="the counter may be zero with the patches")
 
@@ -209,12 +203,11 @@ class Expectation(ExpectationKeys):
 
 
 class ExpectationTable(ExpectationKeys):
-    """Several expectations that have keys in common: an expectation for each row."""
+    """Several expectations, one for each row."""
 
     rows: tuple[ExpectationKeys, ...] = Field(
         min_length=1,
-        description="one expectation each; a row's keys override the table's, and its parameters "
-        "are added",
+        description="one expectation each; its keys override the table's, parameters are merged",
     )
 
 
@@ -278,9 +271,7 @@ class Claim(Model, ABC):
     )
     cpus: int = Field(default=0, ge=0, le=64, description="vCPUs; default: the topology's")
     parameters: dict[Name, Value] = Field(default={}, description="parameters of the workload")
-    seeds: SeedCount = Field(
-        default=0, description="least number of seeds of a deterministic engine"
-    )
+    seeds: SeedCount = Field(default=0, description="least number of seeds")
     expect: Annotated[
         tuple[Expectation, ...],
         Field(
@@ -322,7 +313,7 @@ class Claim(Model, ABC):
 
 
 class PublishedClaim(Claim):
-    """What the author of a series, or somebody who measured it, published: it decides."""
+    """What somebody published about a series. It decides the verdict."""
 
     published: str = Field(description="the claim, in the words of its author")
     source: str = Field(default="", description="who published it where; default: origin")
@@ -334,7 +325,7 @@ class PublishedClaim(Claim):
 
 
 class Check(Claim):
-    """What the lab supposes beyond what was published: it is shown, and does not decide."""
+    """What the lab itself expects of a series. It informs and does not decide."""
 
     title: str = Field(description="what the lab expects, in one line")
 

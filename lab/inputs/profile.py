@@ -29,13 +29,13 @@ class Profile(Model):
     kernel: tuple[str, ...] = Field(description="fragments of configs/kernel")
     tree: str = Field(default="debian:6.12", description="kernel source of the matrix")
     boots: int = Field(default=1, ge=1, description="boots of each cell")
-    rounds: int = Field(default=16, ge=1, description="rounds of a wall-clock comparison at most")
+    rounds: int = Field(default=16, ge=1, description="most rounds of a wall-clock comparison")
     seeds: SeedCount = Field(
         default=1,
-        description="seeds of a deterministic cell at most: 1, or 3, 6, 12, 24 until they decide",
+        description="most seeds of a deterministic cell: 1, 3, 6, 12 or 24",
     )
     without: tuple[str, ...] = Field(
-        default=(), description="the profile builds no kernel with these fragments"
+        default=(), description="fragments with which it builds no kernel"
     )
     checks: bool = Field(
         default=True,

@@ -52,9 +52,7 @@ class Series(Model):
     arms: dict[Name, Arm] = Field(default={}, description="more arms than before and after")
     schedulers: tuple[Name, ...] = Field(default=(), description="I/O schedulers that it adds")
     claims: dict[Name, PublishedClaim] = Field(default={}, description="what was published")
-    checks: dict[Name, Check] = Field(
-        default={}, description="what the lab itself expects; checks inform and do not decide"
-    )
+    checks: dict[Name, Check] = Field(default={}, description="what the lab itself expects")
     _folder: Path = PrivateAttr()
 
     @field_validator("arms")

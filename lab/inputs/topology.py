@@ -38,13 +38,11 @@ class Topology(Model):
     """
 
     title: str = Field(description="the hardware, in one line")
-    since: str = Field(
-        default="", pattern=_VERSION, description="the first kernel version that supports it"
-    )
+    since: str = Field(default="", pattern=_VERSION, description="first kernel version that has it")
     before: str = Field(
         default="",
         pattern=_VERSION,
-        description="the first kernel version that no longer supports it",
+        description="first kernel version that no longer has it",
     )
     hw_queues: int = Field(ge=1, le=128, description="hardware queues of the disk")
     cpus: int = Field(default=2, ge=1, description="online vCPUs")
@@ -62,8 +60,7 @@ class Topology(Model):
     disk: Disk = Field(description="how the agent finds the disk")
     dm: str = Field(
         default="",
-        description="table of a device-mapper disk over the disk, without start and length; "
-        "DISK stands for the disk's path",
+        description="device-mapper table without start and length; DISK stands for the disk's path",
     )
     queue: dict[str, int | str] = Field(
         default={}, description="queue/ attributes, written before the scheduler is chosen"

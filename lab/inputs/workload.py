@@ -92,8 +92,7 @@ class Workload(Model):
     noise: Noise = Field(default=Noise(), description="spread of seeds")
     checks_data: bool = Field(
         default=False,
-        description="the job verifies the data that it wrote: the disk must hold data, and the "
-        "cell has no cost",
+        description="the job verifies its data: the disk must hold data, and the cell has no cost",
     )
     filesystem: Literal["xfs"] | None = Field(
         default=None, description="file system that the guest makes and mounts"

@@ -136,7 +136,10 @@ def _foot(run: RunRecord) -> Iterator[str]:
     if failed := view.failed_checks(run):
         yield f"Checks that fail: {len(failed)}, such as {failed[0]}."[:WIDTH]
     if skipped := sum(own.verdict is Verdict.SKIPPED for own in figures):
-        yield f"Skipped: {skipped} expectations that this profile or host does not measure."
+        yield (
+            f"Skipped: {view.counted(skipped, 'expectation')} that this profile or host does not "
+            "measure."
+        )
     yield "Details: lab show. One claim again: lab run SERIES --claim CLAIM."
 
 

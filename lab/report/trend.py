@@ -130,7 +130,7 @@ def _tables(found: Sequence[BranchTrend]) -> Iterator[TableRecord]:
         shown = (last.day, str(len(branch.nights)), str(len(branch.cells)), str(len(branch.jumps)))
         rows.append((branch.name, state, last.commit[:12], *shown))
     titles = texts("branch", "last night", "state")
-    counts = columns("on", "nights", "cells", "steps")
+    counts = columns("on", "nights", "cells", "changes")
     yield TableRecord(title="Branches", columns=(*titles, *counts), rows=tuple(rows))
     for branch in found:
         if branch.jumps:
@@ -147,8 +147,8 @@ def _steps(branch: BranchTrend) -> TableRecord:
     if command := bisection(branch, *first):
         notes.append(f"which commit: {command}")
     return TableRecord(
-        title=f"{branch.name}: steps of instructions per I/O in the block layer, newest first",
-        columns=(*texts("night", "cell"), Column(title="step", right=True), *texts("commits")),
+        title=f"{branch.name}: change points of the block layer's instructions per I/O",
+        columns=(*texts("night", "cell"), Column(title="change", right=True), *texts("commits")),
         rows=tuple(rows),
         notes=tuple(dict.fromkeys(notes)),
     )

@@ -317,11 +317,11 @@ def _published(found: FindingRecord) -> str:
     ends = (-1.0 if low is None else low, math.inf if high is None else high)
     sizes = (*ends, *found.sensitivity.values())
     if min(sizes) <= change <= max(sizes):
-        return f"{shown}: consistent with the published change"
+        return f"{shown}; the measured change is consistent with it"
     if measured is not None and measured * change < 0:
-        return f"{shown}: the opposite was measured"
+        return f"{shown}; the measured change has the opposite sign"
     more = measured is not None and abs(measured) > abs(change)
-    return f"{shown}: {'above' if more else 'below'} the published change was measured"
+    return f"{shown}; the measured change is {'larger' if more else 'smaller'}"
 
 
 def _change(found: FindingRecord) -> str:

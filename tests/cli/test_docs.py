@@ -4,12 +4,23 @@
 from __future__ import annotations
 
 import re
+import textwrap
+import tomllib
+from pathlib import Path
 
 import click
 import pytest
 
+from lab.base import toml
 from lab.base.system import PROJECT
 from lab.cli import main
+from lab.cli.verb import Verb
+from lab.commands.gate_config import Gate
+from lab.inputs import series
+from lab.inputs.counters import Counter
+from lab.inputs.topology import Topology
+from lab.inputs.workload import Workload
+from lab.judge import well_formed
 
 DOCS = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 # A command in code: in a line of an indented block, or between backticks.
@@ -18,9 +29,24 @@ _TYPED = re.compile(
 )
 
 
+# An indented block, with the empty lines in it.
+_BLOCK = re.compile(r"(?:^ {4}.*\n(?:\n(?= {4}))?)+", re.MULTILINE)
+
+
+def shown(page: str, *words: str) -> str:
+    """The blocks of a page that have one of some words, as a file."""
+    blocks = _BLOCK.findall((PROJECT / "docs" / page).read_text())
+    return "\n".join(textwrap.dedent(own) for own in blocks if any(w in own for w in words))
+
+
 def typed() -> list[tuple[str, str]]:
-    """Every command with where it stands."""
-    return [(doc.name, found) for doc in DOCS for found in _TYPED.findall(doc.read_text())]
+    """Every command with where it stands; the examples of the help, too."""
+    found = [(doc.name, words) for doc in DOCS for words in _TYPED.findall(doc.read_text())]
+    return found + [
+        (f"lab {name}", own.example.removeprefix("lab "))
+        for name in main.COMMANDS
+        if isinstance(own := main.command(name), Verb)
+    ]
 
 
 def test_there_are_many() -> None:
@@ -43,3 +69,25 @@ def test_every_command_and_option_that_is_named_is_there(doc: str, words: str) -
     asked = {word.partition("=")[0] for word in rest if word.startswith("--") and word != "--"}
     assert asked <= known
     assert isinstance(own, click.Command)
+
+
+def test_the_tutorials_series_is_well_formed(tmp_path: Path) -> None:
+    folder = tmp_path / "my_change"
+    folder.mkdir()
+    (folder / "series.toml").write_text(shown("tutorial.md", "[claims.cheaper]", "[checks."))
+    own = series.get(str(folder))
+    well_formed.check(own)
+    assert [*own.all_claims] == ["cheaper", "contention"]
+
+
+@pytest.mark.parametrize(
+    ("page", "word", "model"),
+    [
+        ("extending.md", 'title = "NVMe', Topology),
+        ("extending.md", "[parameters]", Workload),
+        ("extending.md", "calls = [", Counter),
+        ("gate.md", "[branches.", Gate),
+    ],
+)
+def test_a_file_that_is_shown_can_be_read(page: str, word: str, model: type[toml.Model]) -> None:
+    assert toml.parse(tomllib.loads(shown(page, word)), model, Path(page))

@@ -59,7 +59,16 @@ def judged() -> run_record.SeriesRecord:
         because="half of what the reviewer saw without lockdep and KASAN",
         sensitivity={"0.5": 0.713, "2": 0.896},
     )
-    found = {"deadline_throughput": (many, some)}
+    timed = examples.finding(
+        (),
+        level=Level.WALL,
+        engine=Engine.TCG,
+        published=recorded("deadline_throughput", 2),
+        bound=Bound.parse(">= +25%"),
+        because="half of what the reviewer saw with 16 CPUs",
+        verdict=Verdict.SKIPPED,
+    )
+    found = {"deadline_throughput": (many, some, timed)}
     claims = [
         examples.claim(*findings, name=name, verdict=findings[0].verdict).model_copy(
             update={
@@ -72,6 +81,11 @@ def judged() -> run_record.SeriesRecord:
     return examples.series(*claims, verdict=Verdict.HOLDS).model_copy(
         update={"name": "sq_batch_dispatch", "title": own.title, "origin": own.origin}
     )
+
+
+def run() -> run_record.RunRecord:
+    """The run of that claim alone."""
+    return examples.run().model_copy(update={"series": (judged(),), "tables": ()})
 
 
 def costs() -> tuple[Cost, Cost]:
@@ -91,7 +105,7 @@ def costs() -> tuple[Cost, Cost]:
 @pytest.mark.parametrize(
     "printed",
     [
-        terminal.series(judged()),
+        terminal.screen(run()),
         tables.text(tables.of_costs(("none", "mq-deadline"), costs(), rows=4)),
     ],
     ids=["lab run", "lab diff"],
@@ -101,9 +115,10 @@ def test_a_sample_is_what_is_printed(printed: str) -> None:
     assert sample in README, f"README.md must show:\n\n{sample}\n"
 
 
-def test_what_stands_first_is_a_part_of_that() -> None:
-    first = README.split("## ")[0].partition("evidence:\n\n")[2].rstrip()
-    assert textwrap.indent(textwrap.dedent(first), "    ") in terminal.series(judged())
+def test_the_details_are_a_part_of_what_lab_show_prints() -> None:
+    shown = README.partition("lab show\n    [...]\n")[2].partition("    [...]\n")[0]
+    assert "HOLDS" in shown
+    assert textwrap.indent(textwrap.dedent(shown), "    ") in terminal.text(run())
 
 
 def test_the_sample_expects_what_the_series_does() -> None:

@@ -80,7 +80,7 @@ def test_published_expected_and_measured_stand_beside_each_other() -> None:
         "Published: published words",
         "nullb, bfq, randread_burst",
         "- HOLDS wall clock (tcg): iops, numjobs=4, 8 vCPUs",
-        "published +40 %: consistent with the published change",
+        "published +40 %; the measured change is consistent with it",
         "expected before -> after >= +20%: half of it",
         "measured 100.0 -> 140.0 host-clock IOPS, +40.0 % [+35.0, +45.2], p 0.012,",
         "8 boots an arm",

@@ -47,7 +47,7 @@ def test_the_newest_step_comes_first_and_the_largest_cell(found: BranchTrend) ->
     assert found.cells[0].jumps[0].change == pytest.approx(-0.008, abs=0.001)
 
 
-def test_the_terminal_names_branch_step_and_commits(found: BranchTrend) -> None:
+def test_the_terminal_names_branch_change_point_and_commits(found: BranchTrend) -> None:
     branches, steps = map(tables.text, trend.tables([found]))
     assert "block-next" in branches
     cell, jump = found.jumps[0]

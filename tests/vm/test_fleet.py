@@ -68,7 +68,7 @@ def test_what_a_lost_host_had_is_measured_elsewhere_and_is_the_same(
     # The hosts' caches are several, and each would have keys of its own.
     keys = tmp_path / "keys"
     network.make_keys(keys)
-    shared = ("--keys", str(keys))
+    shared = ("--fleet-keys", str(keys))
     fleet = Fleet(address, keys, progress)
     with (
         program("scheduler", "--address", address, *shared, cache=tmp_path / "scheduler"),
