@@ -23,7 +23,6 @@ FOLDERS = {
     "configs": "lab/_data/configs",
     "workloads": "lab/_data/workloads",
     "kernel-patches": "lab/_data/kernel_patches",
-    "controls": "lab/_data/controls",
 }
 SETTINGS = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
 
@@ -87,16 +86,18 @@ def test_all_that_is_imported_is_declared() -> None:
     assert declared(SETTINGS["dependencies"]) >= others - {"pytest"}
     assert declared([*SETTINGS["dependencies"], *optional["fleet"]]) >= fleet
     wanted = others | fleet
-    tests = imported([*(PROJECT / "tests").rglob("*.py"), PROJECT / "conftest.py"])
+    folders = (PROJECT / "tests", PROJECT / "tools")
+    developers = [path for folder in folders for path in folder.rglob("*.py")]
+    development = imported([*developers, PROJECT / "conftest.py"])
     everything = [*SETTINGS["dependencies"], *optional["dev"]]
-    assert declared(everything) >= wanted | tests
+    assert declared(everything) >= wanted | development
 
 
 def imported(files: list[Path]) -> set[str]:
     """The distributions that Python files import, by their normal names."""
     known = packages_distributions()
     tops = {name.split(".")[0] for path in files for name in imports(path)}
-    own = {"lab", *(path.stem for path in (PROJECT / "tests").rglob("*.py"))}
+    own = {"lab", "tools", *(path.stem for path in (PROJECT / "tests").rglob("*.py"))}
     outside = tops - sys.stdlib_module_names - own
     assert outside <= set(known)
     return {normal(known[top][0]) for top in outside}

@@ -34,10 +34,6 @@ _KEPT = "finished results are kept, run it again to go on"
 
 # Each command: where it is, and the beginning of its help.
 COMMANDS = {
-    "bench": (
-        "lab.cli.measure:bench_command",
-        "Measure the lab itself: is it exact, and how fast.",
-    ),
     "bisect": ("lab.cli.bisect:bisect_command", "Find the commit that made an I/O cost more."),
     "build": ("lab.cli.measure:build_command", "Build a kernel and print its path."),
     "calibrate": ("lab.cli.validity:calibrate_command", "Print a machine model of this machine."),
@@ -47,7 +43,6 @@ COMMANDS = {
         "lab.cli.show:completion",
         "Print a script for command-line completion.",
     ),
-    "control": ("lab.cli.run:control_command", "Compare a kernel with itself."),
     "diff": ("lab.cli.measure:diff_command", "Show by function what an I/O costs more or less."),
     "doctor": (
         "lab.cli.measure:doctor_command",
@@ -146,8 +141,8 @@ def lab(verbose: bool, quiet: bool) -> None:
         os.environ[QUIET] = "1"
 
 
-def main() -> None:
-    """Run the command line and exit with the code that --help promises.
+def main(entry: click.Command = lab, program: str = "lab") -> None:
+    """Run a command line and exit with the code that --help promises; program is its name there.
 
     Whatever escapes is one message and FAILED: a traceback's exit code would be a verdict.
     """
@@ -158,7 +153,7 @@ def main() -> None:
     atexit.register(_stay_done)
     os.umask(os.umask(0) | stat.S_IWOTH)  # what the lab runs, nobody else may change
     try:
-        status = _answer(_status())
+        status = _answer(_status(entry, program))
         _flush(told=status == ExitCode.FAILED)
     except BrokenPipeError:
         _give_up_output()
@@ -211,11 +206,11 @@ def _give_up_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _status() -> int:
+def _status(entry: click.Command, program: str) -> int:
     """What the command ended with; what went wrong has been told."""
     try:
         with _closed_pipe_told():
-            status = lab.main(prog_name="lab", standalone_mode=False)
+            status = entry.main(prog_name=program, standalone_mode=False)
         return status if isinstance(status, int) else ExitCode.DONE
     except click.ClickException as exc:
         exc.show()

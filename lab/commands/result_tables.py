@@ -3,19 +3,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
-from lab.base.stats import rate
 from lab.base.text import number, percent
-from lab.commands import error_rates
-from lab.commands.aa_control import Comparison, Repetition, SeedPair
 from lab.commands.bisect_measure import CommitMeasure
 from lab.commands.bisect_search import Found, is_bad
 from lab.commands.check_series import Commit
-from lab.commands.controls import NOTHING, Answer
 from lab.commands.cost_diff import CellChange
-from lab.commands.error_rates import Rates
 from lab.commands.scaling import Curve
 from lab.commands.try_patches import SeriesStep
 from lab.inputs.terms import Verdict
@@ -27,8 +21,6 @@ from lab.report.tables import columns, texts
 _SHOWN = 0.005
 _ROWS = 12
 _METRIC = "iops"
-# A rate is given with 95 % of certainty.
-_DOUBT = 0.05
 
 
 def of_changes(found: Sequence[CellChange]) -> tuple[TableRecord, ...]:
@@ -68,89 +60,6 @@ def note(text: str) -> TableRecord:
     return TableRecord(title="", notes=(text,))
 
 
-def of_error_rates(found: Sequence[Rates], alpha: float) -> TableRecord:
-    """A row for each noise and truth: how often made-up rounds were judged how."""
-
-    def share(hits: int, runs: int) -> str:
-        return f"{100 * hits / runs:.1f} %"
-
-    shown = [
-        (
-            one.noise,
-            percent(math.expm1(one.truth * error_rates.PUBLISHED), exact=False),
-            share(one.holds, one.runs),
-            share(one.refuted, one.runs),
-            f"{one.rounds:.1f}",
-        )
-        for one in found
-    ]
-    bound = percent(math.expm1(error_rates.PUBLISHED / 2), exact=False)
-    return TableRecord(
-        title=f"Verdicts on made-up rounds: +40 % is claimed, so {bound} is the bound",
-        columns=columns("noise", "true change", "HOLDS", "REFUTED", "rounds"),
-        rows=tuple(shown),
-        notes=(
-            f"At the bound either is wrong, and promised in {100 * alpha / 2:g} % of runs at most, "
-            f"for noise that is symmetric and independent. {found[0].runs:,} runs a row, noise of "
-            f"{100 * error_rates.SPREAD:g} %.",
-        ),
-    )
-
-
-def of_seed_pairs(compared: Sequence[SeedPair]) -> TableRecord:
-    """One line a simulated cell, then how often a change was called where there is none."""
-    rows, notes = [], []
-    for cell, other in dict.fromkeys((one.cell, one.kernels[1]) for one in compared):
-        own = [one for one in compared if (one.cell, one.kernels[1]) == (cell, other)]
-        widest = max(own, key=lambda one: abs(one.change))
-        calls = sum(one.called for one in own)
-        shown = (f"{calls} of {len(own)}", percent(widest.change, exact=True))
-        rows.append((str(cell), other, *shown, f"{100 * widest.margin:g} %"))
-    for other in dict.fromkeys(one.kernels[1] for one in compared):
-        own = [one for one in compared if one.kernels[1] == other]
-        notes.append(f"{other}: {_called([one.called for one in own])}")
-    titles = columns("simulated, one seed against another", "", "called", "largest", "margin")
-    return TableRecord(title="A/A control", columns=titles, rows=tuple(rows), notes=tuple(notes))
-
-
-def of_control(
-    compared: Sequence[Comparison], repeated: Sequence[Repetition], alpha: float
-) -> TableRecord:
-    """One line a cell, then how often a change was called where there is none."""
-    rows = []
-    for cell in dict.fromkeys(one.cell for one in compared):
-        own = [one for one in compared if one.cell == cell]
-        calls = sum(one.called(alpha) for one in own)
-        widest = max(abs(one.pairs.change) for one in own)
-        spread = max(one.pairs.spread for one in own)
-        shown = (f"{calls} of {len(own)}", f"{100 * widest:.1f} %", f"{100 * spread:.1f} %")
-        rows.append((str(cell), *shown))
-    answered = [one for one in repeated if not one.failure]
-    differ = sum(not one.equal for one in answered)
-    notes = [
-        f"wall clock: {_called([one.called(alpha) for one in compared])}; nominal "
-        f"{100 * alpha:g} %",
-        f"exact engine: {differ} of {len(answered)} cells differ when repeated",
-        *(f"  {one.cell} failed: {one.failure}" for one in repeated if one.failure),
-    ]
-    titles = columns("the same under several names", "called", "largest change", "pair SD")
-    return TableRecord(title="A/A control", columns=titles, rows=tuple(rows), notes=tuple(notes))
-
-
-def of_controls(found: Sequence[Answer]) -> TableRecord:
-    """A row for each claim of a control, then how often a change was seen where there is none."""
-    same = [one for one in found if one.control == NOTHING and Verdict.HOLDS in one.expected]
-    return TableRecord(
-        title="Patches whose verdict is known",
-        columns=texts("control", "claim", "must be", "found", ""),
-        rows=tuple(map(_answer, found)),
-        notes=(
-            f"{NOTHING}: {_called([one.found is Verdict.REFUTED for one in same])}",
-            *(f"{one.control}/{one.claim}: {one.reason}" for one in found),
-        ),
-    )
-
-
 def of_commits(found: Sequence[Commit]) -> TableRecord:
     """Every patch of a series: its style, what its kernels said, and what is wrong with it."""
     return TableRecord(
@@ -179,23 +88,6 @@ def of_bisection(
         columns=texts("", "place", "commit", "measured", ""),
         rows=tuple(rows),
         notes=tuple(subjects),
-    )
-
-
-def _answer(one: Answer) -> tuple[str, ...]:
-    # What may come to any of three verdicts is only to come to its end.
-    must = " or ".join(one.expected) if len(one.expected) < 3 else "-"
-    return one.control, one.claim, must, str(one.found), "" if one.right else "WRONG"
-
-
-def _called(calls: Sequence[bool]) -> str:
-    """How many comparisons called a change, and at which rate that may be."""
-    if not calls:
-        return "nothing was compared"
-    possible = rate(sum(calls), len(calls), _DOUBT)
-    return (
-        f"{sum(calls)} of {len(calls)} comparisons called a change: a rate of "
-        f"{100 * possible.low:.1f} to {100 * possible.high:.1f} %"
     )
 
 

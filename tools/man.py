@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Manual pages, made from the commands themselves: `python -m lab.cli.man FOLDER` (`make man`)."""
+"""Manual pages, made from the commands themselves: `python -m tools.man FOLDER` (`make man`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/reference.md, made from the code: `python -m lab.cli.reference` (`make reference`).
+"""docs/reference.md, made from the code: `python -m tools.reference` (`make reference`).
 
 Commands and options come from click, keys of TOML files from the models that read them, metrics
-and exit codes from their tables. tests/cli/test_reference.py fails where the page is out of date.
+and exit codes from their tables. tests/tools/test_reference.py fails where the page is out of date.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lab.base import cache, process, progress, sandbox, system
 from lab.base.errors import ExitCode
 from lab.base.toml import Model
 from lab.build import release
-from lab.cli import main, man
+from lab.cli import main
 from lab.commands.gate_config import Gate
 from lab.guest import host_noise
 from lab.inputs import counters
@@ -31,6 +31,7 @@ from lab.inputs.topology import Topology
 from lab.inputs.workload import Workload
 from lab.measure import cost, dbench, fio, sim_counts
 from lab.report import tables
+from tools import man
 
 PAGE = system.PROJECT / "docs" / "reference.md"
 RENEW = "make reference"
