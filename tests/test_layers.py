@@ -44,6 +44,15 @@ def test_the_lab_imports_no_tool_of_its_developers() -> None:
         assert not any(name.split(".")[0] == "tools" for name in imports(path)), path
 
 
+def test_only_the_fleet_needs_dask_and_no_other_package_needs_the_fleet() -> None:
+    """dask is an optional dependency; lab/cli/options.py imports the fleet when one is used."""
+    for name in NAMES:
+        libraries = {library.split(".")[0] for library in imports(path_of(name))}
+        if package_of(name) != "fleet":
+            assert not libraries & {"dask", "distributed"}, name
+            assert "fleet" not in map(package_of, lab_imports(name)), name
+
+
 def test_no_module_imports_itself_by_way_of_others() -> None:
     for name in NAMES:
         assert not any(name in needed_by(other) for other in lab_imports(name)), name

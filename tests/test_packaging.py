@@ -79,6 +79,7 @@ def test_an_unpacked_wheel_works_far_from_any_checkout(wheel: Path, tmp_path: Pa
 @pytest.mark.slow
 def test_all_that_is_imported_is_declared() -> None:
     """A library that only comes along with another one goes when the other needs it no more."""
+    pytest.importorskip("distributed", reason="the extra fleet is not installed")
     optional = SETTINGS["optional-dependencies"]
     packages = {path: path.parent.name for path in MODULES}
     fleet = imported([path for path, package in packages.items() if package == "fleet"])
@@ -89,8 +90,14 @@ def test_all_that_is_imported_is_declared() -> None:
     folders = (PROJECT / "tests", PROJECT / "tools")
     developers = [path for folder in folders for path in folder.rglob("*.py")]
     development = imported([*developers, PROJECT / "conftest.py"])
-    everything = [*SETTINGS["dependencies"], *optional["dev"]]
+    everything = [*SETTINGS["dependencies"], *optional["dev"], *optional["fleet"]]
     assert declared(everything) >= wanted | development
+
+
+def test_dask_is_installed_for_a_fleet_only() -> None:
+    optional = SETTINGS["optional-dependencies"]
+    assert declared(optional["fleet"]) == {"dask", "distributed"}
+    assert not declared([*SETTINGS["dependencies"], *optional["dev"]]) & {"dask", "distributed"}
 
 
 def imported(files: list[Path]) -> set[str]:

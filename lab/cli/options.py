@@ -98,12 +98,15 @@ machine = click.option(
 
 
 def fleet_module(name: str) -> Any:
-    """A module of lab.fleet. Raises UsageError where what it needs is not installed."""
+    """A module of lab.fleet. Raises UsageError where dask, an optional dependency, is missing."""
     try:
         return import_module(f"lab.fleet.{name}")
     except ModuleNotFoundError as exc:
+        if exc.name not in ("dask", "distributed"):
+            raise
         raise UsageError(
-            f"a fleet needs {exc.name}", hint=f"{sys.executable} -m pip install distributed"
+            "a fleet needs dask.distributed, which is not installed",
+            hint=f"{sys.executable} -m pip install 'blocklab[fleet]'",
         ) from exc
 
 
