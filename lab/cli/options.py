@@ -23,7 +23,7 @@ from lab.measure.matrix import Selection
 from lab.measure.session import Session
 
 Command = Callable[..., Any]
-# Where a fleet's scheduler is when nobody says where (lab.fleet.network).
+# Where a fleet's scheduler is when nobody says where.
 FLEET = "tls://127.0.0.1:8786"
 
 

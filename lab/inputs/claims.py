@@ -141,11 +141,6 @@ class ExpectationKeys(Model):
         description="an arm whose value is taken off those that are compared: how much more they "
         "take than that one",
     )
-    needs: str = Field(
-        default="",
-        description="hardware that no emulated machine has; the lab prints the figures, and the "
-        "verdict is INCONCLUSIVE",
-    )
     needs_cpus: int = Field(
         default=0,
         ge=0,
@@ -200,7 +195,7 @@ class Expectation(ExpectationKeys):
 
     def repeats(self, other: Expectation) -> bool:
         """Whether both bound the same number, be it in other words or by other limits."""
-        said = {"change", "value", "because", "published", "needs", "needs_cpus"}
+        said = {"change", "value", "because", "published", "needs_cpus"}
         said |= {"may_be_zero", "seeds", "known_miss"}
         same = self.model_dump(exclude=said) == other.model_dump(exclude=said)
         return same and self.bound.unit == other.bound.unit
