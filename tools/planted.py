@@ -93,8 +93,9 @@ def judge_controls(session: Session) -> list[Answer]:
     """Build, boot and judge all controls."""
     seeds = max(_SEEDS, session.profile.seeds)
     profile = session.profile.model_copy(update={"seeds": seeds, "without": ()})
-    judged = judge.judge(list(map(control, names())), replace(session, profile=profile))
-    return [answer for series_judged in judged for answer in _answers(series_judged)]
+    controls = [control(name) for name in names()]
+    verdicts = judge.judge(controls, replace(session, profile=profile))
+    return [answer for of_series in verdicts for answer in _answers(of_series)]
 
 
 def table(answers: Sequence[Answer]) -> TableRecord:
@@ -109,19 +110,19 @@ def table(answers: Sequence[Answer]) -> TableRecord:
         columns=tables.texts("control", "claim", "must be", "verdict", ""),
         rows=tuple(map(_row, answers)),
         notes=(
-            f"{NOTHING}: {rate_of_calls([one.verdict is Verdict.REFUTED for one in same])}",
+            f"{NOTHING}: {rate_of_calls([answer.verdict is Verdict.REFUTED for answer in same])}",
             *(f"{answer.control}/{answer.claim}: {answer.reason}" for answer in answers),
         ),
     )
 
 
-def _answers(judged: Judged) -> list[Answer]:
-    name = judged.series.name
-    if judged.error:
-        return [Answer(name, "", EXPECTED[name], Verdict.ERROR, judged.error)]
+def _answers(of_series: Judged) -> list[Answer]:
+    name = of_series.series.name
+    if of_series.error:
+        return [Answer(name, "", EXPECTED[name], Verdict.ERROR, of_series.error)]
     return [
         Answer(name, claim, _right(name, claim), verdict.of_claim(findings), findings[0].reason)
-        for claim, findings in judged.claims().items()
+        for claim, findings in of_series.claims().items()
     ]
 
 

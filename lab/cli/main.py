@@ -81,9 +81,9 @@ COMMANDS = {
 def command(name: str) -> click.Command:
     """The command of a name of COMMANDS, its module imported."""
     module, _, attribute = COMMANDS[name][0].partition(":")
-    found = getattr(import_module(module), attribute)
-    assert isinstance(found, click.Command)
-    return found
+    loaded = getattr(import_module(module), attribute)
+    assert isinstance(loaded, click.Command)
+    return loaded
 
 
 class _Group(click.Group):
@@ -104,8 +104,8 @@ class _Group(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         names = [name for name in COMMANDS if name.startswith(incomplete)]
-        own = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
-        return [*own, *click.Command.shell_complete(self, ctx, incomplete)]
+        commands = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -23,9 +23,9 @@ _ROWS = 12
 _METRIC = "iops"
 
 
-def of_changes(found: Sequence[CellChange]) -> tuple[TableRecord, ...]:
+def of_changes(changes: Sequence[CellChange]) -> tuple[TableRecord, ...]:
     """The cells that differ, then the functions of the one that differs most."""
-    return tuple(_of_changes(found))
+    return tuple(_of_changes(changes))
 
 
 def of_steps(steps: Sequence[SeriesStep]) -> tuple[TableRecord, ...]:
@@ -33,24 +33,28 @@ def of_steps(steps: Sequence[SeriesStep]) -> tuple[TableRecord, ...]:
     return tuple(table for step in steps for table in _of_step(step))
 
 
-def of_scaling(title: str, cpus: Sequence[int], found: Sequence[Curve]) -> TableRecord:
+def of_scaling(title: str, cpus: Sequence[int], curves: Sequence[Curve]) -> TableRecord:
     """A row a curve, a column for each number of CPUs; and the same to be drawn."""
-    values = {one.name: tuple(each.value(_METRIC) for each in one.outcomes) for one in found}
-    arms = list(dict.fromkeys(one.arm for one in found))
-    failed = [each for one in found for each in one.outcomes if each.error]
-    clock = found[0].outcomes[0].task.cell.engine.clock
+    values = {
+        curve.name: tuple(outcome.value(_METRIC) for outcome in curve.outcomes) for curve in curves
+    }
+    arms = list(dict.fromkeys(curve.arm for curve in curves))
+    failed = [outcome for curve in curves for outcome in curve.outcomes if outcome.error]
+    clock = curves[0].outcomes[0].task.cell.engine.clock
     return TableRecord(
         title=title,
         columns=columns(f"1000 {clock} IOPS, by CPUs", *map(str, cpus)),
         rows=tuple(
-            (name, *("failed" if value is None else number(value / 1000) for value in own))
-            for name, own in values.items()
+            (name, *("failed" if value is None else number(value / 1000) for value in points))
+            for name, points in values.items()
         ),
-        notes=tuple(f"{each.task}: {each.error.brief}" for each in failed if each.error),
+        notes=tuple(
+            f"{outcome.task}: {outcome.error.brief}" for outcome in failed if outcome.error
+        ),
         curves=Curves(
             labels=tuple(map(str, cpus)),
             values=values,
-            dashed=tuple(one.name for one in found if len(arms) > 1 and one.arm == arms[0]),
+            dashed=tuple(curve.name for curve in curves if len(arms) > 1 and curve.arm == arms[0]),
         ),
     )
 
@@ -60,31 +64,32 @@ def note(text: str) -> TableRecord:
     return TableRecord(title="", notes=(text,))
 
 
-def of_commits(found: Sequence[Commit]) -> TableRecord:
+def of_commits(commits: Sequence[Commit]) -> TableRecord:
     """Every patch of a series: its style, what its kernels said, and what is wrong with it."""
     return TableRecord(
         title="Patches, each with all before it applied",
         columns=texts("patch", "checkpatch", "boots", ""),
         rows=tuple(
-            (one.patch.name, one.style, one.booted, "FAILED" if one.error else "") for one in found
+            (commit.patch.name, commit.style, commit.booted, "FAILED" if commit.error else "")
+            for commit in commits
         ),
-        notes=tuple(f"{one.patch.name}: {one.error}" for one in found if one.error),
+        notes=tuple(f"{commit.patch.name}: {commit.error}" for commit in commits if commit.error),
     )
 
 
 def of_bisection(
-    found: Found, line: Sequence[str], measure: CommitMeasure, subjects: Sequence[str]
+    bisection: Found, line: Sequence[str], measure: CommitMeasure, subjects: Sequence[str]
 ) -> TableRecord:
     """Every commit that was looked at, in that order, and the first bad one, or those it may be."""
     rows = []
-    for place, step in enumerate(found.steps, start=1):
+    for place, step in enumerate(bisection.steps, start=1):
         shown, which = "skipped", ""
         if step.value is not None:
             shown = measure.shown(step.value)
-            which = "bad" if is_bad(found.good, found.bad, step.value) else "good"
+            which = "bad" if is_bad(bisection.good, bisection.bad, step.value) else "good"
         rows.append((str(place), str(line.index(step.commit)), step.commit[:12], shown, which))
     return TableRecord(
-        title=f"{len(found.steps)} commits looked at of {len(line)}",
+        title=f"{len(bisection.steps)} commits looked at of {len(line)}",
         columns=texts("", "place", "commit", "measured", ""),
         rows=tuple(rows),
         notes=tuple(subjects),
@@ -102,11 +107,13 @@ def _of_step(step: SeriesStep) -> Iterator[TableRecord]:
         yield note(step.warned)
 
 
-def _of_changes(found: Sequence[CellChange]) -> Iterator[TableRecord]:
-    shown = [one for one in found if one.failed or one.finding.verdict is not Verdict.HOLDS]
-    equal = sum(one.equal for one in found)
-    chance = len(found) - len(shown) - equal
-    rest = f"{equal} of {len(found)} cells are equal to the last digit"
+def _of_changes(changes: Sequence[CellChange]) -> Iterator[TableRecord]:
+    shown = [
+        change for change in changes if change.failed or change.finding.verdict is not Verdict.HOLDS
+    ]
+    equal = sum(change.equal for change in changes)
+    chance = len(changes) - len(shown) - equal
+    rest = f"{equal} of {len(changes)} cells are equal to the last digit"
     rest += f", {chance} differ by no more than chance." if chance else "."
     if shown:
         yield TableRecord(
@@ -118,50 +125,50 @@ def _of_changes(found: Sequence[CellChange]) -> Iterator[TableRecord]:
         )
     else:
         yield note(rest)
-    if largest := next((one for one in shown if one.functions), None):
+    if largest := next((change for change in shown if change.functions), None):
         yield _functions(largest)
-    if failed := tuple(_failures(found)):
+    if failed := tuple(_failures(changes)):
         yield TableRecord(title="", notes=failed)
 
 
-def _row(one: CellChange) -> tuple[str, ...]:
-    before, after = one.values
-    if one.failed or not before or after is None:
-        return str(one.planned), number(before), number(after), "", "", "failed"
-    told = "" if one.finding.verdict is Verdict.REFUTED else "open"
+def _row(cell: CellChange) -> tuple[str, ...]:
+    before, after = cell.values
+    if cell.failed or not before or after is None:
+        return str(cell.planned), number(before), number(after), "", "", "failed"
+    verdict = "" if cell.finding.verdict is Verdict.REFUTED else "open"
     shown = percent(after / before - 1, exact=True)
-    return (str(one.planned), number(before), number(after), shown, _with_doubt(one), told)
+    return (str(cell.planned), number(before), number(after), shown, _with_doubt(cell), verdict)
 
 
-def _with_doubt(one: CellChange) -> str:
+def _with_doubt(cell: CellChange) -> str:
     """The change of the block layer, and by how much it may be off."""
-    change, interval = one.change, one.finding.interval
+    change, interval = cell.change, cell.finding.interval
     if change is None or interval is None:
         return ""
     off = max(interval.high - change, change - interval.low)
     return f"{percent(change, exact=True).removesuffix(' %')} ±{100 * off:.2g} %"
 
 
-def _functions(one: CellChange) -> TableRecord:
+def _functions(cell: CellChange) -> TableRecord:
     """The functions that surely differ; where none does, the ones that do most."""
-    surely = [f for f in one.functions if f.sure]
-    listed = [f for f in surely or one.functions if abs(f.difference) >= _SHOWN][:_ROWS]
+    surely = [f for f in cell.functions if f.sure]
+    listed = [f for f in surely or cell.functions if abs(f.difference) >= _SHOWN][:_ROWS]
     shown = [
         (f.function, f"{f.before:,.2f}", f"{f.after:,.2f}", f"{f.difference:+,.2f}") for f in listed
     ]
-    if rest := [f for f in one.functions if f not in listed]:
+    if rest := [f for f in cell.functions if f not in listed]:
         total = sum(f.difference for f in rest)
         shown.append((f"{len(rest)} more", "", "", f"{total:+z,.2f}"))
     how = "those that surely differ" if surely else "none surely differs"
     return TableRecord(
-        title=f"Where it is: {one.planned}, kernel instructions per I/O by function, {how}",
+        title=f"Where it is: {cell.planned}, kernel instructions per I/O by function, {how}",
         columns=columns("function", "before", "after", "difference"),
         rows=tuple(shown),
     )
 
 
-def _failures(found: Sequence[CellChange]) -> Iterator[str]:
-    for one in found:
-        for side, outcome in (("first", one.before), ("second", one.after)):
+def _failures(changes: Sequence[CellChange]) -> Iterator[str]:
+    for change in changes:
+        for side, outcome in (("first", change.before), ("second", change.after)):
             if outcome.error:
-                yield f"{one.planned}: the {side} kernel failed: {outcome.error.brief}"
+                yield f"{change.planned}: the {side} kernel failed: {outcome.error.brief}"
