@@ -48,8 +48,8 @@ kernels: setup ## configure every kernel version that can be had with every frag
 	@.venv/bin/pytest -m kernels tests/test_versions.py
 
 bench: setup ## measure the lab itself: exactness, and speed as ratios (BENCH=--builds)
-	@$(LAB) bench $(BENCH)
-	@$(LAB) control --planted
+	@.venv/bin/python -m tools.bench $(BENCH)
+	@.venv/bin/python -m tools.planted
 
 check: setup ## format, lint, types and the tests that need no guest
 	@.venv/bin/ruff format --check --quiet . || { echo 'run: make format'; exit 1; }
@@ -71,10 +71,10 @@ map: ## the packages: modules, lines, and who imports whom
 	@$(PYTHON) tests/package_map.py
 
 man: setup ## manual pages of all commands into build/man
-	@.venv/bin/python -m lab.cli.man build/man && echo 'man -l build/man/lab.1'
+	@.venv/bin/python -m tools.man build/man && echo 'man -l build/man/lab.1'
 
 reference: setup ## docs/reference.md anew, from the code
-	@.venv/bin/python -m lab.cli.reference
+	@.venv/bin/python -m tools.reference
 
 format: setup ## format the Python code
 	@.venv/bin/ruff format --quiet .

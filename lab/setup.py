@@ -226,7 +226,7 @@ def pip_steps(progress: Progress) -> list[list[str]]:
             f"  {LOCK.name} does not cover Python {python} on {machine}: "
             "installing the newest versions that pyproject.toml allows"
         )
-        return [["--editable", f"{PROJECT}[dev]"]]
+        return [["--editable", f"{PROJECT}[dev,fleet]"]]
     # The second call builds with the setuptools of the lock, and fetches nothing.
     return [
         [*_LOCKED, str(LOCK)],

@@ -16,8 +16,9 @@ import pytest
 from fake_kernel import KCONFIG, MAKEFILE
 from hypothesis import settings
 
-from lab.base import host_time
+from lab.base import host_time, sandbox
 from lab.base.progress import Progress
+from lab.base.sandbox import Mode
 from lab.build import kernel, patching
 from lab.build.kernel import Kernel
 from lab.build.source import resolve
@@ -82,6 +83,16 @@ def _own_folders(
 def guests(monkeypatch: pytest.MonkeyPatch) -> fakes.Guests:
     """What is booted in the place of real guests."""
     return fakes.installed(monkeypatch)
+
+
+@pytest.fixture(params=[Mode.BWRAP, Mode.LANDLOCK])
+def confined(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mode:
+    """Each mode that confines, where it works."""
+    mode = Mode(request.param)
+    if why := sandbox.obstacle_to(mode):
+        pytest.skip(f"{mode}: {why}")
+    monkeypatch.setenv(sandbox.CHOICE, mode)
+    return mode
 
 
 @pytest.fixture

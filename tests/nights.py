@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A history of a gate that never ran: nights made up of measured noise, with steps planted in it.
-
-`python tests/nights.py PAGE` writes it as `lab trend` would.
-"""
+"""A history of a gate that never ran: nights of measured noise, with planted steps."""
 
 from __future__ import annotations
 
 import random
-import sys
 from pathlib import Path
 
-from lab.report import html, trend
 from lab.report.trend import Night
 
 _SPREADS = Path(__file__).with_name("data") / "seed-spreads.txt"
@@ -50,12 +45,6 @@ def history(seed: int, planted: tuple[tuple[int, int, float], ...] = STEPS) -> l
             values = dict(zip(names, drawn, strict=True))
         good = not any(when == night and change > 0 for _, when, change in planted)
         reason = "" if good else "costs more"
-        source, run = f"git:/nowhere@{commit}", f"run{night}"
-        found.append(Night(source, run, 1.7e9 + night * _DAY, good, reason, values))
+        source = f"git:/nowhere@{commit}"
+        found.append(Night(source, 1.7e9 + night * _DAY, good, reason, values))
     return found
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(
-        html.trend_page(trend.of({"block-next": history(1), "mine": history(2, ())}, 0.001), 0.001)
-    )

@@ -24,6 +24,7 @@ from lab.base.system import PROJECT
 MAX_LINES = 400
 MAX_FUNCTION = 60
 NAMES = [name_of(path) for path in MODULES]
+TOOLS = sorted((PROJECT / "tools").glob("*.py"))
 
 
 def test_the_rooms_are_the_packages_folders() -> None:
@@ -35,6 +36,21 @@ def test_a_module_imports_only_its_package_and_packages_before_it() -> None:
     for name in NAMES:
         last = PACKAGES.index(package_of(name)) if package_of(name) in PACKAGES else 0
         assert {package_of(other) for other in lab_imports(name)} <= set(PACKAGES[: last + 1]), name
+
+
+def test_the_lab_imports_no_tool_of_its_developers() -> None:
+    assert TOOLS
+    for path in MODULES:
+        assert not any(name.split(".")[0] == "tools" for name in imports(path)), path
+
+
+def test_only_the_fleet_needs_dask_and_no_other_package_needs_the_fleet() -> None:
+    """dask is an optional dependency; lab/cli/options.py imports the fleet when one is used."""
+    for name in NAMES:
+        libraries = {library.split(".")[0] for library in imports(path_of(name))}
+        if package_of(name) != "fleet":
+            assert not libraries & {"dask", "distributed"}, name
+            assert "fleet" not in map(package_of, lab_imports(name)), name
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
@@ -58,13 +74,13 @@ def test_only_the_process_module_starts_processes() -> None:
     starters = ("subprocess", "multiprocessing", "pty", "os.system", "os.popen", "os.fork")
     users = {
         path.stem
-        for path in MODULES
+        for path in (*MODULES, *TOOLS)
         for name in imports(path)
         if name.split(".")[0] in starters or name in starters
     }
     calls = {
         path.stem
-        for path in MODULES
+        for path in (*MODULES, *TOOLS)
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
@@ -74,12 +90,12 @@ def test_only_the_process_module_starts_processes() -> None:
 
 
 def test_a_module_is_short_enough_to_read() -> None:
-    for path in MODULES:
+    for path in (*MODULES, *TOOLS):
         assert len(path.read_text().splitlines()) < MAX_LINES, path
 
 
 def test_a_function_is_short_enough_to_read() -> None:
-    for path in MODULES:
+    for path in (*MODULES, *TOOLS):
         for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert (node.end_lineno or 0) - node.lineno < MAX_FUNCTION, (path, node.name)
@@ -112,7 +128,10 @@ def test_an_old_python_can_read_setup_far_enough_to_say_that_it_is_too_old() -> 
 
 SOURCES = sorted(
     path
-    for pattern in ("*", ".ci/*", "lab/**/*", "tests/**/*.py", "configs/**/*", "workloads/**/*")
+    for pattern in (
+        *("*", ".ci/*", "lab/**/*", "tests/**/*.py", "tools/*.py"),
+        *("configs/**/*", "workloads/**/*"),
+    )
     for path in PROJECT.glob(pattern)
     if path.is_file()
     and "__pycache__" not in path.parts

@@ -23,7 +23,6 @@ FOLDERS = {
     "configs": "lab/_data/configs",
     "workloads": "lab/_data/workloads",
     "kernel-patches": "lab/_data/kernel_patches",
-    "controls": "lab/_data/controls",
 }
 SETTINGS = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
 
@@ -80,6 +79,7 @@ def test_an_unpacked_wheel_works_far_from_any_checkout(wheel: Path, tmp_path: Pa
 @pytest.mark.slow
 def test_all_that_is_imported_is_declared() -> None:
     """A library that only comes along with another one goes when the other needs it no more."""
+    pytest.importorskip("distributed", reason="the extra fleet is not installed")
     optional = SETTINGS["optional-dependencies"]
     packages = {path: path.parent.name for path in MODULES}
     fleet = imported([path for path, package in packages.items() if package == "fleet"])
@@ -87,16 +87,24 @@ def test_all_that_is_imported_is_declared() -> None:
     assert declared(SETTINGS["dependencies"]) >= others - {"pytest"}
     assert declared([*SETTINGS["dependencies"], *optional["fleet"]]) >= fleet
     wanted = others | fleet
-    tests = imported([*(PROJECT / "tests").rglob("*.py"), PROJECT / "conftest.py"])
-    everything = [*SETTINGS["dependencies"], *optional["dev"]]
-    assert declared(everything) >= wanted | tests
+    folders = (PROJECT / "tests", PROJECT / "tools")
+    developers = [path for folder in folders for path in folder.rglob("*.py")]
+    development = imported([*developers, PROJECT / "conftest.py"])
+    everything = [*SETTINGS["dependencies"], *optional["dev"], *optional["fleet"]]
+    assert declared(everything) >= wanted | development
+
+
+def test_dask_is_installed_for_a_fleet_only() -> None:
+    optional = SETTINGS["optional-dependencies"]
+    assert declared(optional["fleet"]) == {"dask", "distributed"}
+    assert not declared([*SETTINGS["dependencies"], *optional["dev"]]) & {"dask", "distributed"}
 
 
 def imported(files: list[Path]) -> set[str]:
     """The distributions that Python files import, by their normal names."""
     known = packages_distributions()
     tops = {name.split(".")[0] for path in files for name in imports(path)}
-    own = {"lab", *(path.stem for path in (PROJECT / "tests").rglob("*.py"))}
+    own = {"lab", "tools", *(path.stem for path in (PROJECT / "tests").rglob("*.py"))}
     outside = tops - sys.stdlib_module_names - own
     assert outside <= set(known)
     return {normal(known[top][0]) for top in outside}

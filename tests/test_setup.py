@@ -207,7 +207,8 @@ def test_the_lock_covers_the_least_python_and_names_no_index() -> None:
 
 def test_the_lock_has_all_that_is_declared_with_hashes() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    declared = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    optional = project["optional-dependencies"]
+    declared = [*project["dependencies"], *optional["dev"], *optional["fleet"]]
     locked = re.findall(
         r"^([\w.-]+)==.*\\\n    --hash=sha256:", setup.LOCK.read_text(), re.MULTILINE
     )
@@ -236,7 +237,7 @@ def test_what_the_lock_covers_is_installed_by_it_and_nothing_else(
         assert "--no-deps" in steps[1]
         assert said == ""
     else:
-        assert steps == [["--editable", f"{PROJECT}[dev]"]]
+        assert steps == [["--editable", f"{PROJECT}[dev,fleet]"]]
         assert "does not cover Python" in said
 
 

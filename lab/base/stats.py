@@ -299,18 +299,6 @@ def fisher(hits: int, trials: int, other_hits: int, other_trials: int) -> float:
     return sum(ways) / math.comb(trials + other_trials, all_hits)
 
 
-def rate(hits: int, trials: int, alpha: float) -> Interval:
-    """The rates that are possible when so many of all trials hit, at the level 1 - alpha.
-
-    The exact interval of C. Clopper and E. Pearson, Biometrika 26, 1934.
-    """
-    from scipy.special import betaincinv
-
-    low = betaincinv(hits, trials - hits + 1, alpha / 2) if hits else 0.0
-    high = betaincinv(hits + 1, trials - hits, 1 - alpha / 2) if hits < trials else 1.0
-    return Interval(float(low), float(high))
-
-
 def at_least(hits: int, trials: int, rate: float) -> float:
     """The chance of so many hits or more at a rate: the upper tail of the binomial distribution."""
     return math.fsum(

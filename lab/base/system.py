@@ -24,7 +24,7 @@ TREE = "LAB_TREE"
 
 
 def data(name: str) -> Path:
-    """One of the folders that people write: configs, workloads, kernel-patches or controls.
+    """One of the folders that people write: configs, workloads or kernel-patches.
 
     They stand at the top of a checkout; a wheel has them inside of the package, where no folder is
     called by a name with a hyphen (pyproject.toml maps them).

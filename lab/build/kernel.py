@@ -116,17 +116,6 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
     return kernel
 
 
-def configure(tree: Tree, fragments: Sequence[str], progress: Progress) -> str:
-    """The .config of a tree with a configuration, every option checked, and nothing built.
-
-    Raises BuildError like build.
-    """
-    options = kconfig.merge(fragments, _version(tree))
-    with workbench.opened(tree, progress) as bench, bench.objects(fragments, progress) as how:
-        _configure(how, bench, options, _log(f"configure-{tree.hash}"), progress)
-        return products.text(how.objects, ".config")
-
-
 def find(identity: str) -> Kernel | None:
     """The kernel with this id, when the cache holds it."""
     folder = cache.root() / "kernels" / identity

@@ -21,7 +21,7 @@ from lab.build.source import Source, git
 _FAILED_AT = re.compile(r"patch failed: (?P<file>\S+):(?P<line>\d+)")
 _MISSING = re.compile(r"error: (?P<file>\S+): (?P<why>No such file|does not exist|already exists)")
 # The folders with patches that the lab ships (lab/base/system.py).
-_OWN = ("kernel-patches", "configs", "controls")
+_OWN = ("kernel-patches", "configs")
 _HUNK = re.compile(r"^@@ -(?P<start>\d+)", re.MULTILINE)
 
 

@@ -104,13 +104,10 @@ def _debian_record(series: str) -> Path:
 
 def _debian(spec: str, series: str, progress: Progress) -> Source:
     record = _debian_record(series)
-    if known := _recorded(record):
-        return known
-    with _importing(progress):
-        return _recorded(record) or _from_debian(spec, series, record, progress)
+    return _imported_once(record, progress, lambda: _from_debian(spec, series, progress))
 
 
-def _from_debian(spec: str, series: str, record: Path, progress: Progress) -> Source:
+def _from_debian(spec: str, series: str, progress: Progress) -> Source:
     """Import a source from the first of the suites that has it."""
     codename = apt.require_debian(f"the source {spec}")
     cache.require_space(cache.root(), _IMPORT_GIB, f"the source of Linux {series}")
@@ -121,7 +118,7 @@ def _from_debian(spec: str, series: str, record: Path, progress: Progress) -> So
     package = f"linux-source-{series}"
     for attempt in attempts:
         try:
-            return _import_debian(spec, package, apt.private(attempt), record, progress)
+            return _import_debian(spec, package, apt.private(attempt), progress)
         except LabError as exc:
             failure = exc
     raise LabError(
@@ -132,9 +129,7 @@ def _from_debian(spec: str, series: str, record: Path, progress: Progress) -> So
     ) from failure
 
 
-def _import_debian(
-    spec: str, package: str, archive: apt.PrivateApt, record: Path, progress: Progress
-) -> Source:
+def _import_debian(spec: str, package: str, archive: apt.PrivateApt, progress: Progress) -> Source:
     with progress.step(f"asking apt for {package}"):
         archive.update()
         version = archive.newest(package)
@@ -147,22 +142,21 @@ def _import_debian(
         (tarball,) = (folder / "content/usr/src").glob("linux-source-*.tar.*")
         with progress.step(f"importing Linux {version}"):
             tree = import_tar(tarball)
-    return _record(record, Source(spec, version, tree, origin=package))
+    return Source(spec, version, tree, origin=package)
 
 
 def _release(spec: str, version: str, progress: Progress) -> Source:
     record = cache.root() / "sources" / f"release-{release.checked(version)}.json"
-    if known := _recorded(record):
-        return known
-    with _importing(progress):
-        if known := _recorded(record):
-            return known
+
+    def fetched() -> Source:
         cache.require_space(cache.root(), _IMPORT_GIB, f"the source of Linux {version}")
         with cache.scratch() as folder:
             tarball = release.fetch(version, folder, progress)
             with progress.step(f"importing Linux {version}"):
                 tree = import_tar(tarball)
-        return _record(record, Source(spec, version, tree, origin=f"release-{version}"))
+        return Source(spec, version, tree, origin=f"release-{version}")
+
+    return _imported_once(record, progress, fetched)
 
 
 def _tar(spec: str, path: str, progress: Progress) -> Source:
@@ -174,16 +168,14 @@ def _tar(spec: str, path: str, progress: Progress) -> Source:
         raise UsageError(f"cannot read the source {spec}: {exc.strerror}") from exc
     identity = cache.key(str(tarball), stat.st_size, stat.st_mtime_ns)
     record = cache.root() / "sources" / f"tar-{identity}.json"
-    if known := _recorded(record):
-        return known
-    with _importing(progress):
-        if known := _recorded(record):
-            return known
+
+    def unpacked() -> Source:
         cache.require_space(cache.root(), _IMPORT_GIB, f"the source {tarball.name}")
         with progress.step(f"importing {tarball.name}"):
             tree = import_tar(tarball)
-        origin = f"tar-{tarball.name}-{tree}"
-        return _record(record, Source(spec, tarball.name, tree, origin))
+        return Source(spec, tarball.name, tree, origin=f"tar-{tarball.name}-{tree}")
+
+    return _imported_once(record, progress, unpacked)
 
 
 def _git(spec: str, rest: str, progress: Progress) -> Source:
@@ -239,14 +231,21 @@ def import_tar(tarball: Path) -> str:
     return tree
 
 
+def _imported_once(record: Path, progress: Progress, import_source: Callable[[], Source]) -> Source:
+    """The source on record whose tree the store has; else the one that is imported now."""
+    if source := _recorded(record):
+        return source
+    with _importing(progress):
+        source = _recorded(record)
+        if source is None:
+            source = import_source()
+            cache.write_atomically(record, json.dumps(asdict(source), indent=1))
+        return source
+
+
 def _recorded(record: Path) -> Source | None:
-    known = cache.read(record, lambda facts: Source(**facts))
+    source = cache.read(record, lambda facts: Source(**facts))
     try:
-        return known if known and git("cat-file", "-e", known.tree) == "" else None
+        return source if source and git("cat-file", "-e", source.tree) == "" else None
     except CommandError:
         return None
-
-
-def _record(record: Path, source: Source) -> Source:
-    cache.write_atomically(record, json.dumps(asdict(source), indent=1))
-    return source

@@ -46,7 +46,6 @@ GROUPS = {
             "lab.cli.run:check_series_command",
             "Check every patch of a series: style, build and boot.",
         ),
-        "control": ("lab.cli.run:control_command", "Compare a kernel with itself."),
     },
     "Look closer": {
         "diff": (
@@ -113,10 +112,6 @@ GROUPS = {
             "Print the JSON Schema of a TOML file or of --json output.",
         ),
         "completion": ("lab.cli.show:completion", "Print a script for command-line completion."),
-        "bench": (
-            "lab.cli.measure:bench_command",
-            "Measure the lab itself: is it exact, and how fast.",
-        ),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
@@ -125,9 +120,9 @@ COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.it
 def command(name: str) -> click.Command:
     """The command of a name of COMMANDS, its module imported."""
     module, _, attribute = COMMANDS[name][0].partition(":")
-    found = getattr(import_module(module), attribute)
-    assert isinstance(found, click.Command)
-    return found
+    loaded = getattr(import_module(module), attribute)
+    assert isinstance(loaded, click.Command)
+    return loaded
 
 
 class _Group(click.Group):
@@ -152,8 +147,8 @@ class _Group(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         names = [name for name in COMMANDS if name.startswith(incomplete)]
-        own = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
-        return [*own, *click.Command.shell_complete(self, ctx, incomplete)]
+        commands = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -188,8 +183,8 @@ def lab(verbose: bool, quiet: bool) -> None:
         os.environ[QUIET] = "1"
 
 
-def main() -> None:
-    """Run the command line and exit with the code that --help promises.
+def main(entry: click.Command = lab, program: str = "lab") -> None:
+    """Run a command line and exit with the code that --help promises; program is its name there.
 
     Whatever escapes is one message and FAILED: a traceback's exit code would be a verdict.
     """
@@ -200,7 +195,7 @@ def main() -> None:
     atexit.register(_stay_done)
     os.umask(os.umask(0) | stat.S_IWOTH)  # what the lab runs, nobody else may change
     try:
-        status = _answer(_status())
+        status = _answer(_status(entry, program))
         _flush(told=status == ExitCode.FAILED)
     except BrokenPipeError:
         _give_up_output()
@@ -253,11 +248,11 @@ def _give_up_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _status() -> int:
+def _status(entry: click.Command, program: str) -> int:
     """What the command ended with; what went wrong has been told."""
     try:
         with _closed_pipe_told():
-            status = lab.main(prog_name="lab", standalone_mode=False)
+            status = entry.main(prog_name=program, standalone_mode=False)
         return status if isinstance(status, int) else ExitCode.DONE
     except click.ClickException as exc:
         exc.show()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The commands that build and measure without a claim: doctor, build, matrix, diff, bench."""
+"""The commands that build and measure without a claim: doctor, build, matrix, diff, scaling."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lab.base.text import number, percent, visible
 from lab.build import source_lines
 from lab.cli import ending, options
 from lab.cli.verb import Verb
-from lab.commands import controls, line_costs, result_tables, scaling, selfbench
 from lab.commands import dry_run as plan
+from lab.commands import line_costs, result_tables, scaling
 from lab.inputs import series
 from lab.inputs.queue_settings import Settings
 from lab.inputs.terms import Engine
@@ -24,7 +24,7 @@ from lab.measure.cell import STOCK
 from lab.measure.matrix import Selection
 from lab.measure.runner import Outcome
 from lab.measure.session import Session
-from lab.report import cell_tables, exports, finish, tables
+from lab.report import cell_tables, tables
 from lab.report.run_builder import RunBuilder, host_record
 from lab.report.run_record import TableRecord
 
@@ -269,53 +269,3 @@ def _simulated(
         f"simulated IOPS, {percent(after / before - 1, exact=False)}"
     )
     return [*worst, TableRecord(title=title)]
-
-
-_CELLS = "How many small cells are measured on one CPU."
-
-
-@click.command("bench")
-@click.option(
-    "--repeat",
-    default=10,
-    show_default=True,
-    type=click.IntRange(2),
-    help="How often the same cell is run on each topology.",
-)
-@click.option("--cells", default=12, show_default=True, type=click.IntRange(1), help=_CELLS)
-@click.option("--builds", is_flag=True, help="Build a kernel from nothing, too: ten minutes more.")
-@click.option("--verdicts", is_flag=True, help="Judge all series from nothing, too: half an hour.")
-@ending.as_json
-@options.measuring
-def bench_command(session: Session, repeat: int, cells: int, builds: bool, verdicts: bool) -> None:
-    """Measure the lab itself: is it exact, and how fast.
-
-    What is said of speed is a ratio within one run: a host's time is its neighbours' too.
-
-    Example: lab bench --repeat 5 --builds
-    """
-    testbed = session.check_engines()
-    testbed.host.require(Engine.EXACT)
-    lines: list[str] = []
-
-    def say(line: str) -> None:
-        lines.append(line)
-        click.echo(line, err=ending.wanted())
-
-    sound = selfbench.side_by_side(testbed, say)
-    for topology in selfbench.TOPOLOGIES:
-        sound &= selfbench.repetitions(testbed, topology, repeat, say)
-    selfbench.speed(testbed, say)
-    selfbench.throughput(testbed, cells, session.progress, say)
-    selfbench.first_command(testbed, say)
-    if builds:
-        selfbench.builds(series.get("async_depth").patches("series")[0], say)
-    if verdicts:
-        selfbench.verdicts(
-            series.get(str(controls.FOLDER / "planted_half")).patches("series")[0], say
-        )
-    run = RunBuilder(session, "The lab itself").run(tables=tuple(map(result_tables.note, lines)))
-    done = finish.finish(run, session.store)
-    click.echo(exports.json_text(run) if ending.wanted() else done.places)
-    if not sound:
-        raise LabError("the exact engine is not exact on this host")

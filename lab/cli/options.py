@@ -31,7 +31,7 @@ from lab.measure.session import Session
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
-# Where a fleet's scheduler is when nobody says where (lab.fleet.network).
+# Where a fleet's scheduler is when nobody says where.
 FLEET = "tls://127.0.0.1:8786"
 
 
@@ -207,12 +207,15 @@ def cell_part(
 
 
 def fleet_module(name: str) -> Any:
-    """A module of lab.fleet. Raises UsageError where what it needs is not installed."""
+    """A module of lab.fleet. Raises UsageError where dask, an optional dependency, is missing."""
     try:
         return import_module(f"lab.fleet.{name}")
     except ModuleNotFoundError as exc:
+        if exc.name not in ("dask", "distributed"):
+            raise
         raise UsageError(
-            f"a fleet needs {exc.name}", hint=f"{sys.executable} -m pip install distributed"
+            "a fleet needs dask.distributed, which is not installed",
+            hint=f"{sys.executable} -m pip install 'blocklab[fleet]'",
         ) from exc
 
 

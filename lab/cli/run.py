@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The commands that judge patch series, and the controls that judge the judge."""
+"""The commands that judge patch series: run, check-series."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 import click
 
@@ -14,15 +13,15 @@ from lab.base.progress import duration
 from lab.build import source, trust
 from lab.cli import complete, ending, options
 from lab.cli.verb import Verb
-from lab.commands import aa_control, check_series, controls, error_rates, result_tables
+from lab.commands import check_series, result_tables
 from lab.commands import dry_run as plan
 from lab.inputs import series
 from lab.inputs.series import Series
-from lab.inputs.terms import Engine, Verdict
+from lab.inputs.terms import Verdict
 from lab.judge import judge
 from lab.judge.verdict import Judged
 from lab.measure.session import Session
-from lab.report import tables, view
+from lab.report import view
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import Mail, RunRecord
 
@@ -164,83 +163,3 @@ def check_series_command(session: Session, names: tuple[str, ...]) -> None:
     ending.run(run, session)
     if bad := [commit for commit in found if commit.error]:
         raise LabError(f"{len(bad)} of {len(found)} patches are not as they should be")
-
-
-@click.command("control")
-@ending.as_json
-@options.measuring
-@click.option(
-    "--cells",
-    "count",
-    default=7,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Number of cells.",
-)
-@click.option(
-    "--arms",
-    default=4,
-    show_default=True,
-    type=click.IntRange(2),
-    help="Seeds of a cell; with --host-time, names.",
-)
-@options.patches
-@options.host_time
-@click.option(
-    "--rule",
-    "runs",
-    default=0,
-    metavar="RUNS",
-    type=click.IntRange(0),
-    help="Boot nothing; measure on so many runs of simulated noise how often the rule for "
-    "rounds errs.",
-)
-@click.option(
-    "--planted", is_flag=True, help="Judge the lab's own patches, whose verdicts are known."
-)
-def control_command(
-    session: Session,
-    count: int,
-    arms: int,
-    patches: tuple[Path, ...],
-    host_time: bool,
-    runs: int,
-    planted: bool,
-) -> None:
-    """Compare a kernel with itself, and count how often the lab reports a change.
-
-    Each cell is simulated with several seeds, every seed compared with every other, and with the
-    same kernel with each patch, which should do nothing. With --host-time each cell is booted under
-    several names in rounds, every name is compared with every other, and exact cells are repeated.
-    With --planted patches are judged that change nothing, that cost half, once and twice what is a
-    regression, that lose a bio, and that rename a lock; exit code 3 when a verdict is wrong.
-
-    Examples: lab control --cells 4 --arms 5; lab control --planted
-    """
-    if runs:
-        alpha = session.profile.alpha
-        rates = [*error_rates.simulate(runs, session.profile.rounds, alpha)]
-        click.echo(tables.text(result_tables.of_error_rates(rates, alpha)))
-        return
-    if planted:
-        _planted(session)
-        return
-    if host_time:
-        engine = session.testbed.host.best_wall_clock()
-        compared = aa_control.wall_clock(session, engine, count, arms)
-        repeated = aa_control.exact(session, count)
-        table = result_tables.of_control(compared, repeated, session.profile.alpha)
-    else:
-        session.testbed.host.require(Engine.SIM)
-        table = result_tables.of_seed_pairs(aa_control.simulated(session, count, arms, patches))
-    run = RunBuilder(session, "A kernel against itself").run(tables=(table,))
-    ending.run(run, session)
-
-
-def _planted(session: Session) -> None:
-    """Judge the controls; LabError when a verdict is wrong."""
-    found = controls.run(session)
-    run = RunBuilder(session, "Controls").run(tables=(result_tables.of_controls(found),))
-    ending.run(run, session)
-    if wrong := [one for one in found if not one.right]:
-        raise LabError(f"{len(wrong)} of {len(found)} controls have the wrong verdict")

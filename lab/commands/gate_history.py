@@ -79,11 +79,11 @@ class GateHistory:
             ):
                 values.setdefault(gate_run, {})[cell] = value
             for row in connection.execute(
-                "SELECT id, branch, source, run, judged, good, reason FROM gate_runs"
+                "SELECT id, branch, source, judged, good, reason FROM gate_runs"
                 " WHERE run != '' ORDER BY id"
             ):
-                identity, branch, source, run, judged, good, reason = row
-                night = Night(source, run, judged, bool(good), reason, values.get(identity, {}))
+                identity, branch, source, judged, good, reason = row
+                night = Night(source, judged, bool(good), reason, values.get(identity, {}))
                 found.setdefault(branch, []).append(night)
         return found
 

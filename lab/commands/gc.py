@@ -31,7 +31,6 @@ _CACHED = (
     ("benchmark", "benchmarks"),
     ("package lists", "apt"),
     ("probe", "probe"),
-    ("self-test", "selfbench"),
 )
 
 

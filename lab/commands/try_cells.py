@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lab.build.code_diff import function
 from lab.build.kernel import Kernel
@@ -167,11 +167,6 @@ def debug_check(choice: Choice, profile: Profile) -> PlannedCell:
     scheduler is switched.
     """
     return _check(_FAULTY_DISK, _checked_scheduler(choice), DEBUG_CHECK, profile)
-
-
-def seeded(one: PlannedCell, seed: int) -> PlannedCell:
-    """The same cell with other random numbers."""
-    return replace(one, cell=replace(one.cell, seed=seed))
 
 
 def _checked_scheduler(choice: Choice) -> str:

@@ -19,7 +19,6 @@ from lab.base import cache
 from lab.base.errors import UsageError
 from lab.base.process import run
 
-USUAL = "tls://127.0.0.1:8786"
 _KEY, _CERTIFICATE = "fleet.key", "fleet.pem"
 _DAYS = "3650"
 # Every task has its host, and no host is asked to be helped.

@@ -138,10 +138,6 @@ class ExpectationKeys(Model):
         default="",
         description="an arm whose value is subtracted from both that are compared",
     )
-    needs: str = Field(
-        default="",
-        description="hardware that no emulated machine has: the verdict is INCONCLUSIVE",
-    )
     needs_cpus: int = Field(
         default=0,
         ge=0,
@@ -196,7 +192,7 @@ class Expectation(ExpectationKeys):
 
     def repeats(self, other: Expectation) -> bool:
         """Whether both bound the same number, be it in other words or by other limits."""
-        said = {"change", "value", "because", "published", "needs", "needs_cpus"}
+        said = {"change", "value", "because", "published", "needs_cpus"}
         said |= {"may_be_zero", "seeds", "known_miss"}
         same = self.model_dump(exclude=said) == other.model_dump(exclude=said)
         return same and self.bound.unit == other.bound.unit

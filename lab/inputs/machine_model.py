@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from lab.base.errors import UsageError
 from lab.base.system import data
-from lab.base.toml import Model, load, named, names
+from lab.base.toml import Model, load, named
 
 FOLDER = data("configs") / "machine"
 DEFAULT = "xeon16"
@@ -162,11 +162,6 @@ class MachineModel(Model):
             *(self.memory.options() if self.memory else ()),
             *(self.core.options() if self.core else ()),
         )
-
-
-def known() -> list[str]:
-    """The names of all machine models, sorted."""
-    return names(FOLDER)
 
 
 def get(name: str) -> MachineModel:

@@ -45,8 +45,7 @@ class Experiment:
     is_check tells that the lab supposes it and nobody published it.
 
     lacking says why this host cannot give the answer even when it measures the cells, skipped
-    why the profile measures nothing; measurable tells whether the engine works here, and whether
-    anything could be learned from it.
+    why the profile measures nothing; measurable tells whether the engine works here.
     """
 
     series: str
@@ -181,7 +180,7 @@ def _experiment(
     host_time: bool,
 ) -> Experiment:
     claim = series.all_claims[title]
-    level = level_of(claim, expectation)
+    level = level_of(expectation)
     choice = _engine(expectation, level, report)
     parameters = _parameters(claim, expectation, profile)
     counted = (expectation.metric,) if level is Level.MECHANISM else ()
@@ -222,7 +221,7 @@ def _experiment(
         swept=_swept(claim, expectation),
         conditions=_conditions(expectation, cpus),
         together=(series.name, common, choice.engine, cpus),
-        measurable=not choice.refusal and not expectation.needs,
+        measurable=not choice.refusal,
         lacking=choice.refusal or _lacking(expectation, report),
         skipped=_skip_reason(claim, expectation, profile)
         or ("" if host_time else _emulated_clock(level, choice.engine)),
@@ -251,8 +250,6 @@ def _lacking(expectation: Expectation, report: Report) -> str:
     """What the host lacks to answer an expectation, although its engine works."""
     if expectation.needs_cpus > report.facts.cpus:
         return f"needs {expectation.needs_cpus} host CPUs, not {report.facts.cpus}"
-    if expectation.needs:
-        return f"needs {expectation.needs}"
     machine = expectation.published.machine if expectation.published else ""
     if not machine or not expectation.machine:
         return ""

@@ -61,7 +61,7 @@ def _check_expectation(series: Series, claim: Claim, expectation: Expectation, w
             where=where,
             hint=nearest(expectation.metric, known),
         )
-    if level_of(claim, expectation) is Level.MECHANISM:
+    if level_of(expectation) is Level.MECHANISM:
         _check_counter(series, claim, expectation, where)
     exact = {*cost.METRICS, *counters.known()}
     if expectation.metric in exact and {*expectation.engine} - {Engine.EXACT}:
@@ -77,7 +77,7 @@ def _check_expectation(series: Series, claim: Claim, expectation: Expectation, w
             hint=f"write change = ..., or name {cost.KERNEL}",
         )
     # A difference is off by more than its parts: seeds have to tell by how much.
-    deterministic = level_of(claim, expectation) is not Level.WALL
+    deterministic = level_of(expectation) is not Level.WALL
     if expectation.subtract and not (
         deterministic and max(claim.seeds, expectation.seeds) >= SEED_COUNTS[0]
     ):
@@ -145,7 +145,7 @@ def arms_of(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
     return compared if expectation.bound.is_change else (expectation.arm or compared[1],)
 
 
-def level_of(claim: Claim, expectation: Expectation) -> Level:
+def level_of(expectation: Expectation) -> Level:
     """What kind of evidence an expectation asks for."""
     if expectation.metric in counters.known():
         return Level.MECHANISM

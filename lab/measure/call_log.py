@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from lab.base.errors import GuestError
+from lab.measure import plugin_output
 
+_CONTENT = "the calls"
 _WORD = r"([0-9a-f]{1,16})"
 _LINE = re.compile(rf"([0-9]{{1,9}}) {_WORD} {_WORD} {_WORD} {_WORD}")
 
@@ -26,16 +27,12 @@ def parse(output: str, phase: int | None = None) -> list[Call]:
     Raises GuestError (``corrupt``) for a file that was cut off, and for a line that is none of the
     plugin's.
     """
-    lines = output.split("\n")
-    if lines[-2:] != ["end", ""]:
-        raise GuestError("corrupt", "the calls are cut off: the guest did not end")
-    found = []
-    for number, line in enumerate(lines[:-2], start=1):
+    calls = []
+    for number, line in plugin_output.lines(output, _CONTENT):
         call = _LINE.fullmatch(line)
         if not call:
-            what = f"line {number} of the calls is none of the plugin's: {line[:80]!r}"
-            raise GuestError("corrupt", what)
+            raise plugin_output.foreign_line(number, line, _CONTENT)
         if phase is None or int(call[1]) == phase:
             function, caller, first, second = (int(word, 16) for word in call.groups()[1:])
-            found.append(Call(function, caller, (first, second)))
-    return found
+            calls.append(Call(function, caller, (first, second)))
+    return calls

@@ -17,7 +17,13 @@ from lab.inputs.terms import Engine
 _PACKAGE = Path(__file__).resolve().parents[1]
 _ALL = "measure/sampling"
 _BY_TOOL = {"fio": ("measure/fio",), "dbench": ("measure/dbench",)}
-_COUNTED = ("measure/insn_counts", "measure/call_counts", "measure/call_log", "measure/cost")
+_COUNTED = (
+    "measure/insn_counts",
+    "measure/call_counts",
+    "measure/call_log",
+    "measure/cost",
+    "measure/plugin_output",
+)
 _SIMULATED = (*_COUNTED, "measure/sim_counts")
 _HOST_TIME = ("guest/host_noise",)
 

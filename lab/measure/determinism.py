@@ -109,11 +109,6 @@ def first_difference(left: Path, right: Path) -> str:
     return ""
 
 
-def digest(folder: Path) -> str:
-    """An id for all that is compared of a boot; equal boots, equal ids."""
-    return cache.key([_lines(folder / name) for name in COMPARED if (folder / name).exists()])
-
-
 def _lines(path: Path) -> list[str]:
     return path.read_text(errors="replace").splitlines()
 

@@ -16,7 +16,9 @@ from functools import cache as memoized
 from pathlib import Path
 
 from lab.base.errors import GuestError
+from lab.measure import plugin_output
 
+_CONTENT = "the instruction counts"
 # The plugin counts in 64 bits, and in parts of a nanosecond (NS in lab/build/sim/sim.h).
 _NUMBER = r"([0-9]{1,20})"
 _PHASE = re.compile(rf"phase {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER}")
@@ -136,25 +138,21 @@ def phases(output: str) -> list[Phase]:
     Raises GuestError (``corrupt``) for a file that was cut off, as it is when the guest says that
     it has ended and does not, and for a line that is none of the plugin's.
     """
-    lines = output.split("\n")
-    if lines[-2:] != ["end", ""]:
-        raise GuestError("corrupt", "the instruction counts are cut off: the guest did not end")
-    found: list[Phase] = []
+    phases_written: list[Phase] = []
     kernel = Counter[int]()
     executions: dict[tuple[int, int], int] = {}
-    for number, line in enumerate(lines[:-2], start=1):
-        if block := found and _BLOCK.fullmatch(line):
+    for number, line in plugin_output.lines(output, _CONTENT):
+        if block := phases_written and _BLOCK.fullmatch(line):
             address = int(block[1], 16)
             kernel[address] += int(block[2])
             executions[address, int(block[4], 16)] = int(block[3])
-        elif (phase := _PHASE.fullmatch(line)) and int(phase[1]) == len(found):
+        elif (phase := _PHASE.fullmatch(line)) and int(phase[1]) == len(phases_written):
             kernel, executions = Counter(), {}
             user, ended, marks = map(int, phase.groups()[1:])
-            found.append(Phase(user, kernel, ended / PARTS, executions, marks))
+            phases_written.append(Phase(user, kernel, ended / PARTS, executions, marks))
         else:
-            what = f"line {number} of the instruction counts is none of the plugin's: {line[:80]!r}"
-            raise GuestError("corrupt", what)
-    return found
+            raise plugin_output.foreign_line(number, line, _CONTENT)
+    return phases_written
 
 
 def require_marks(phases: Sequence[Phase], runs: int, jobs: int) -> None:

@@ -211,11 +211,6 @@ class Runner:
                 if engine.deterministic:
                     determinism.require_sound(self._testbed, engine, self._progress, self._look)
 
-    @property
-    def submitted(self) -> int:
-        """How many deterministic guests were asked for so far, none twice."""
-        return len(self._submitted)
-
     def stop(self) -> None:
         """End all guests that run, and begin no other one."""
         self._stop.set()

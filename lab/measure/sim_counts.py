@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from lab.base.errors import GuestError
 from lab.build.tcg_plugin import PER_IO
 from lab.inputs.terms import Metric
-from lab.measure import cost
+from lab.measure import cost, plugin_output
 from lab.measure.cost import Cost
 from lab.measure.insn_counts import PARTS, Phase, Symbols
 
+_CONTENT = "the simulated times"
 CPU = "cpu_ns_per_io"
 MOVES = "moves_per_io"
 LOCK = "lock_ns_per_io"
@@ -117,21 +118,15 @@ def phases(output: str) -> list[SimPhase]:
     Raises GuestError (``corrupt``) for a file that was cut off, as it is when the guest says that
     it has ended and does not, and for a line that is none of the plugin's.
     """
-    lines = output.split("\n")
-    if lines[-2:] != ["end", ""]:
-        raise GuestError("corrupt", "the simulation's record is cut off: the guest did not end")
-    found: list[SimPhase] = []
-    for number, line in enumerate(lines[:-2], start=1):
+    phases_written: list[SimPhase] = []
+    for number, line in plugin_output.lines(output, _CONTENT):
         if phase := _PHASE.fullmatch(line):
             ended, user = int(phase[2]) / PARTS, int(phase[3])
             empty: tuple[Counter[int], Counter[int], Counter[int]] = Counter(), Counter(), Counter()
-            found.append(SimPhase(phase[1] == "1", ended, user, *empty, Counter()))
-        elif not (found and _add(found[-1], line)):
-            what = (
-                f"line {number} of the simulation's record is none of the plugin's: {line[:80]!r}"
-            )
-            raise GuestError("corrupt", what)
-    return found
+            phases_written.append(SimPhase(phase[1] == "1", ended, user, *empty, Counter()))
+        elif not (phases_written and _add(phases_written[-1], line)):
+            raise plugin_output.foreign_line(number, line, _CONTENT)
+    return phases_written
 
 
 def _add(phase: SimPhase, line: str) -> bool:

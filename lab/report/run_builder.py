@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import TypeVar
 
 from lab import __version__
@@ -301,11 +300,11 @@ def _finite(value: float | None) -> float | None:
 
 
 @cache
-def _revision(folder: Path | None = CHECKOUT) -> str:
+def _revision() -> str:
     """The commit of the lab that runs, where it is a git checkout."""
-    if folder is None:
+    if CHECKOUT is None:
         return ""  # where it is installed git would find the repository of somebody else
     try:
-        return run_command(["git", "describe", "--always", "--dirty"], cwd=folder).output.strip()
+        return run_command(["git", "describe", "--always", "--dirty"], cwd=CHECKOUT).output.strip()
     except LabError:
         return ""

@@ -18,12 +18,11 @@ _ERROR = 0.01
 
 @dataclass(frozen=True)
 class Night:
-    """A run of the gate on a branch: its state as a source, its record, when (seconds since 1970),
-    how it was judged, and what an I/O costs in the block layer by cell, in instructions.
+    """A run of the gate on a branch: its state as a source, when (seconds since 1970), how it was
+    judged, and what an I/O costs in the block layer by cell, in instructions.
     """
 
     source: str
-    run: str
     judged: float
     good: bool
     reason: str

@@ -186,13 +186,6 @@ def test_what_is_no_ratio_is_refused(before: tuple[float, ...], after: tuple[flo
         paired(before, after)
 
 
-@pytest.mark.parametrize(("hits", "trials"), [(0, 40), (1, 42), (20, 40), (42, 42)])
-def test_the_interval_of_a_rate_is_that_of_scipy(hits: int, trials: int) -> None:
-    expected = scipy.stats.binomtest(hits, trials).proportion_ci(1 - ALPHA, method="exact")
-    found = stats.rate(hits, trials, ALPHA)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-
-
 @pytest.mark.parametrize(
     ("hits", "trials", "other_hits", "other_trials"),
     [(0, 5, 0, 5), (1, 9, 0, 9), (3, 3, 0, 3), (4, 8, 1, 20), (2, 8, 2, 8), (5, 5, 5, 5)],

@@ -12,7 +12,15 @@ from lab.base.errors import UsageError
 from lab.base.system import PROJECT
 from lab.base.toml import Model, load, named, names
 from lab.commands import validate
-from lab.inputs import counters, kconfig, machine_model, profile, topology, workload
+from lab.inputs import (
+    counters,
+    hardware_curve,
+    kconfig,
+    machine_model,
+    profile,
+    topology,
+    workload,
+)
 
 
 class Part(Model):
@@ -183,6 +191,7 @@ LOADERS: dict[tuple[str, str], Callable[[str], object]] = {
     ("configs/profile", ".toml"): profile.get,
     ("configs/kernel", ".config"): lambda name: kconfig.merge([name], (6, 12)),
     ("configs/validation", ".tsv"): validate.hardware,
+    ("configs/validation", ".toml"): hardware_curve.get,
     ("workloads", ".toml"): workload.get,
     ("workloads", ".fio.j2"): lambda name: workload.fio_job(name, _scalars(workload.get(name))),
 }

@@ -23,7 +23,6 @@ MakePatch = Callable[..., Path]
 Build = Callable[..., Kernel]
 FIRST = '\t@echo "  CC      block/bfq.o"\n'
 LAST = '\t@echo "0.1.0$(LOCALVERSION)" > $(O)/include/config/kernel.release\n'
-CONFINED = (Mode.BWRAP, Mode.LANDLOCK)
 
 
 @dataclass
@@ -73,16 +72,6 @@ def victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Victim]:
     yield found
     found.tcp.close()
     found.unix.close()
-
-
-@pytest.fixture(params=CONFINED)
-def confined(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mode:
-    """Each mode that confines, where it works."""
-    mode = Mode(request.param)
-    if why := sandbox.obstacle_to(mode):
-        pytest.skip(f"{mode}: {why}")
-    monkeypatch.setenv(sandbox.CHOICE, mode)
-    return mode
 
 
 def managed(make_patch: MakePatch, build: Build, attacks: dict[str, str]) -> set[str]:

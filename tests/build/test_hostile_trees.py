@@ -32,16 +32,6 @@ Build = Callable[[str], Kernel]
 pytestmark = pytest.mark.usefixtures("fragments")
 
 
-@pytest.fixture(params=[Mode.BWRAP, Mode.LANDLOCK])
-def confined(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mode:
-    """Each mode that confines, where it works."""
-    mode = Mode(request.param)
-    if why := sandbox.obstacle_to(mode):
-        pytest.skip(f"{mode}: {why}")
-    monkeypatch.setenv(sandbox.CHOICE, mode)
-    return mode
-
-
 @pytest.fixture
 def branch(fake_tree: Path) -> Branch:
     """A function that commits changed files of the fake tree to a branch of its own, beginning at

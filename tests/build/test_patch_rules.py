@@ -120,7 +120,7 @@ def test_what_a_user_has_told_git_changes_no_tree(
 
 
 def test_the_projects_own_patches_pass() -> None:
-    own = [*PROJECT.glob("kernel-patches/*/*/*.patch"), *PROJECT.glob("controls/*/*/*.patch")]
+    own = [*PROJECT.glob("kernel-patches/*/*/*.patch"), *PROJECT.glob("tools/controls/*/*/*.patch")]
     assert len(own) > 20
     patch_rules.check(own)
 

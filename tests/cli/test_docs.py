@@ -51,7 +51,7 @@ def typed() -> list[tuple[str, str]]:
 
 def test_there_are_many() -> None:
     assert len(typed()) > 60
-    assert {words.split()[0] for _, words in typed()} >= main.COMMANDS.keys() - {"schema", "bench"}
+    assert {words.split()[0] for _, words in typed()} >= main.COMMANDS.keys() - {"schema"}
 
 
 @pytest.mark.parametrize(("doc", "words"), typed(), ids=lambda one: one[:40].replace("_", "-"))

@@ -99,10 +99,7 @@ def test_kernels_stay_that_were_booted_lately_or_belong_to_a_baseline(store: Boo
 
 
 def test_roots_and_sources_go_when_nobody_used_them(store: BootStore) -> None:
-    folders = (
-        *("guests", "workbench", "series", "plugins", "stubs", "benchmarks", "apt", "probe"),
-        "selfbench",
-    )
+    folders = ("guests", "workbench", "series", "plugins", "stubs", "benchmarks", "apt", "probe")
     for folder in folders:
         cached(folder, f"old-{folder}")
         cached(folder, f"new-{folder}", age_s=60)

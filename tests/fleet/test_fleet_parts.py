@@ -11,20 +11,24 @@ from pathlib import Path
 
 import guests as fakes
 import pytest
-from distributed import Client, Scheduler, Security
 from fleet_hosts import FakeHost
 
 from lab.base import cache
 from lab.base.errors import LabError, UsageError
+from lab.guest.time_slices import Slot
+from lab.measure import sampling
+from lab.measure.job import Job
+from lab.measure.sampling import Sample
+
+pytest.importorskip("distributed", reason="the extra fleet is not installed")
+
+from distributed import Client, Scheduler, Security
+
 from lab.fleet import identity, network, parcel, remote
 from lab.fleet.identity import Identity
 from lab.fleet.parcel import Entry
 from lab.fleet.remote import Booted, Failure
 from lab.fleet.self_check import SelfCheck
-from lab.guest.time_slices import Slot
-from lab.measure import sampling
-from lab.measure.job import Job
-from lab.measure.sampling import Sample
 
 OWN = Identity("lab", "QEMU 10", "plugin")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.base import toml
 from lab.base.errors import UsageError
 from lab.inputs import machine_model
 from lab.inputs.machine_model import MAX_CPUS, MachineModel
@@ -134,7 +135,7 @@ def test_more_vcpus_than_the_machine_has_are_refused(name: str, vcpus: int, most
 
 
 def test_nothing_is_free_but_in_the_free_model() -> None:
-    for name in machine_model.known():
+    for name in toml.names(machine_model.FOLDER):
         costs = [
             cost
             for level in machine_model.get(name).level
@@ -144,7 +145,7 @@ def test_nothing_is_free_but_in_the_free_model() -> None:
 
 
 def test_a_farther_level_costs_more() -> None:
-    for name in machine_model.known():
+    for name in toml.names(machine_model.FOLDER):
         levels = machine_model.get(name).level
         for kind in ("clean_ns", "dirty_ns", "upgrade_ns"):
             costs = [getattr(level, kind) for level in levels]

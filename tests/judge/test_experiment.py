@@ -154,11 +154,6 @@ def test_too_few_host_cpus_are_lacking_but_do_not_keep_it_from_running(ask: Writ
     assert enough.lacking == ""
 
 
-def test_what_needs_something_that_no_host_has_is_not_booted(ask: Write) -> None:
-    (asked,) = ask(claim(f'{COST}\nneeds = "a disk with an arm"'))
-    assert (asked.lacking, asked.runs) == ("needs a disk with an arm", False)
-
-
 def test_a_change_compares_two_arms_and_a_value_has_one(ask: Write) -> None:
     found = ask(
         claim(IOPS, COUNTER, f'{COUNTER}\narm = "single"', f'{IOPS}\ncompare = ["raw", "after"]'),

@@ -19,7 +19,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in ("measure", "inputs", "guest"):
         (tmp_path / folder).mkdir()
     names = ("sampling", "fio", "dbench", "insn_counts", "call_counts", "call_log", "cost")
-    for name in (*names, "sim_counts"):
+    for name in (*names, "sim_counts", "plugin_output"):
         (tmp_path / f"measure/{name}.py").write_text(CODE)
     (tmp_path / "inputs/counters.py").write_text(CODE)
     (tmp_path / "guest/host_noise.py").write_text(CODE)

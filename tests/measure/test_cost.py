@@ -170,10 +170,8 @@ def test_two_boots_are_compared_to_their_ends(tmp_path: Path) -> None:
         (tmp_path / name / "insns").write_text("phase 0 1\n100 5\nphase 1 2\n100 7\nend\n")
     one, other = tmp_path / "one", tmp_path / "other"
     assert determinism.first_difference(one, other) == ""
-    assert determinism.digest(one) == determinism.digest(other)
     (other / "insns").write_text("phase 0 1\n100 5\nphase 1 2\n100 8\nend\n")
     assert determinism.first_difference(one, other) == "insns, line 4: '100 7' against '100 8'"
-    assert determinism.digest(one) != determinism.digest(other)
 
 
 def named(found: Iterable[Change], *, sure: bool) -> list[str]:

@@ -470,10 +470,10 @@ def test_what_several_threads_ask_for_is_booted_once_and_the_urgent_first(
         running = []
         for urgency, names in asked:
             tasks = [exact[name] for name in names]
-            before = runner.submitted
+            before = len(runner._submitted)
             running.append(pool.submit(runner.all, tasks, urgency=urgency))
             new = set(names) - {n for _, own in asked[: len(running) - 1] for n in own}
-            while runner.submitted < before + len(new):
+            while len(runner._submitted) < before + len(new):
                 time.sleep(0.01)
         go_on.set()
         found = [[outcome.task for outcome in one.result()] for one in running]

@@ -61,7 +61,7 @@ def test_nights_without_a_value_are_left_out_and_places_stay() -> None:
     own = nights.history(1)
     name = [*own[0].values][nights.STEPS[0][0]]
     holes = [night for place, night in enumerate(own) if place % 3]
-    empty = Night("git:/x@0", "r", 0.0, True, "", {})
+    empty = Night("git:/x@0", 0.0, True, "", {})
     mixed = [night for pair in zip(holes, [empty] * len(holes), strict=True) for night in pair]
     (branch,) = trend.of({"x": mixed}, 0.001)
     (cell,) = (one for one in branch.cells if one.name == name)
@@ -91,7 +91,7 @@ def test_the_axis_shows_a_tenth_of_a_per_cent(found: BranchTrend) -> None:
 
 
 def test_what_others_named_does_nothing_in_the_page(found: BranchTrend) -> None:
-    night = Night(f"git:/x@{EVIL}", "r", 0.0, False, EVIL, {EVIL: 1.0})
+    night = Night(f"git:/x@{EVIL}", 0.0, False, EVIL, {EVIL: 1.0})
     cell = trend.CellTrend(EVIL, (1.0, 2.0), (Jump(1, 0, 1.0, (EVIL,)),))
     page = html.trend_page([BranchTrend(EVIL, (night, night), (cell,))], 0.001)
     assert "<script" not in page

@@ -18,13 +18,16 @@ from typing import Any
 import pytest
 
 from lab.base.progress import Progress
-from lab.fleet import network
-from lab.fleet.fleet import Fleet
 from lab.measure import determinism
 from lab.measure.boot_store import BootStore
 from lab.measure.cell import Task
 from lab.measure.job import Testbed
 from lab.measure.runner import Runner
+
+pytest.importorskip("distributed", reason="the extra fleet is not installed")
+
+from lab.fleet import network
+from lab.fleet.fleet import Fleet
 
 LAB = Path(sys.executable).with_name("lab")
 # Long against what was seen, some 20 s for two hosts to join on a busy machine.

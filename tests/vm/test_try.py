@@ -9,15 +9,14 @@ from lab.base.errors import ExitCode
 from lab.commands import try_answers, try_patches
 from lab.commands.try_answers import Kind
 from lab.commands.try_patches import Subject
-from lab.inputs import profile, series
+from lab.inputs import profile
 from lab.inputs.terms import Engine
 from lab.measure import matrix
 from lab.measure.boot_store import BootStore
 from lab.measure.job import Testbed
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
-
-LOST_WRITE = Path(__file__).parents[2] / "controls/lost_write"
+from tools import planted
 
 
 def test_a_lost_write_is_told_and_the_changed_function_named(
@@ -26,7 +25,7 @@ def test_a_lost_write_is_told_and_the_changed_function_named(
     own = Session(profile.get("quick"), BootStore(tmp_path / "results"), checked=testbed)
     selected = Selection(("raid64_faults",), ("mq-deadline",), ("verify_crc",), cpus=2)
     cells = matrix.cells(own.profile, selected, Engine.EXACT)
-    patches = series.get(str(LOST_WRITE)).patches("series")
+    patches = planted.control("lost_write").patches("series")
     (found,) = try_patches.examine_cells(Subject("", patches), cells, own)
     assert found.trial.difference.functions == {"blk_mq_submit_bio"}
     assert found.trial.difference.variables == {"blk_mq_writes"}

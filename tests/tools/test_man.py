@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.cli import main, man
+from lab.cli import main
+from tools import man
 
 
 def test_every_command_has_a_page_with_its_options(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from lab.base.errors import ExitCode
-from lab.cli import main, reference
+from lab.cli import main
 from lab.inputs import counters
+from tools import reference
 
 
 def test_the_committed_page_is_up_to_date() -> None:

@@ -10,11 +10,11 @@ import pytest
 from guests import FakeSession, Guests
 
 from lab.base.errors import BuildError, GuestError
-from lab.commands import controls, result_tables
-from lab.inputs import profile, series
+from lab.inputs import profile
 from lab.inputs.terms import Verdict
 from lab.measure.job import Job
 from lab.report import tables
+from tools import planted
 
 LAYER = 3486.0
 # More requests than any control asks for.
@@ -52,23 +52,22 @@ def session(guests: Guests) -> FakeSession:
 
 
 def test_every_control_has_an_answer_and_patches_that_are_there() -> None:
-    assert controls.names() == sorted(controls._EXPECTED)
-    for name in controls.names():
-        own = series.get(str(controls.FOLDER / name))
-        (patch,) = own.patches("series")
+    assert planted.names() == sorted(planted.EXPECTED)
+    for name in planted.names():
+        (patch,) = planted.control(name).patches("series")
         assert patch.read_text().startswith("From ")
 
 
 @pytest.mark.slow
 def test_guests_that_do_what_the_patches_say_get_the_right_verdicts(session: FakeSession) -> None:
-    found = controls.run(session)
-    assert all(one.right for one in found)
-    by_name = {(one.control, one.claim): one for one in found}
-    assert by_name["planted_half", "regression"].found is Verdict.HOLDS
-    assert by_name["planted_twice", "regression"].found is Verdict.REFUTED
+    answers = planted.judge_controls(session)
+    assert all(answer.right for answer in answers)
+    by_name = {(answer.control, answer.claim): answer for answer in answers}
+    assert by_name["planted_half", "regression"].verdict is Verdict.HOLDS
+    assert by_name["planted_twice", "regression"].verdict is Verdict.REFUTED
     assert "task fio blocked" in by_name["hangs", "regression"].reason
-    assert by_name["renamed_lock", "lock"].found is Verdict.REFUTED
-    shown = tables.text(result_tables.of_controls(found))
+    assert by_name["renamed_lock", "lock"].verdict is Verdict.REFUTED
+    shown = tables.text(planted.table(answers))
     assert "WRONG" not in shown
     assert re.search(r"nothing: 0 of 8 comparisons called a change: a rate of 0\.0 to 3\d", shown)
 
@@ -78,15 +77,15 @@ def test_a_lab_that_forgives_a_hang_and_believes_in_nothing_is_wrong(
     session: FakeSession, guests: Guests
 ) -> None:
     guests.says = lambda job: dict.fromkeys(job.cell.counters, MANY)
-    wrong = [one for one in controls.run(session) if not one.right]
-    assert {one.control for one in wrong} == {"hangs", *PROVED}
-    assert tables.text(result_tables.of_controls(wrong)).count("WRONG") == 1 + len(PROVED)
+    wrong = [answer for answer in planted.judge_controls(session) if not answer.right]
+    assert {answer.control for answer in wrong} == {"hangs", *PROVED}
+    assert tables.text(planted.table(wrong)).count("WRONG") == 1 + len(PROVED)
 
 
 @pytest.mark.slow
 def test_a_control_that_does_not_build_is_no_answer(session: FakeSession) -> None:
-    (patch,) = series.get(str(controls.FOLDER / "planted_twice")).patches("series")
+    (patch,) = planted.control("planted_twice").patches("series")
     session.failing[patch.name] = BuildError("expected ;")
-    (wrong,) = [one for one in controls.run(session) if not one.right]
-    assert (wrong.control, wrong.found) == ("planted_twice", Verdict.ERROR)
+    (wrong,) = [answer for answer in planted.judge_controls(session) if not answer.right]
+    assert (wrong.control, wrong.verdict) == ("planted_twice", Verdict.ERROR)
     assert "expected ;" in wrong.reason

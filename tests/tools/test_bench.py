@@ -17,11 +17,11 @@ from guests import Guests
 from lab.base.errors import LabError
 from lab.base.process import Result
 from lab.base.progress import Progress
-from lab.commands import selfbench
+from tools import bench
 
 
 @pytest.fixture
-def said(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def said(guests: Guests, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """What a benchmark says; nothing loads this host's cores meanwhile."""
 
     lines: list[str] = []
@@ -31,7 +31,8 @@ def said(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         lines.append("loaded")
         yield
 
-    monkeypatch.setattr(selfbench, "_load", load)
+    monkeypatch.setattr(bench, "_every_core_loaded", load)
+    monkeypatch.setattr(bench, "FOLDER", tmp_path / "bench")
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     guests.cost_of = lambda kernel: fakes.insns(submit_bio=1000.0)
     return lines
@@ -41,7 +42,7 @@ def test_equal_boots_are_exact_and_half_of_them_were_run_on_loaded_cores(
     said: list[str], guests: Guests
 ) -> None:
     checked = fakes.checked_testbed(fakes.kernel("base"))
-    assert selfbench.repetitions(checked, "nvme_mq", 4, said.append)
+    assert bench.repeated_boots_are_equal(checked, "nvme_mq", 4, said.append)
     assert len(guests.booted) == 4
     assert said.count("loaded") == 2
     assert said[-1] == "  4 of 4 identical"
@@ -52,7 +53,7 @@ def test_a_boot_that_differs_is_told_with_its_first_difference(
 ) -> None:
     guests.consoles = {1: "down\n", 3: "sideways\n"}
     checked = fakes.checked_testbed(fakes.kernel("base"))
-    assert not selfbench.repetitions(checked, "nullb_mq", 4, said.append)
+    assert not bench.repeated_boots_are_equal(checked, "nullb_mq", 4, said.append)
     assert said[-1] == ("  2 of 4 identical; first: console.log, line 1: 'up' against 'down'")
 
 
@@ -61,19 +62,20 @@ def test_guests_beside_each_other_must_be_equal_too(
     said: list[str], guests: Guests, console: str, equal: bool
 ) -> None:
     guests.consoles = {2: console}
-    assert selfbench.side_by_side(fakes.checked_testbed(fakes.kernel("base")), said.append) is equal
+    testbed = fakes.checked_testbed(fakes.kernel("base"))
+    assert bench.boots_side_by_side_are_equal(testbed, said.append) is equal
     assert len(guests.booted) == 3
     assert ("equal" if equal else "DIFFERENT") + " numbers" in said[-1]
 
 
 def test_speed_tells_the_phases_of_one_and_of_two_vcpus(said: list[str], guests: Guests) -> None:
-    selfbench.speed(fakes.checked_testbed(fakes.kernel("base")), said.append)
+    bench.time_phases(fakes.checked_testbed(fakes.kernel("base")), said.append)
     assert [line.partition(":")[0] for line in said] == ["1 vCPU", "2 vCPU"]
     assert all("workload 1.0 s" in line and "50 % measured" in line for line in said)
 
 
 def test_throughput_is_told_for_one_cpu_of_the_host(said: list[str], guests: Guests) -> None:
-    selfbench.throughput(
+    bench.time_small_cells(
         fakes.checked_testbed(fakes.kernel("base")), 5, Progress(out=io.StringIO()), said.append
     )
     assert sorted(job.cell.seed for job in guests.booted) == [1, 2, 3, 4, 5]
@@ -92,7 +94,7 @@ def _plain_vng(
         ran.append((argv, env["PATH"]))
         return Result(status, console)
 
-    monkeypatch.setattr(selfbench, "run", run)
+    monkeypatch.setattr(bench, "run", run)
     return ran
 
 
@@ -109,7 +111,7 @@ def test_the_first_command_is_compared_with_plain_vngs(
 ) -> None:
     ran = _plain_vng(monkeypatch, status, console)
     guests.phases_s = {"boot": 2.0}
-    selfbench.first_command(fakes.checked_testbed(fakes.kernel("base")), said.append)
+    bench.time_first_command(fakes.checked_testbed(fakes.kernel("base")), said.append)
     [(argv, path)] = ran
     assert "--exec" in argv
     # It is that of the environment, which need not be on the user's path, as its helper.
@@ -122,7 +124,7 @@ def test_a_plain_guest_that_runs_no_command_is_no_comparison(
 ) -> None:
     _plain_vng(monkeypatch, 255, "booting\nKernel panic - not syncing: no init\n")
     with pytest.raises(LabError, match=r"ran no command .* status 255, .*no init"):
-        selfbench.first_command(fakes.checked_testbed(fakes.kernel("base")), said.append)
+        bench.time_first_command(fakes.checked_testbed(fakes.kernel("base")), said.append)
     assert not said
 
 
@@ -134,7 +136,7 @@ def test_a_variant_is_built_after_a_kernel_from_nothing(
     def run(argv: list[str], env: dict[str, str], timeout_s: float) -> None:
         ran.append((argv[4:], any(Path(env["LAB_CACHE"]).iterdir())))
 
-    monkeypatch.setattr(selfbench, "run", run)
-    selfbench.builds(tmp_path / "0001.patch", said.append)
+    monkeypatch.setattr(bench, "run", run)
+    bench.time_builds(tmp_path / "0001.patch", said.append)
     assert ran == [(["build"], False), (["build", "--patch", str(tmp_path / "0001.patch")], False)]
     assert "ratio" in said[-1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Manual pages, made from the commands themselves: `python -m lab.cli.man FOLDER` (`make man`)."""
+"""Manual pages, made from the commands themselves: `python -m tools.man FOLDER` (`make man`)."""
 
 from __future__ import annotations
 
@@ -21,41 +21,45 @@ _CONTROL = re.compile(r"^(?=[.'])", re.MULTILINE)
 def pages() -> dict[str, str]:
     """All manual pages by the name of their file: lab.1 and one for each command."""
     commands = {name: main.command(name) for name in main.COMMANDS}
-    found = {
-        f"lab-{name}.1": "\n".join(_page(f"lab {name}", own)) for name, own in commands.items()
+    pages_of_commands = {
+        f"lab-{name}.1": "\n".join(_page(f"lab {name}", command))
+        for name, command in commands.items()
     }
     seen = [f".TP\n.BR lab-{name} (1)\n{_text(text)}" for name, (_, text) in main.COMMANDS.items()]
-    return {"lab.1": "\n".join([*_page("lab", main.lab), ".SH COMMANDS", *seen, ""]), **found}
+    return {
+        "lab.1": "\n".join([*_page("lab", main.lab), ".SH COMMANDS", *seen, ""]),
+        **pages_of_commands,
+    }
 
 
-def usage(name: str, own: click.Command) -> str:
+def usage(name: str, command: click.Command) -> str:
     """The arguments of a command, as --help shows them behind its name."""
-    return " ".join(own.collect_usage_pieces(click.Context(own, info_name=name)))
+    return " ".join(command.collect_usage_pieces(click.Context(command, info_name=name)))
 
 
-def options(own: click.Command) -> dict[str, str]:
+def options(command: click.Command) -> dict[str, str]:
     """Every option of a command with its help, --help last."""
-    context = click.Context(own)
-    params = (one for one in own.get_params(context) if isinstance(one, click.Option))
-    return dict(filter(None, (one.get_help_record(context) for one in params)))
+    context = click.Context(command)
+    params = (param for param in command.get_params(context) if isinstance(param, click.Option))
+    return dict(filter(None, (param.get_help_record(context) for param in params)))
 
 
-def _page(name: str, own: click.Command) -> Iterator[str]:
+def _page(name: str, command: click.Command) -> Iterator[str]:
     """A command's page: its synopsis, its help, its options."""
-    title, _, rest = (own.help or "").partition("\n\n")
+    title, _, rest = (command.help or "").partition("\n\n")
     yield f'.TH "{name.replace(" ", "-").upper()}" 1 "" "lab {__version__}" "Block-layer lab"'
     yield f".SH NAME\n{name.replace(' ', '-')} \\- {_text(title).rstrip('.')}"
-    yield f".SH SYNOPSIS\n.B {name}\n{_text(usage(name, own))}"
+    yield f".SH SYNOPSIS\n.B {name}\n{_text(usage(name, command))}"
     yield f".SH DESCRIPTION\n{_text(title)}"
     for paragraph in rest.split("\n\n"):
         yield f".PP\n{_text(paragraph)}"
-    for word, part in own.commands.items() if isinstance(own, click.Group) else ():
+    for word, part in command.commands.items() if isinstance(command, click.Group) else ():
         words = _text(usage(word, part))
         yield f".TP\n.B {name} {word} {words}\n{_text(part.help or '')}"
-    if isinstance(own, Verb):
-        yield f".SH EXAMPLE\n{_text(own.example)}"
+    if isinstance(command, Verb):
+        yield f".SH EXAMPLE\n{_text(command.example)}"
     yield ".SH OPTIONS"
-    for option, said in options(own).items():
+    for option, said in options(command).items():
         yield f".TP\n.B {_text(option)}\n{_text(said)}"
     yield ""
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/reference.md, made from the code: `python -m lab.cli.reference` (`make reference`).
+"""docs/reference.md, made from the code: `python -m tools.reference` (`make reference`).
 
 Commands and options come from click, keys of TOML files from the models that read them, metrics
-and exit codes from their tables. tests/cli/test_reference.py fails where the page is out of date.
+and exit codes from their tables. tests/tools/test_reference.py fails where the page is out of date.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lab.base import cache, process, progress, sandbox, system
 from lab.base.errors import ExitCode
 from lab.base.toml import Model
 from lab.build import release
-from lab.cli import main, man
+from lab.cli import main
 from lab.commands.gate_config import Gate
 from lab.guest import host_noise
 from lab.inputs import counters
@@ -31,6 +31,7 @@ from lab.inputs.topology import Topology
 from lab.inputs.workload import Workload
 from lab.measure import cost, dbench, fio, sim_counts
 from lab.report import tables
+from tools import man
 
 PAGE = system.PROJECT / "docs" / "reference.md"
 RENEW = "make reference"
@@ -113,35 +114,37 @@ def _cell(text: str) -> str:
 def _commands() -> Iterator[str]:
     yield "## Commands\n"
     yield "`lab COMMAND -h` prints the same, and more of each command.\n"
-    found = dict(_all_commands())
+    commands = dict(_all_commands())
     users: dict[tuple[str, str], list[str]] = {}
-    for name, own in found.items():
-        for option in _options(own):
+    for name, command in commands.items():
+        for option in _options(command):
             users.setdefault(option, []).append(name)
     shared = {option: names for option, names in users.items() if len(names) >= _SHARED}
     yield "### Options of several commands\n"
     rows = ((*option, ", ".join(names)) for option, names in sorted(shared.items()))
     yield _table(("option", "meaning", "commands"), rows)
-    for name, own in found.items():
-        arguments = man.usage(name, own).removeprefix("[OPTIONS]")
+    for name, command in commands.items():
+        arguments = man.usage(name, command).removeprefix("[OPTIONS]")
         yield f"### lab {name}{arguments}\n"
-        yield f"{_first_paragraph(own.help or '')}\n"
-        if rest := [option for option in _options(own) if option not in shared]:
+        yield f"{_first_paragraph(command.help or '')}\n"
+        if rest := [option for option in _options(command) if option not in shared]:
             yield _table(("option", "meaning"), rest)
 
 
 def _all_commands() -> Iterator[tuple[str, click.Command]]:
     for name in main.COMMANDS:
-        own = main.command(name)
-        if isinstance(own, click.Group):
-            yield from ((f"{name} {word}", part) for word, part in own.commands.items())
+        command = main.command(name)
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {word}", part) for word, part in command.commands.items())
         else:
-            yield name, own
+            yield name, command
 
 
-def _options(own: click.Command) -> list[tuple[str, str]]:
+def _options(command: click.Command) -> list[tuple[str, str]]:
     """The options of a command with their help, but for --help itself."""
-    return [(f"`{name}`", text) for name, text in man.options(own).items() if "--help" not in name]
+    return [
+        (f"`{name}`", text) for name, text in man.options(command).items() if "--help" not in name
+    ]
 
 
 def _first_paragraph(text: str) -> str:
@@ -183,8 +186,8 @@ def key_tables(schema: dict[str, Any]) -> Iterator[str]:
             but = f" except {', '.join(others)}" if others else ""
             more = ", and these:" if shared < rows.keys() else "."
             yield f"It has the keys of `{like}`{but}{more}\n"
-        if own := [row for key, row in rows.items() if key not in shared]:
-            yield _table(("key", "type", "default", "meaning"), own)
+        if rest := [row for key, row in rows.items() if key not in shared]:
+            yield _table(("key", "type", "default", "meaning"), rest)
         above[title] = rows
         for key, value in table["properties"].items():
             for inner, suffix, many in _tables_in(value, definitions):
@@ -198,12 +201,12 @@ def _most_alike(
     rows: Mapping[str, tuple[str, ...]], above: Mapping[str, Mapping[str, tuple[str, ...]]]
 ) -> tuple[str | None, frozenset[str]]:
     """The table above with which rows has most in common, and those keys; None for too few."""
-    found: tuple[str | None, frozenset[str]] = None, frozenset()
+    likest: tuple[str | None, frozenset[str]] = None, frozenset()
     for title, others in above.items():
         same = frozenset(key for key, row in rows.items() if others.get(key) == row)
-        if len(same) >= _ALIKE and len(same) > len(found[1]):
-            found = title, same
-    return found
+        if len(same) >= _ALIKE and len(same) > len(likest[1]):
+            likest = title, same
+    return likest
 
 
 def _header(place: _Place) -> str:
@@ -288,16 +291,16 @@ def _metrics() -> Iterator[str]:
         "the direction with more I/O.\n"
     )
     rows = [
-        (f"`{name}`", own.unit, own.better, source)
-        for source, found in _METRICS
-        for name, own in found.items()
+        (f"`{name}`", metric.unit, metric.better, source)
+        for source, metrics in _METRICS
+        for name, metric in metrics.items()
     ]
     yield _table(("metric", "unit", "better", "source"), rows)
     yield "### Counters\n"
-    found = ((name, counters.get(name)) for name in counters.known())
+    shipped = ((name, counters.get(name)) for name in counters.known())
     yield _table(
         ("counter", "unit", "better", "what it counts"),
-        ((f"`{name}`", own.unit, own.better, own.title) for name, own in found),
+        ((f"`{name}`", counter.unit, counter.better, counter.title) for name, counter in shipped),
     )
 
 

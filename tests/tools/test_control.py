@@ -8,18 +8,20 @@ from pathlib import Path
 import guests as fakes
 import numpy as np
 import pytest
+import scipy.stats
 from guests import FakeSession, Guests
 
 from lab.base.errors import GuestError, LabError
 from lab.base.stats import paired
-from lab.commands import aa_control, result_tables
-from lab.commands.aa_control import Comparison, Repetition
 from lab.inputs import profile
 from lab.inputs.terms import Engine
 from lab.measure.job import Job
 from lab.report import tables
+from tools import control
+from tools.control import Comparison, Repetition
 
 CELL = fakes.planned(fakes.cell())
+ALPHA = 0.05
 
 
 def comparison(before: list[float], after: list[float]) -> Comparison:
@@ -44,7 +46,7 @@ def test_noise_is_called_a_change_at_the_nominal_rate(rounds: int) -> None:
 
 
 def test_the_cells_are_all_schedulers_on_disks_in_the_guest() -> None:
-    found = aa_control.cells(profile.get("quick"), Engine.TCG, 5)
+    found = control.cells(profile.get("quick"), Engine.TCG, 5)
     assert len(found) == 5
     assert len({one.cell.scheduler for one in found}) == 4
     assert {one.cell.topology for one in found} <= {"nullb", "nullb_mq"}
@@ -52,19 +54,26 @@ def test_the_cells_are_all_schedulers_on_disks_in_the_guest() -> None:
 
 def test_the_hosts_noise_is_nothing_that_was_measured_of_a_guest() -> None:
     values = {"kernel_insns_per_io": 4902.1, "iops": 7.0, "host_steal": 1.5, "measured_share": 3.1}
-    assert aa_control.measured(values) == {"kernel_insns_per_io": 4902.1, "iops": 7.0}
+    assert control.values_of_guest(values) == {"kernel_insns_per_io": 4902.1, "iops": 7.0}
 
 
 def test_the_report_counts_what_was_called() -> None:
     same = comparison([1.0, 2.0] * 4, [1.0, 2.0] * 4)
     other = comparison([1.0] * 8, [1.1] * 8)
     repeated = [Repetition(CELL, True), Repetition(CELL, False), Repetition(CELL, False, "BUG: x")]
-    text = tables.text(result_tables.of_control([same, other, same, same], repeated, 0.05))
+    text = tables.text(control.table_of_names([same, other, same, same], repeated, 0.05))
     said = " ".join(text.split())
     assert "1 of 4 comparisons called a change: a rate of 0.6 to 80.6 %; nominal 5 %" in said
     assert "1 of 2 cells differ when repeated" in text
     assert "failed: BUG: x" in text
-    assert "nothing was compared" in tables.text(result_tables.of_control([], [], 0.05))
+    assert "nothing was compared" in tables.text(control.table_of_names([], [], 0.05))
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 40), (1, 42), (20, 40), (42, 42)])
+def test_the_interval_of_a_rate_is_that_of_scipy(hits: int, trials: int) -> None:
+    expected = scipy.stats.binomtest(hits, trials).proportion_ci(1 - ALPHA, method="exact")
+    rates = control.possible_rates(hits, trials, ALPHA)
+    assert (rates.low, rates.high) == pytest.approx((expected.low, expected.high))
 
 
 @pytest.fixture
@@ -77,23 +86,23 @@ def test_a_deterministic_guest_that_fails_is_reported_and_the_others_are_measure
 ) -> None:
     guests.answers = {0: GuestError("panic", "BUG: x", where="console.log")}
     guests.says = lambda job: {"iops": 7.0}
-    failed, *others = aa_control.exact(session, 3)
+    failed, *others = control.repeat_exact_cells(session, 3)
     assert (failed.equal, failed.failure) == (False, "BUG: x (console.log)")
     assert [(one.equal, one.failure) for one in others] == [(True, "")] * 2
-    text = tables.text(result_tables.of_control([], [failed, *others], 0.05))
+    text = tables.text(control.table_of_names([], [failed, *others], 0.05))
     assert "0 of 2 cells differ when repeated" in text
     assert "failed: BUG: x" in text
 
 
 def test_a_cell_that_differs_when_repeated_is_told(session: FakeSession, guests: Guests) -> None:
     guests.answers = {0: {"iops": 7.0}, 1: {"iops": 7.0}, 2: {"iops": 7.0}, 3: {"iops": 8.0}}
-    assert [one.equal for one in aa_control.exact(session, 2)] == [True, False]
+    assert [one.equal for one in control.repeat_exact_cells(session, 2)] == [True, False]
 
 
 @pytest.mark.slow
 def test_every_name_is_compared_with_every_other(session: FakeSession, guests: Guests) -> None:
     guests.says = lambda job: {"iops": 100.0}
-    found = aa_control.wall_clock(session, Engine.KVM, 2, 3)
+    found = control.compare_by_wall_clock(session, Engine.KVM, 2, 3)
     assert [one.arms for one in found] == [("a1", "a2"), ("a1", "a3"), ("a2", "a3")] * 2
     assert {one.pairs.pairs for one in found} == {session.profile.rounds}
     assert not any(one.called(0.05) for one in found)
@@ -106,7 +115,7 @@ def test_rounds_before_a_failure_are_compared_all_the_same(
     # Two rounds, then three in a row that fail; the next cell fails at once.
     guests.answers = {n: GuestError("panic", "BUG: x") for n in (5, 6, 8)}
     guests.answers |= {n: GuestError("panic", "BUG: y") for n in (10, 12, 14)}
-    found = aa_control.wall_clock(session, Engine.KVM, 2, 2)
+    found = control.compare_by_wall_clock(session, Engine.KVM, 2, 2)
     assert [one.pairs.pairs for one in found] == [2]
     assert "only 2 rounds: BUG: x" in session.said
     assert "only 0 rounds: BUG: y" in session.said
@@ -123,14 +132,14 @@ def test_every_seed_is_compared_with_every_other_and_with_the_same_of_a_patched_
         return {"iops": 100.0 + job.cell.seed / 100 + (20.0 if moved else 0.0)}
 
     guests.says = says
-    found = aa_control.simulated(session, 2, 3, [tmp_path / "moved.patch"])
+    found = control.compare_simulated(session, 2, 3, [tmp_path / "moved.patch"])
     own = [one for one in found if one.kernels == ("stock", "stock")]
     moved = [one for one in found if one.kernels == ("stock", "moved.patch")]
     assert (len(own), len(moved)) == (2 * 3, 2 * 3)
     assert not any(one.called for one in own)
     assert all(one.called for one in moved)
     assert moved[0].change == pytest.approx(120.01 / 100.01 - 1)
-    text = tables.text(result_tables.of_seed_pairs(found))
+    text = tables.text(control.table_of_seeds(found))
     assert "stock: 0 of 6 comparisons called a change" in text
     assert "moved.patch: 6 of 6 comparisons called a change" in text
 
@@ -139,4 +148,4 @@ def test_a_simulated_guest_that_fails_ends_the_control(guests: Guests) -> None:
     session = FakeSession(profile.get("quick"), engines=(Engine.SIM,))
     guests.answers = {0: GuestError("panic", "BUG: x")}
     with pytest.raises(LabError, match="failed: BUG: x"):
-        aa_control.simulated(session, 1, 2)
+        control.compare_simulated(session, 1, 2)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How often verdicts by the wall clock err: the judge's own rule on made-up noise."""
+"""How often verdicts by the wall clock err: the judge's own rule on simulated noise; boots nothing.
+
+`python -m tools.error_rates`.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+import click
+
 from lab.base.stats import Interval, Paired
+from lab.base.text import percent
+from lab.cli import main
+from lab.inputs import profile
 from lab.judge.judge import FEWEST
+from lab.report import tables
+from lab.report.run_record import TableRecord
 
 # What a source of chance makes of so many rounds.
 Noise = Callable[[Random, int], list[float]]
@@ -25,12 +35,21 @@ _MISSES = 1 / 8
 _CORRELATION = 0.3
 
 
+@click.command()
+@click.option("--runs", default=2000, show_default=True, type=click.IntRange(1), help="Runs a row.")
+@click.option("--profile", "name", default="quick", show_default=True, help="Rounds and alpha.")
+def error_rates(runs: int, name: str) -> None:
+    """Count how often the rule for rounds errs, on runs of simulated noise; boot nothing."""
+    rounds, alpha = profile.get(name).rounds, profile.get(name).alpha
+    click.echo(tables.text(table(list(simulate(runs, rounds, alpha)), alpha)))
+
+
 @dataclass(frozen=True)
 class Rates:
-    """What became of runs with one kind of noise and one truth, a part of what was published.
+    """The verdicts on runs with one kind of noise and one truth, a part of what was published.
 
-    holds and refuted are how many runs ended so, the others stayed open; rounds is the mean number
-    that was run.
+    holds and refuted are numbers of runs, the others stayed open; rounds is the mean number of
+    rounds.
     """
 
     noise: str
@@ -41,9 +60,9 @@ class Rates:
     rounds: float
 
 
-def simulate(runs: int, most: int, alpha: float, seed: int = 1) -> Iterator[Rates]:
+def simulate(runs: int, most: int, alpha: float) -> Iterator[Rates]:
     """So many runs of each noise and truth, of at most so many rounds each."""
-    random = Random(seed)
+    random = Random(1)
     bound = Interval(math.expm1(PUBLISHED / 2), math.inf)
     for name, noise in _NOISES.items():
         for truth in TRUTHS:
@@ -54,6 +73,30 @@ def simulate(runs: int, most: int, alpha: float, seed: int = 1) -> Iterator[Rate
             verdicts = [verdict for verdict, _ in ended]
             mean = sum(rounds for _, rounds in ended) / runs
             yield Rates(name, truth, runs, verdicts.count(True), verdicts.count(False), mean)
+
+
+def table(rates: Sequence[Rates], alpha: float) -> TableRecord:
+    """A row for each noise and truth: how often rounds of it were judged how."""
+    bound = percent(math.expm1(PUBLISHED / 2), exact=False)
+    return TableRecord(
+        title=f"Verdicts on simulated rounds: +40 % is claimed, so {bound} is the bound",
+        columns=tables.columns("noise", "true change", "HOLDS", "REFUTED", "rounds"),
+        rows=tuple(
+            (
+                row.noise,
+                percent(math.expm1(row.truth * PUBLISHED), exact=False),
+                f"{100 * row.holds / row.runs:.1f} %",
+                f"{100 * row.refuted / row.runs:.1f} %",
+                f"{row.rounds:.1f}",
+            )
+            for row in rates
+        ),
+        notes=(
+            "At the bound either verdict is wrong. The rule promises each in at most "
+            f"{100 * alpha / 2:g} % of runs, for noise that is symmetric and independent. "
+            f"{rates[0].runs:,} runs a row, noise of {100 * SPREAD:g} %.",
+        ),
+    )
 
 
 def _run(ratios: Sequence[float], bound: Interval, alpha: float) -> tuple[bool | None, int]:
@@ -87,11 +130,11 @@ def _two_modes(random: Random, rounds: int) -> list[float]:
 
 
 def _correlated(random: Random, rounds: int) -> list[float]:
-    found = _normal(random, rounds)
+    noise = _normal(random, rounds)
     for place in range(1, rounds):
-        own = math.sqrt(1 - _CORRELATION**2) * found[place]
-        found[place] = _CORRELATION * found[place - 1] + own
-    return found
+        independent = math.sqrt(1 - _CORRELATION**2) * noise[place]
+        noise[place] = _CORRELATION * noise[place - 1] + independent
+    return noise
 
 
 def _by_session(random: Random, rounds: int) -> list[float]:
@@ -108,3 +151,6 @@ _NOISES: dict[str, Noise] = {
     "correlated 0.3": _correlated,
     "by session": _by_session,
 }
+
+if __name__ == "__main__":
+    main.main(error_rates, "python -m tools.error_rates")
