@@ -104,7 +104,7 @@ class SeedPair:
 
 
 @dataclass(frozen=True)
-class Repetition:
+class CellRepetition:
     """Whether two boots of an exact cell were equal, or what failed."""
 
     cell: PlannedCell
@@ -180,7 +180,7 @@ def compare_simulated(
     return seed_pairs
 
 
-def repeat_exact_cells(session: Session, count: int) -> list[Repetition]:
+def repeat_exact_cells(session: Session, count: int) -> list[CellRepetition]:
     """Measure each of count cells of the exact engine twice; whether all numbers were equal.
 
     A cell whose guest fails is reported as such, and the others are measured all the same.
@@ -192,10 +192,10 @@ def repeat_exact_cells(session: Session, count: int) -> list[Repetition]:
             rounds = runner.rounds([cell.on(kernel, name) for name in ("a1", "a2")], 1)
             if rounds.complete:
                 left, right = (values_of_guest(rounds.boots[a][0].values) for a in ("a1", "a2"))
-                repetitions.append(Repetition(cell, equal=left == right))
+                repetitions.append(CellRepetition(cell, equal=left == right))
             else:
                 why = rounds.error.brief if rounds.error else "the host disturbed it"
-                repetitions.append(Repetition(cell, equal=False, failure=why))
+                repetitions.append(CellRepetition(cell, equal=False, failure=why))
     return repetitions
 
 
@@ -224,7 +224,7 @@ def table_of_seeds(seed_pairs: Sequence[SeedPair]) -> TableRecord:
 
 
 def table_of_names(
-    comparisons: Sequence[Comparison], repetitions: Sequence[Repetition], alpha: float
+    comparisons: Sequence[Comparison], repetitions: Sequence[CellRepetition], alpha: float
 ) -> TableRecord:
     """One line a cell, then how often a change was called where there is none."""
     rows = []

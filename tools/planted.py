@@ -64,7 +64,7 @@ def judge_planted(session: Session) -> None:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ControlAnswer:
     """The verdict on a control's claim, its reason, and the verdicts that are right."""
 
     control: str
@@ -89,7 +89,7 @@ def control(name: str) -> Series:
     return series.get(str(FOLDER / name))
 
 
-def judge_controls(session: Session) -> list[Answer]:
+def judge_controls(session: Session) -> list[ControlAnswer]:
     """Build, boot and judge all controls."""
     seeds = max(_SEEDS, session.profile.seeds)
     profile = session.profile.model_copy(update={"seeds": seeds, "without": ()})
@@ -98,7 +98,7 @@ def judge_controls(session: Session) -> list[Answer]:
     return [answer for of_series in verdicts for answer in _answers(of_series)]
 
 
-def table(answers: Sequence[Answer]) -> TableRecord:
+def table(answers: Sequence[ControlAnswer]) -> TableRecord:
     """A row for each claim of a control, then how often a change was seen where there is none."""
     same = [
         answer
@@ -116,12 +116,14 @@ def table(answers: Sequence[Answer]) -> TableRecord:
     )
 
 
-def _answers(of_series: Judged) -> list[Answer]:
+def _answers(of_series: Judged) -> list[ControlAnswer]:
     name = of_series.series.name
     if of_series.error:
-        return [Answer(name, "", EXPECTED[name], Verdict.ERROR, of_series.error)]
+        return [ControlAnswer(name, "", EXPECTED[name], Verdict.ERROR, of_series.error)]
     return [
-        Answer(name, claim, _right(name, claim), verdict.of_claim(findings), findings[0].reason)
+        ControlAnswer(
+            name, claim, _right(name, claim), verdict.of_claim(findings), findings[0].reason
+        )
         for claim, findings in of_series.claims().items()
     ]
 
@@ -130,7 +132,7 @@ def _right(name: str, claim: str) -> tuple[Verdict, ...]:
     return (Verdict.REFUTED,) if (name, claim) == (NOTHING, _SAVES) else EXPECTED[name]
 
 
-def _row(answer: Answer) -> tuple[str, ...]:
+def _row(answer: ControlAnswer) -> tuple[str, ...]:
     # A control that may come to any of three verdicts needs only to be judged.
     must = " or ".join(answer.expected) if len(answer.expected) < 3 else "-"
     wrong = "" if answer.right else "WRONG"

@@ -21,7 +21,7 @@ _PATIENCE_S = 600.0  # chosen: it takes seconds
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class LinePlace:
     """A line of a file of the kernel's source; line 0 where nothing is known."""
 
     file: str
@@ -31,10 +31,10 @@ class Place:
         return f"{self.file}:{self.line}" if self.line else "?"
 
 
-UNKNOWN = Place("", 0)
+UNKNOWN = LinePlace("", 0)
 
 
-def places(image: Path, ranges: Sequence[tuple[int, int]]) -> dict[int, Place]:
+def places(image: Path, ranges: Sequence[tuple[int, int]]) -> dict[int, LinePlace]:
     """Where the instructions of a vmlinux between addresses are from, in their order: in a function
     that was inlined, the line in that function.
 
@@ -59,6 +59,6 @@ def _confined(argv: Sequence[str], image: Path, stdin: str = "") -> str:
     return run(sandbox.confined(argv, view), stdin=stdin, timeout_s=_PATIENCE_S).output
 
 
-def _place(text: str) -> Place:
+def _place(text: str) -> LinePlace:
     found = _PLACE.fullmatch(text)
-    return Place(found["file"], int(found["line"])) if found and int(found["line"]) else UNKNOWN
+    return LinePlace(found["file"], int(found["line"])) if found and int(found["line"]) else UNKNOWN

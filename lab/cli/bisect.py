@@ -12,7 +12,7 @@ from lab.build import trust
 from lab.cli import ending, options
 from lab.cli.verb import Verb
 from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables
-from lab.commands.bisect_measure import CommitMeasure, Tree
+from lab.commands.bisect_measure import CommitMeasure, CommitTree
 from lab.commands.bisect_search import Found
 from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME
 from lab.inputs.queue_settings import Settings
@@ -91,7 +91,7 @@ def bisect_command(
         raise UsageError("--queue goes with --cell or --fio")
     trust.require(f"git:{repo}")
     line = bisect_search.commits(repo, good, bad)
-    tree = Tree(repo, session)
+    tree = CommitTree(repo, session)
     limit = None if threshold is None else threshold / 100
     count = bisect_measure.decisions(line)
     if cell:
@@ -106,7 +106,7 @@ def bisect_command(
     return ExitCode.DONE
 
 
-def _here(line: list[str], tree: Tree, measure: CommitMeasure) -> int:
+def _here(line: list[str], tree: CommitTree, measure: CommitMeasure) -> int:
     """What `git bisect run` wants to know of the commit that is checked out."""
     low, high, present = (_value(commit, tree, measure) for commit in (line[0], line[-1], "HEAD"))
     if low is None or high is None or present is None:
@@ -114,7 +114,7 @@ def _here(line: list[str], tree: Tree, measure: CommitMeasure) -> int:
     return int(bisect_search.is_bad(low, high, present))
 
 
-def _value(commit: str, tree: Tree, measure: CommitMeasure) -> float | None:
+def _value(commit: str, tree: CommitTree, measure: CommitMeasure) -> float | None:
     """The value of a commit; what it is and what came out is said."""
     progress = tree.session.progress
     progress.say(bisect_search.subject(tree.repository, commit))
@@ -124,7 +124,7 @@ def _value(commit: str, tree: Tree, measure: CommitMeasure) -> float | None:
     return found
 
 
-def _finish(found: Found, line: list[str], tree: Tree, measure: CommitMeasure) -> None:
+def _finish(found: Found, line: list[str], tree: CommitTree, measure: CommitMeasure) -> None:
     """Record and print what a bisection found."""
     subjects = [bisect_search.subject(tree.repository, commit) for commit in found.suspects]
     shown = [result_tables.of_bisection(found, line, measure, subjects)]

@@ -76,7 +76,7 @@ class Number(Model):
     now: float | None
 
 
-class Repeated(Model):
+class RerunRecord(Model):
     """A boot once more (`lab rerun`)."""
 
     boot: str

@@ -129,14 +129,14 @@ def rerun_command(session: Session, boot: str, console: bool, gdb: bool) -> int:
     return ExitCode.DONE if found.equal or timed or found.debugged else ExitCode.FAILED
 
 
-def _record(found: rerun.Repeated) -> ending.Repeated:
+def _record(found: rerun.Repeated) -> ending.RerunRecord:
     then = found.recorded.values
     numbers = {
         metric: ending.Number(then=then.get(metric), now=found.now.get(metric))
         for metric in sorted({**then, **found.now})
         if then.get(metric) != found.now.get(metric)
     }
-    return ending.Repeated(
+    return ending.RerunRecord(
         boot=found.recorded.id,
         equal=found.equal,
         outcome=found.recorded.outcome,

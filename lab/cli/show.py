@@ -34,7 +34,7 @@ _SCHEMAS: dict[str, type[toml.Model]] = {
     "build": ending.Built,
     "doctor": run_record.HostRecord,
     "gc": ending.Freed,
-    "rerun": ending.Repeated,
+    "rerun": ending.RerunRecord,
     "trend": ending.Trends,
     "compare": compare.RunComparison,
 }

@@ -40,7 +40,7 @@ _NEAR = 0.1
 
 
 @dataclass(frozen=True)
-class Tree:
+class CommitTree:
     """Builds the commits of a repository, and measures them in a session."""
 
     repository: Path
@@ -61,7 +61,7 @@ class CommitMeasure(ABC):
     # The good end decides what the block layer is: no commit may.
     _reference: Kernel | None = None
 
-    def __init__(self, tree: Tree, planned: PlannedCell, threshold: float) -> None:
+    def __init__(self, tree: CommitTree, planned: PlannedCell, threshold: float) -> None:
         self._tree = tree
         self._planned = planned
         self._threshold = threshold
@@ -182,7 +182,9 @@ class ByFunction(CommitMeasure):
 class ByCounter(CommitMeasure):
     """A counter: one boot of a deterministic engine a commit."""
 
-    def __init__(self, tree: Tree, planned: PlannedCell, threshold: float, metric: str) -> None:
+    def __init__(
+        self, tree: CommitTree, planned: PlannedCell, threshold: float, metric: str
+    ) -> None:
         """A measure by one of the cell's counters."""
         super().__init__(tree, planned, threshold)
         self._metric = metric
@@ -210,7 +212,7 @@ class ByTime(CommitMeasure):
     """
 
     def __init__(
-        self, tree: Tree, planned: PlannedCell, threshold: float, metric: str, decisions: int
+        self, tree: CommitTree, planned: PlannedCell, threshold: float, metric: str, decisions: int
     ) -> None:
         """A measure by one of the workload's metrics, for so many decisions."""
         super().__init__(tree, planned, threshold)
@@ -282,7 +284,7 @@ class ByTime(CommitMeasure):
 
 def of_cell(
     text: str,
-    tree: Tree,
+    tree: CommitTree,
     threshold: float | None,
     decisions: int,
     *,
@@ -304,7 +306,7 @@ def of_cell(
 
 
 def of_claim(
-    text: str, tree: Tree, threshold: float | None, decisions: int, *, timed: bool
+    text: str, tree: CommitTree, threshold: float | None, decisions: int, *, timed: bool
 ) -> CommitMeasure:
     """The measure of SERIES/CLAIM or SERIES/CLAIM/METRIC: what the claim expects something of.
 

@@ -16,7 +16,7 @@ Measure = Callable[[str], float | None]
 
 
 @dataclass(frozen=True)
-class Step:
+class BisectionStep:
     """A commit that was looked at, and what it gave; None: it could not be measured."""
 
     commit: str
@@ -34,7 +34,7 @@ class Found:
     last_good: str
     good: float
     bad: float
-    steps: tuple[Step, ...]
+    steps: tuple[BisectionStep, ...]
 
 
 def commits(path: Path, good: str, bad: str) -> list[str]:
@@ -65,11 +65,11 @@ def search(line: Sequence[str], measure: Measure) -> Found:
     A commit is bad when its value is nearer to that of the last commit than to that of the first.
     Raises LabError when the ends cannot be measured or have one value.
     """
-    steps: list[Step] = []
+    steps: list[BisectionStep] = []
 
     def look(place: int) -> float | None:
         value = measure(line[place])
-        steps.append(Step(line[place], value))
+        steps.append(BisectionStep(line[place], value))
         return value
 
     good, bad = look(0), look(len(line) - 1)

@@ -136,7 +136,7 @@ def measure(
     decides it. What has changed is asked again, with seeds that had no part in that: chance hardly
     makes the same of them. What the store has of either kernel is not measured again.
     """
-    compared = Compared(kernels, reference)
+    compared = KernelPair(kernels, reference)
     with session.measuring(compared.tasks(wanted)) as runner:
         first = seeded(runner, compared, wanted, (1,))
         found = {p: judged(session, p, sides, threshold) for p, sides in first.items()}
@@ -165,7 +165,7 @@ def experiment(
 
 
 @dataclass(frozen=True)
-class Compared:
+class KernelPair:
     """Two kernels that are compared, and the one that decides what the block layer of both is: the
     first, where none is given.
     """
@@ -194,7 +194,7 @@ def tasks_of(
 def _decided(
     session: Session,
     runner: Runner,
-    compared: Compared,
+    compared: KernelPair,
     wanted: Sequence[PlannedCell],
     threshold: Threshold,
     after_seed: int = 0,
@@ -315,7 +315,7 @@ def _equal(sides: Sides) -> bool:
 
 def seeded(
     runner: Runner,
-    compared: Compared,
+    compared: KernelPair,
     wanted: Sequence[PlannedCell],
     seeds: Sequence[int],
 ) -> dict[PlannedCell, Sides]:

@@ -13,7 +13,7 @@ from lab.base.process import CommandError
 from lab.build import source_lines
 from lab.build.kernel import Kernel
 from lab.build.source import git
-from lab.build.source_lines import Place
+from lab.build.source_lines import LinePlace
 from lab.guest import qemu_command
 from lab.inputs import workload
 from lab.inputs.terms import Engine
@@ -45,7 +45,7 @@ class Difference:
     kernels has, the other has none.
     """
 
-    place: Place
+    place: LinePlace
     source: str
     before: float = 0.0
     after: float = 0.0
@@ -62,7 +62,7 @@ class Lines:
 
     hunks: Mapping[str, Sequence[tuple[int, int, int, int]]] = field(default_factory=dict)
 
-    def moved(self, place: Place) -> Place | None:
+    def moved(self, place: LinePlace) -> LinePlace | None:
         """Where a line is in the other tree; None when it is not there."""
         shift = 0
         for old, olds, new, news in self.hunks.get(place.file, ()):
@@ -73,7 +73,7 @@ class Lines:
             if place.line < end:
                 return None
             shift = (new if news else new + 1) + news - end
-        return Place(place.file, place.line + shift)
+        return LinePlace(place.file, place.line + shift)
 
 
 def differences(store: BootStore, sides: tuple[Outcome, Outcome]) -> list[Difference]:
@@ -120,7 +120,7 @@ def table(names: tuple[str, str], found: Sequence[Difference], rows: int) -> Tab
     )
 
 
-def _short(place: Place) -> str:
+def _short(place: LinePlace) -> str:
     """A place, a header as it is included."""
     return re.sub(r"^(.*/)?include/", "", str(place))
 
@@ -129,7 +129,7 @@ def _row(name: str, one: float, other: float, source: str) -> tuple[str, ...]:
     return name, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+z,.2f}", source
 
 
-def _costs(store: BootStore, own: Outcome, functions: frozenset[str]) -> dict[Place, float]:
+def _costs(store: BootStore, own: Outcome, functions: frozenset[str]) -> dict[LinePlace, float]:
     """What an I/O executes of each line of some functions, in instructions, by a boot's record."""
     cell, kernel = own.task.cell, own.task.kernel
     ordered = ordered_ios(cell, workload.get(cell.workload))
@@ -139,7 +139,7 @@ def _costs(store: BootStore, own: Outcome, functions: frozenset[str]) -> dict[Pl
     symbols = insn_counts.symbols(kernel.system_map)
     ranges = [one for name in sorted(functions) for one in symbols.ranges(name)]
     places = source_lines.places(kernel.vmlinux, ranges)
-    found: dict[Place, float] = defaultdict(float)
+    found: dict[LinePlace, float] = defaultdict(float)
     for start, end in ranges:
         first, second = (
             insn_counts.by_instruction(phase, [a for a in places if start <= a < end], end)
@@ -173,7 +173,7 @@ class _Sources:
     def __init__(self) -> None:
         self._files: dict[tuple[str, str], list[str]] = {}
 
-    def line(self, kernel: Kernel, place: Place) -> str:
+    def line(self, kernel: Kernel, place: LinePlace) -> str:
         """A line of the source; empty where the build has made the file, or nothing is known."""
         key = kernel.tree, place.file
         if key not in self._files:

@@ -16,7 +16,7 @@ from lab.commands.try_measure import (
     WORSE_COST,
     WORSE_IOPS,
     WORSE_REQUESTS,
-    Check,
+    DataCheck,
     Failures,
     SimulatedChange,
 )
@@ -169,7 +169,7 @@ def broken(known: Failures, changed: Changed) -> Answer:
     return Answer(Kind.BROKEN, text, is_worse=True)
 
 
-def of_check(found: Check, changed: Changed) -> Answer:
+def of_check(found: DataCheck, changed: Changed) -> Answer:
     """A check that only the patched kernel fails."""
     error = found.after.error
     assert error is not None
@@ -347,7 +347,7 @@ def no_loss(found: Sequence[SimulatedChange]) -> Answer:
     return Answer(Kind.EQUAL_COST, f"IOPS differ by no more than seeds do: {told}")
 
 
-def no_data_lost(found: Sequence[Check]) -> Answer:
+def no_data_lost(found: Sequence[DataCheck]) -> Answer:
     """All that was written was read back."""
     cells = "; ".join(_cell(one.planned) for one in found)
     return Answer(Kind.EQUAL_COST, f"all data that was written is read back and right ({cells})")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from lab.base.errors import KERNEL_FAILURES, GuestError
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
-from lab.commands.cost_diff import CellChange, Compared, Threshold
+from lab.commands.cost_diff import CellChange, KernelPair, Threshold
 from lab.inputs import workload
 from lab.measure import cost, job, sampling, sim_counts
 from lab.measure.cell import PlannedCell
@@ -42,7 +42,7 @@ def exact(
     seeds: Sequence[int],
 ) -> dict[PlannedCell, CellChange]:
     """Cells on two kernels with the given seeds, judged."""
-    sides = cost_diff.seeded(runner, Compared(pair), cells, seeds)
+    sides = cost_diff.seeded(runner, KernelPair(pair), cells, seeds)
     return {one: cost_diff.judged(session, one, own, THRESHOLD) for one, own in sides.items()}
 
 
@@ -127,12 +127,12 @@ def simulated(
 ) -> list[SimulatedChange]:
     """Simulated cells on two kernels; with more seeds where one leaves open whether it is worse."""
     found = []
-    for one, sides in cost_diff.seeded(runner, Compared(pair), cells, (1,)).items():
+    for one, sides in cost_diff.seeded(runner, KernelPair(pair), cells, (1,)).items():
         change = _simulated(session, one, sides)
         if not change.failed and abs(change.change) > WORSE_IOPS and not change.is_clear:
             seeds = range(1, SEEDS + 1)
             change = _simulated(
-                session, one, cost_diff.seeded(runner, Compared(pair), [one], seeds)[one]
+                session, one, cost_diff.seeded(runner, KernelPair(pair), [one], seeds)[one]
             )
         found.append(change)
     return found
@@ -158,7 +158,7 @@ def _moves(session: Session, outcome: Outcome) -> dict[tuple[str, str], float]:
 
 
 @dataclass(frozen=True)
-class Check:
+class DataCheck:
     """A check on the patched kernel, and where that failed or was complained of, on the other."""
 
     planned: PlannedCell
@@ -166,7 +166,7 @@ class Check:
     before: Outcome | None = None
 
 
-def checked(runner: Runner, pair: Pair, cells: Sequence[PlannedCell]) -> list[Check]:
+def checked(runner: Runner, pair: Pair, cells: Sequence[PlannedCell]) -> list[DataCheck]:
     """Cells that read back what they wrote, on the patched kernel; where its kernel fails, on the
     one without patches, too.
     """
@@ -176,7 +176,7 @@ def checked(runner: Runner, pair: Pair, cells: Sequence[PlannedCell]) -> list[Ch
         before = None
         if outcome.error and outcome.error.outcome in KERNEL_FAILURES:
             (before,) = runner.all([one.on(pair[0], cost_diff.ARMS[0])])
-        found.append(Check(one, outcome, before))
+        found.append(DataCheck(one, outcome, before))
     return found
 
 

@@ -16,7 +16,7 @@ from lab.commands import cost_diff, try_answers, try_cells, try_measure
 from lab.commands.cost_diff import CellChange
 from lab.commands.try_answers import Answer, Changed, Kind
 from lab.commands.try_cells import Choice
-from lab.commands.try_measure import STRESS_SEEDS, Check, Pair, SimulatedChange
+from lab.commands.try_measure import STRESS_SEEDS, DataCheck, Pair, SimulatedChange
 from lab.inputs import workload
 from lab.inputs.terms import Engine, Verdict
 from lab.judge.blame import blame
@@ -42,7 +42,7 @@ class Trial:
     changed: Changed = field(default_factory=lambda: Changed(frozenset()))
     exact: dict[PlannedCell, CellChange] = field(default_factory=dict)
     simulated: list[SimulatedChange] = field(default_factory=list)
-    checks: list[Check] = field(default_factory=list)
+    checks: list[DataCheck] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failed: Outcome | None = None
@@ -131,11 +131,11 @@ class Trial:
         with session.measuring([task]) as runner:
             (outcome,) = runner.all([task])
         if not outcome.error and not session.store.complaints(after.id):
-            self.checks.append(Check(planned, outcome))
+            self.checks.append(DataCheck(planned, outcome))
             return
         with session.measuring([task]) as runner:
             (before,) = runner.all([planned.on(base, cost_diff.ARMS[0])])
-        self._checked([Check(planned, outcome, before)])
+        self._checked([DataCheck(planned, outcome, before)])
         if not self.failed:
             self._complaints((base, after))
 
@@ -247,7 +247,7 @@ class Trial:
         self.failed = failed
         self._say(try_answers.broken(known, self.changed))
 
-    def _checked(self, found: Sequence[Check]) -> None:
+    def _checked(self, found: Sequence[DataCheck]) -> None:
         for one in found:
             self.checks.append(one)
             error = one.after.error

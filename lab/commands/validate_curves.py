@@ -36,7 +36,7 @@ class CurvePoint:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedCurve:
     """A curve with all its points, and the cells that were measured for it."""
 
     curve: HardwareCurve
@@ -44,7 +44,7 @@ class Compared:
     outcomes: tuple[Outcome, ...]
 
 
-def compare(curve: HardwareCurve, machine: str, session: Session) -> Compared:
+def compare(curve: HardwareCurve, machine: str, session: Session) -> ComparedCurve:
     """Measure each point of a curve on a machine's model, or by the exact engine.
 
     Raises UsageError for names that do not exist, LabError where the engine does not work.
@@ -72,10 +72,10 @@ def compare(curve: HardwareCurve, machine: str, session: Session) -> Compared:
         CurvePoint(scheduler, label, curve.values[scheduler][label], outcome.value(curve.metric))
         for (scheduler, label), outcome in zip(wanted, outcomes, strict=True)
     )
-    return Compared(curve, points, outcomes)
+    return ComparedCurve(curve, points, outcomes)
 
 
-def table(machine: str, compared: Compared) -> TableRecord:
+def table(machine: str, compared: ComparedCurve) -> TableRecord:
     """A row for each point: measured, the lab's, and the error; both are drawn, too."""
     curve, labels = compared.curve, compared.curve.labels
     ours = "simulated" if curve.compared_engine.simulated else "exact"
@@ -125,6 +125,6 @@ def _row(point: CurvePoint) -> tuple[str, ...]:
     return (point.scheduler, point.label, number(point.hardware), *shown)
 
 
-def failures(found: Sequence[Compared]) -> int:
+def failures(found: Sequence[ComparedCurve]) -> int:
     """How many guests failed."""
     return sum(bool(outcome.error) for one in found for outcome in one.outcomes)

@@ -25,7 +25,7 @@ from lab.base.errors import GuestError, LabError
 from lab.base.progress import Progress
 from lab.fleet import identity, network, parcel, remote
 from lab.fleet.parcel import Entry
-from lab.fleet.remote import Booted, Failure
+from lab.fleet.remote import Booted, RemoteFailure
 from lab.fleet.self_check import SelfCheck
 from lab.guest.time_slices import Slot
 from lab.measure.job import Job, Testbed
@@ -265,6 +265,6 @@ def _result(booted: Booted, folder: Path) -> Sample:
     for name, content in booted.files.items():
         (folder / Path(name).name).write_bytes(content)
     if booted.sample is None:
-        own = booted.failure or Failure("died", "the host sent nothing", "", "")
+        own = booted.failure or RemoteFailure("died", "the host sent nothing", "", "")
         raise GuestError(own.outcome, own.what, where=str(folder), hint=own.hint)
     return booted.sample

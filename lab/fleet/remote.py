@@ -29,7 +29,7 @@ _given_up: set[str] = set()
 
 
 @dataclass(frozen=True)
-class Failure:
+class RemoteFailure:
     """A GuestError as it travels: its outcome, and what it says."""
 
     outcome: str
@@ -44,7 +44,7 @@ class Booted:
 
     files: Mapping[str, bytes]
     sample: Sample | None
-    failure: Failure | None = None
+    failure: RemoteFailure | None = None
 
 
 @once
@@ -103,7 +103,7 @@ def boot(job: Job, code: str, token: str) -> Booted:
             with _place().slot(own) as measure:
                 sample = measure(folder, observe)
         except GuestError as exc:
-            failure = Failure(exc.outcome, exc.what, exc.where, exc.hint)
+            failure = RemoteFailure(exc.outcome, exc.what, exc.where, exc.hint)
         files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
         return Booted(files, sample, failure)
 

@@ -114,7 +114,7 @@ def fitted(job: FioJob, guest: Guest, jobs: int) -> Fitted:
     sections = []
     for name, options in found:
         own = {**options, "numjobs": str(jobs)} if jobs != needs.jobs else options
-        fit = _Section(name, own, guest, changes)
+        fit = _JobSection(name, own, guest, changes)
         sections.append((name, fit.options()))
     if needs.on_files:
         _shrink_files(sections, guest, changes)
@@ -136,7 +136,7 @@ class Changes:
         return tuple(f"{', '.join(options)} {what}" for what, options in self._found.items())
 
 
-class _Section:
+class _JobSection:
     """One section on its way into a guest; changes are told as they are made."""
 
     def __init__(self, name: str, options: dict[str, str], guest: Guest, changes: Changes) -> None:

@@ -57,7 +57,7 @@ class HardwareCurve(Model):
         return sorted({label for own in self.values.values() for label in own}, key=int)
 
 
-class Machine(Model):
+class MeasuredMachine(Model):
     """What was measured on one machine."""
 
     curve: tuple[HardwareCurve, ...] = Field(min_length=1, description="the curves")
@@ -72,4 +72,4 @@ def get(machine: str) -> tuple[HardwareCurve, ...]:
     """The curves of a machine. Raises UsageError that names the nearest one, or for what is wrong
     in the file.
     """
-    return load(named(FOLDER, machine, ".toml", "measured machine"), Machine).curve
+    return load(named(FOLDER, machine, ".toml", "measured machine"), MeasuredMachine).curve

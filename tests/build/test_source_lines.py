@@ -11,7 +11,7 @@ import pytest
 
 from lab.base.process import CommandError
 from lab.build import source_lines
-from lab.build.source_lines import UNKNOWN, Place
+from lab.build.source_lines import UNKNOWN, LinePlace
 
 SOURCE = """\
 static inline __attribute__((always_inline)) int twice(int *of)
@@ -62,7 +62,7 @@ def test_each_instruction_has_its_line_and_what_was_inlined_its_own(built: Path)
 def test_several_functions_are_asked_at_once(built: Path) -> None:
     both = ranges(built)
     found = source_lines.places(built, [both["_start"], both["first"]])
-    assert found[both["_start"][0]] in {Place("block/part.c", line) for line in (13, 14)}
+    assert found[both["_start"][0]] in {LinePlace("block/part.c", line) for line in (13, 14)}
     assert found.keys() > source_lines.places(built, [both["first"]]).keys()
 
 

@@ -190,7 +190,7 @@ def test_a_step_of_a_bisection(lab: Lab) -> None:
     cell = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.EXACT, cpus=1))
 
     def measure(session: Session) -> ByFunction:
-        return ByFunction(bisect_measure.Tree(lab.tree, session), cell, 0.001)
+        return ByFunction(bisect_measure.CommitTree(lab.tree, session), cell, 0.001)
 
     def step(session: Session) -> list[float | None]:
         own = measure(session)

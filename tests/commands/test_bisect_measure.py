@@ -17,7 +17,7 @@ from guests import FakeSession, Guests
 
 from lab.base.errors import BuildError, GuestError, LabError, UsageError
 from lab.commands import bisect_measure, bisect_search
-from lab.commands.bisect_measure import ByCounter, ByFunction, ByTime, CommitMeasure, Tree
+from lab.commands.bisect_measure import ByCounter, ByFunction, ByTime, CommitMeasure, CommitTree
 from lab.inputs import profile
 from lab.inputs.terms import Engine
 from lab.measure.boot_store import StoredBoot
@@ -90,9 +90,9 @@ class TimedSession(FakeSession):
         return ByTime(tree(self), TIMED, 0.05, "iops", decisions)
 
 
-def tree(session: FakeSession) -> Tree:
+def tree(session: FakeSession) -> CommitTree:
     """Commits of a repository, built in a session."""
-    return Tree(Path("/linux"), session)
+    return CommitTree(Path("/linux"), session)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lab.base.errors import UsageError
-from lab.build.source_lines import Place
+from lab.build.source_lines import LinePlace
 from lab.commands import line_costs
 from lab.commands.line_costs import Difference, Lines
 from lab.inputs.terms import Engine
@@ -36,7 +36,7 @@ def test_a_line_that_is_kept_is_found_again_and_one_that_is_gone_is_not(
 ) -> None:
     text = diff(tmp_path, old, new)
     lines = Lines({FILE: line_costs.hunks(text)})
-    moved = [lines.moved(Place(FILE, number)) for number in range(1, len(old) + 1)]
+    moved = [lines.moved(LinePlace(FILE, number)) for number in range(1, len(old) + 1)]
     gone = sum(line.startswith("-") and not line.startswith("---") for line in text.splitlines())
     assert moved.count(None) == gone
     kept = [(old[number], place.line) for number, place in enumerate(moved) if place]
@@ -45,14 +45,14 @@ def test_a_line_that_is_kept_is_found_again_and_one_that_is_gone_is_not(
 
 
 def test_a_file_that_does_not_differ_keeps_its_numbers() -> None:
-    assert Lines().moved(Place(FILE, 7)) == Place(FILE, 7)
+    assert Lines().moved(LinePlace(FILE, 7)) == LinePlace(FILE, 7)
 
 
 def test_the_table_ends_with_the_sum_of_all_lines_those_not_shown_included() -> None:
     found = [
-        Difference(Place(FILE, 4), "spin_lock(&q->lock);", 0.0, 30.5),
-        Difference(Place(FILE, 2), "rq = next(q);", 12.0, 8.0),
-        Difference(Place("arch/x86/include/asm/io.h", 9), "return rq;", 1.0, 2.0),
+        Difference(LinePlace(FILE, 4), "spin_lock(&q->lock);", 0.0, 30.5),
+        Difference(LinePlace(FILE, 2), "rq = next(q);", 12.0, 8.0),
+        Difference(LinePlace("arch/x86/include/asm/io.h", 9), "return rq;", 1.0, 2.0),
     ]
     whole = line_costs.table(("before", "after"), found, 3)
     assert whole.rows[2][0] == "asm/io.h:9"

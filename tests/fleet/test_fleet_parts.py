@@ -27,7 +27,7 @@ from distributed import Client, Scheduler, Security
 from lab.fleet import identity, network, parcel, remote
 from lab.fleet.identity import Identity
 from lab.fleet.parcel import Entry
-from lab.fleet.remote import Booted, Failure
+from lab.fleet.remote import Booted, RemoteFailure
 from lab.fleet.self_check import SelfCheck
 
 OWN = Identity("lab", "QEMU 10", "plugin")
@@ -208,7 +208,7 @@ def test_a_host_with_another_qemu_is_not_even_asked_to_boot(check: SelfCheck) ->
     [
         (Booted({"insns": b"1001"}, Sample({}, {}, {})), "its self-check gives another insns"),
         (Booted({}, Sample({}, {}, {})), "its self-check gives another insns"),
-        (Booted({}, None, Failure("hang", "stuck", "", "")), "its guest failed: stuck"),
+        (Booted({}, None, RemoteFailure("hang", "stuck", "", "")), "its guest failed: stuck"),
     ],
 )
 def test_a_host_that_finds_something_else_is_refused(

@@ -18,7 +18,7 @@ from lab.inputs.terms import Engine
 from lab.measure.job import Job
 from lab.report import tables
 from tools import control
-from tools.control import Comparison, Repetition
+from tools.control import CellRepetition, Comparison
 
 CELL = fakes.planned(fakes.cell())
 ALPHA = 0.05
@@ -60,7 +60,11 @@ def test_the_hosts_noise_is_nothing_that_was_measured_of_a_guest() -> None:
 def test_the_report_counts_what_was_called() -> None:
     same = comparison([1.0, 2.0] * 4, [1.0, 2.0] * 4)
     other = comparison([1.0] * 8, [1.1] * 8)
-    repeated = [Repetition(CELL, True), Repetition(CELL, False), Repetition(CELL, False, "BUG: x")]
+    repeated = [
+        CellRepetition(CELL, True),
+        CellRepetition(CELL, False),
+        CellRepetition(CELL, False, "BUG: x"),
+    ]
     text = tables.text(control.table_of_names([same, other, same, same], repeated, 0.05))
     said = " ".join(text.split())
     assert "1 of 4 comparisons called a change: a rate of 0.6 to 80.6 %; nominal 5 %" in said
