@@ -36,8 +36,8 @@ _IOS = (1000, 40_000)
 _BYTES, _BYTES_KEPT = 4 << 30, 1 << 30
 # What is in flight at first is not what is later.
 _FILLS = 2
-# Chosen: so many I/Os of the first run take a deterministic guest half a minute.
-_MOST_FEW = 131_072
+# Chosen: so many I/Os of the first run take a deterministic guest a quarter of a minute.
+_MOST_FEW = 65_536
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,8 @@ def _ios(sections: Sequence[Options], counts: Sequence[int], most_bytes: int) ->
     deepest = max(map(_depth, sections))
     each = max(_IOS[0] // jobs, _FILLS * deepest, 1)
     few = max(1, min(each, _MOST_FEW // jobs, most_bytes // largest // jobs))
-    more = max(1, min(_IOS[1], max(most_bytes // largest, 2 * jobs)) // jobs)
+    # At least as many again: how long fewer more take is lost in how long threads wait for a CPU.
+    more = max(few, min(_IOS[1], most_bytes // largest) // jobs)
     room = [_written_once(own) for own in sections if verifies(own)]
     many = max(2, min([few + more, *room]))
     return min(few, many // 2) * jobs, many * jobs

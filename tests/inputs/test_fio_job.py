@@ -174,6 +174,7 @@ def test_what_no_guest_can_run_is_refused_with_the_reason(line: str, message: st
         ("--rw=randread --ioengine=libaio --iodepth=128 --numjobs=8", (256, 5256)),
         ("--rw=randread --ioengine=psync --iodepth=128 --numjobs=8", (125, 5125)),
         ("--rw=read --bs=32m", (128, 256)),
+        ("--rw=randread --ioengine=libaio --iodepth=2048 --numjobs=32", (2048, 4096)),
         ("--rw=randwrite --verify=md5 --size=1m --bs=4k", (128, 256)),
     ],
 )
