@@ -59,6 +59,8 @@ _IDLE = ("rate", "rate_iops", "thinktime", "startdelay")
 _ZONE = 64 << 20
 # More than any run does: fio goes over a region again.
 _WITHOUT_END = "1t"
+# The character device of the one NVMe disk that a guest has.
+_CHARACTER_DEVICE = "/dev/ng0n1"
 _CPUS = re.compile(r"\d{1,5}(-\d{1,5})?")
 
 
@@ -207,7 +209,7 @@ class _JobSection:
             written = f"filename={name}" if name else "no filename"
             what = "the disk's NVMe character device" if character else "the disk"
             self._tell(written, f"is {what}")
-            yield "filename", "${CHARACTER}" if character else "${DISK}"
+            yield "filename", _CHARACTER_DEVICE if character else "${DISK}"
             return
         written = " ".join(f"{k}={v}" for k, v in (("filename", name), ("directory", folder)) if v)
         self._tell(written, "is on XFS on the disk")

@@ -106,7 +106,7 @@ def test_a_mask_of_cpus_is_a_list_and_a_polling_thread_has_a_cpu() -> None:
         ("--filename=/dev/sda:/dev/sdb", {"filename": "${DISK}"}),
         ("--filename=/dev/disk/by-path/a\\:0 b", {"filename": "${DISK}"}),
         ("--filename=$DEV", {"filename": "${DISK}"}),
-        ("--ioengine=io_uring_cmd --filename=/dev/ng0n1", {"filename": "${CHARACTER}"}),
+        ("--ioengine=io_uring_cmd --filename=/dev/ng0n1", {"filename": "/dev/ng0n1"}),
         ("", {"filename": "${DISK}"}),
     ],
 )

@@ -90,16 +90,16 @@ def run() -> run_record.RunRecord:
 
 def costs() -> tuple[Cost, Cost]:
     """An I/O without a scheduler and with mq-deadline: four functions, and all the others."""
-    both = {f"same_{number}": 2088.768 / 232 for number in range(232)}
-    none = {f"other_{number}": 1339.041 / 568 for number in range(568)}
-    some = {f"other_{number}": 2128.116 / 568 for number in range(568)}
+    both = {f"same_{number}": 1938.792 / 199 for number in range(199)}
+    none = {f"other_{number}": 1488.450 / 710 for number in range(710)}
+    some = {f"other_{number}": 2280.066 / 710 for number in range(710)}
     deadline = {
-        "dd_has_work": 195.979,
+        "dd_has_work": 195.966,
         "__blk_mq_sched_dispatch_requests": 164.014,
         "dd_insert_requests": 135.003,
         "__dd_dispatch_request": 132.432,
     }
-    return Cost(2216.092, both | none), Cost(2211.252, both | some | deadline)
+    return Cost(2216.110, both | none), Cost(2211.270, both | some | deadline)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from real import QUICK, job
 
 from lab.base.errors import GuestError
+from lab.guest import retries
 from lab.inputs import workload
 from lab.inputs.terms import Engine
 from lab.measure import cost, matrix, sampling
@@ -53,6 +54,17 @@ def test_a_job_gets_the_disk_that_it_needs(
     sample = sampling.measure(of(testbed, line), tmp_path)
     assert sample.values[cost.KERNEL] > 500
     assert sample.values["ios"] <= ios
+
+
+def test_an_nvme_disk_takes_commands_at_its_character_device(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    line = "--rw=randread --bs=4k --ioengine=io_uring_cmd --cmd_type=nvme --hipri --iodepth=4"
+    name = workload.of_line_or_file(line)
+    own = job(testbed, "nvme_mq", "none", name, Engine.TCG, seconds=1, ramp_seconds=0)
+    sample = retries.steadily(lambda: sampling.measure(own, tmp_path))
+    assert sample.values["ios"] > 100
+    assert sample.facts["hw_queues"] == "64"
 
 
 def test_fio_s_own_words_reach_the_user(testbed: Testbed, tmp_path: Path) -> None:
