@@ -170,7 +170,7 @@ def test_a_night_of_the_gate(lab: Lab, tmp_path: Path) -> None:
         config = tmp_path / f"{name}.toml"
         config.write_text(
             'topologies = ["nullb_mq"]\nschedulers = ["none"]\nworkloads = ["randread_burst"]\n'
-            f'kernel = ["base", "block"]\n[branches.{name}]\n'
+            f"[branches.{name}]\n"
             f'source = "{lab.spec(name)}"\nbaseline = "{lab.spec("main")}"\n'
         )
         builder = RunBuilder(session, "gate")

@@ -38,8 +38,8 @@ PLANTED_EDIT = (
 SHARED_EDIT = (
     "block/blk-mq.c",
     "void blk_mq_submit_bio(struct bio *bio)\n{\n",
-    "\t{ static struct { atomic_long_t n; } ____cacheline_aligned planted[2];"
-    " atomic_long_inc(&planted[0].n); atomic_long_inc(&planted[1].n); }\n",
+    "\t{ static struct { atomic_long_t n; } ____cacheline_aligned planted[4];"
+    " for (int i = 0; i < 4; i++) atomic_long_inc(&planted[i].n); }\n",
 )
 SHARED_CLAIM = """
 title = "counters that all CPUs write"
