@@ -25,6 +25,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("base", "block"),
     ("filesystems",),
     ("buffer_heads",),
+    ("zoned",),
     ("debug",),
     ("source_lines",),
 )

@@ -37,6 +37,7 @@ _TOPOLOGY, _SCHEDULER, _WORKLOAD = "nullb", "none", "randread_burst"
 @options.queue
 @options.tree
 @options.building
+@options.device("topology")
 def shell_command(
     session: Session,
     name: str,

@@ -126,6 +126,7 @@ def matrix_command(
     help="Numbers of vCPUs, a guest for each.",
 )
 @options.measuring
+@options.device("topology")
 def scaling_command(
     session: Session,
     name: str | None,
@@ -198,6 +199,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     help="By source line, too. It builds kernels with debug information, in minutes.",
 )
 @options.measuring
+@options.device("topology_name")
 @options.tree
 @options.patches
 def diff_command(

@@ -22,7 +22,7 @@ from lab.base.toml import named
 from lab.build import trust
 from lab.cli import complete
 from lab.cli.complete import Completion
-from lab.inputs import kconfig, profile, queue_settings, workload
+from lab.inputs import device_line, kconfig, profile, queue_settings, topology, workload
 from lab.inputs.queue_settings import Settings
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
@@ -143,6 +143,34 @@ def queue(command: Command) -> Command:
         help="An attribute of the disk's queue/ in sysfs, such as nr_requests=64 or "
         "iosched/low_latency=0; repeatable, in order.",
     )(command)
+
+
+def device(parameter: str) -> Decorator:
+    """The option that makes a disk of a line; its name goes into the command's parameter for the
+    topology, or for topologies, and the kernel gets the fragments that the disk needs.
+    """
+
+    def decorate(command: Command) -> Command:
+        @click.option(
+            "--device",
+            "layers",
+            multiple=True,
+            metavar="LINE",
+            callback=lambda _context, _option, texts: device_line.read(texts) if texts else "",
+            help="A disk in place of a topology, such as 'null_blk submit_queues=8'; once more for "
+            "what lies over it, such as 'dm linear DISK 0'.",
+        )
+        @functools.wraps(command)
+        def with_device(*args: Any, layers: str, session: Session, **kwargs: Any) -> Any:
+            if layers:
+                several = isinstance(kwargs[parameter], tuple)
+                kwargs[parameter] = (*kwargs[parameter], layers) if several else layers
+                session.config = (*session.config, *topology.get(layers).kernel)
+            return command(*args, session=session, **kwargs)
+
+        return with_device
+
+    return decorate
 
 
 def one_workload(name: str | None, fio: str) -> str:
@@ -293,6 +321,7 @@ def selection(command: Command) -> Command:
     """The options that pick cells of a profile; the command gets them as ``selection``."""
 
     @cell_part("topology", (), "topologies")
+    @device("topologies")
     @cell_part("scheduler", (), "schedulers")
     @cell_part("workload", (), "workloads")
     @fio(several=True)

@@ -10,7 +10,7 @@ from lab.base.text import number, percent
 from lab.commands import result_tables, try_answers, try_cells
 from lab.commands.try_measure import SimulatedChange
 from lab.commands.try_patches import Tried
-from lab.inputs import workload
+from lab.inputs import topology, workload
 from lab.measure.cell import Cell, PlannedCell
 from lab.report import view
 from lab.report.run_record import TableRecord
@@ -64,7 +64,7 @@ def _evidence(planned: PlannedCell, step: Tried, command: Sequence[str]) -> str:
 
 
 def _repeat(cell: Cell, command: Sequence[str]) -> str:
-    words = [*command, "--topology", cell.topology, "--scheduler", cell.scheduler]
+    words = [*command, *topology.options(cell.topology), "--scheduler", cell.scheduler]
     words += workload.options(cell.workload)
     words += [word for pair in cell.queue for word in ("--queue", "=".join(pair))]
     if cell.machine:

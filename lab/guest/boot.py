@@ -320,7 +320,8 @@ def _judge(machine: Machine, watch: _Watch, status: int | None) -> None:
         what = f"{own.what} (phase {watch.phase})"
         raise GuestError(own.outcome, what, where=str(machine.folder))
     if watch.failure:
-        raise GuestError("failed", _failed_step(watch, text), where=str(machine.folder))
+        what = _failed_step(watch, text, machine.topology.log_prefixes)
+        raise GuestError("failed", what, where=str(machine.folder))
     waited = time.monotonic() - watch.since
     if status is not None:
         ending = tail_of_file(machine.folder / _log_name(machine), 5)
@@ -347,14 +348,20 @@ def _judge(machine: Machine, watch: _Watch, status: int | None) -> None:
     )
 
 
-def _failed_step(watch: _Watch, text: str) -> str:
+def _failed_step(watch: _Watch, text: str, prefixes: Sequence[str]) -> str:
     """Which step failed, what it printed, and what the kernel complained of."""
     assert watch.failure is not None
     said = f"the guest failed in phase {watch.phase}: {watch.failure.text[:_SHOWN]}"
     if log := watch.outputs.get(f"{watch.failure.name}.log", "").strip():
         said += f"\n    {log[-_SHOWN:]}"
     complaints = (f"{console.kind(line)}: {line}" for line in console.complaints(text))
-    return "\n    ".join([said, *complaints])
+    own = console.lines_of(text, prefixes) if watch.phase == "setup" else ()
+    return "\n    ".join([said, *complaints, *own])
+
+
+def driver_lines(machine: Machine) -> tuple[str, ...]:
+    """What the kernel of a guest that has ended said of its disk."""
+    return console.lines_of(_console(machine), machine.topology.log_prefixes)
 
 
 def _console(machine: Machine) -> str:

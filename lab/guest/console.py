@@ -70,6 +70,9 @@ _ANYONES = re.compile(
     r"|native_\w*lock\w*|blk_mq_freeze_queue_wait|percpu_ref_\w+|object_err|__warn\w*|panic"
 )
 _NUMBER = re.compile(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
+# What a driver says when it begins, and of each disk that it makes.
+_WELL = re.compile(r"module loaded|disk \w+ created|: version |host protection|initialised")
+_LINES_OF_DRIVER = 3
 # A kernel that complains of everything is told enough by the first few.
 _KINDS = 8
 # Chosen: of a line what a reader takes in, and of it what is shown; of what follows a complaint
@@ -151,6 +154,13 @@ def _place(below: Iterable[str]) -> str:
 
 def _unstamped(console: str) -> list[str]:
     return [visible(_STAMP.sub("", line[:_LINE].rstrip())) for line in console.split("\n")]
+
+
+def lines_of(console: str, drivers: Sequence[str]) -> tuple[str, ...]:
+    """The last lines of some drivers, but for those that say that all is well."""
+    begun = tuple(f"{name}:" for name in drivers)
+    told = (line[:_SHOWN] for line in _unstamped(console) if line.startswith(begun))
+    return tuple(line for line in told if not _WELL.search(line))[-_LINES_OF_DRIVER:]
 
 
 def is_hang(cause: str) -> bool:

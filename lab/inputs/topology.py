@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Topologies: the emulated hardware of a guest, one TOML file each in configs/guest."""
+"""Topologies: the emulated hardware of a guest, one TOML file each in configs/guest, or one line of
+a user's (--device).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
 from lab.base.errors import GuestError, UsageError
 from lab.base.system import data
-from lab.base.toml import Model, load, named, names
+from lab.base.toml import Model, load, named, names, parse
+from lab.inputs import device_line
 
 _VERSION = r"^(\d+\.\d+)?$"
 FOLDER = data("configs") / "guest"
@@ -27,6 +31,8 @@ class Disk(Model):
     value: str = Field(description="NVMe serial number, SCSI driver or disk name")
 
 
+# How module parameters that are booleans are read back.
+_BOOLEANS = {"0": "N", "1": "Y"}
 # By how the disk is found; one that is found by its name is null_blk's or virtio-blk's.
 _DRIVERS = {"nvme": "nvme_", "scsi": "scsi_"}
 
@@ -56,6 +62,11 @@ class Topology(Model):
     kernel_parameters: tuple[str, ...] = Field(default=(), description="kernel command line")
     null_blk: dict[str, int | str] | None = Field(
         default=None, description="configfs attributes of a null_blk disk"
+    )
+    disks: int = Field(default=1, ge=1, description="equal null_blk disks, of which one is used")
+    size_mib: int = Field(default=0, ge=0, description="size of the disk; 0: the workload's")
+    takes_bios: bool = Field(
+        default=False, description="the disk takes bios: it has neither queues nor a scheduler"
     )
     disk: Disk = Field(description="how the agent finds the disk")
     dm: str = Field(
@@ -92,6 +103,13 @@ class Topology(Model):
         by_name = "virtio_" if virtio else "null_"
         return _DRIVERS.get(self.disk.by, by_name)
 
+    @property
+    def log_prefixes(self) -> tuple[str, ...]:
+        """What the kernel's messages about the disk begin with."""
+        null_blk = ("null_blk",) if self.null_blk is not None else ()
+        scsi = (self.disk.value,) if self.disk.by == "scsi" else ()
+        return (*null_blk, *scsi, "device-mapper")
+
     def refusal(self, release: str, fragments: Collection[str]) -> str:
         """Why a kernel of this release, such as 6.12.117, that was configured with these fragments
         cannot have it; empty when it can.
@@ -122,8 +140,12 @@ class Topology(Model):
         """The agent's steps that bring the disk up as this topology says."""
         steps = []
         if self.null_blk is not None:
-            pairs = [f"{name}={self.fill(v, size_mib)}" for name, v in self.null_blk.items()]
-            steps.append(f"null_blk {self.disk.value} {' '.join(pairs)}")
+            pairs = " ".join(
+                f"{name}={self.fill(v, size_mib)}" for name, v in self.null_blk.items()
+            )
+            # The last one is the disk under test.
+            names = [f"{self.disk.value}{n}" for n in range(self.disks - 1, 0, -1)]
+            steps += [f"null_blk {name} {pairs}" for name in (*names, self.disk.value)]
         steps.append(f"disk {self.disk.by} {self.disk.value}")
         if self.dm:
             steps.append(f"dm {self.fill(self.dm, size_mib)}")
@@ -150,8 +172,17 @@ def known() -> list[str]:
 
 
 def get(name: str) -> Topology:
-    """The topology called name; UsageError names the nearest one."""
+    """The topology called name, or that of a device line; UsageError names the nearest one."""
+    if device_line.is_line(name):
+        return parse(device_line.fields(name), Topology, Path("--device"))
     return load(named(FOLDER, name, ".toml", "topology"), Topology)
+
+
+def options(name: str) -> list[str]:
+    """The words of a command line that name a topology."""
+    if not device_line.is_line(name):
+        return ["--topology", name]
+    return [word for layer in name.split(device_line.OVER) for word in ("--device", layer)]
 
 
 def _mismatches(
@@ -159,7 +190,7 @@ def _mismatches(
 ) -> Iterator[tuple[str, str]]:
     """Every fact in which the guest differs from its topology, with what is wanted."""
     wanted: dict[str, int | str] = {
-        "hw_queues": str(topology.hw_queues + topology.poll_queues),
+        "hw_queues": str(0 if topology.takes_bios else topology.hw_queues + topology.poll_queues),
         "online_cpus": "0" if topology.cpus == 1 else f"0-{topology.cpus - 1}",
         **{f"queue/{name}": value for name, value in topology.queue.items()},
         **{f"device/{name}": value for name, value in topology.device.items()},
@@ -173,9 +204,10 @@ def _mismatches(
     }
     for fact, unfilled in wanted.items():
         value = topology.fill(unfilled, size_mib=0)
-        if facts.get(fact) != value:
+        if facts.get(fact) not in (value, _BOOLEANS.get(value, value)):
             yield fact, value
-    if f"[{scheduler}]" not in facts.get("queue/scheduler", ""):
+    chosen = facts.get("queue/scheduler", "")
+    if f"[{scheduler}]" not in chosen and not (topology.takes_bios and chosen == scheduler):
         yield "queue/scheduler", scheduler
 
 
@@ -189,5 +221,5 @@ def require_match(name: str, topology: Topology, scheduler: str, facts: Mapping[
         raise GuestError(
             "mismatch",
             f"the guest is not the topology {name}: {'; '.join(wrong)}",
-            where=str(FOLDER / f"{name}.toml"),
+            where="--device" if device_line.is_line(name) else str(FOLDER / f"{name}.toml"),
         )

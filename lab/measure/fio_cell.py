@@ -17,14 +17,19 @@ from lab.measure.cell import Cell
 _BUFFERS = 1 << 30
 
 
+def disk_mib(cell: Cell, work: Workload) -> int:
+    """The size of a cell's disk: its topology's own, or what the workload asks for."""
+    return topology.get(cell.topology).size_mib or work.disk_mib(dict(cell.parameters))
+
+
 def fitted(cell: Cell, work: Workload) -> Fitted | None:
     """The job of a cell fit for its guest, None where a template makes it. Raises UsageError for
     what the guest has no room for.
     """
     if work.job is None:
         return None
-    disk = work.disk_mib(dict(cell.parameters)) << 20
-    return fio_job.fitted(work.job, Guest(disk, cell.cpus), int(cell.number(workload.JOBS)))
+    guest = Guest(disk_mib(cell, work) << 20, cell.cpus)
+    return fio_job.fitted(work.job, guest, int(cell.number(workload.JOBS)))
 
 
 def hardware(own: Topology, work: Workload) -> dict[str, Any]:

@@ -12,21 +12,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.base import cache
-from lab.base.errors import UsageError
+from lab.base.errors import UsageError, nearest
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.build.tcg_plugin import MARKER, PER_IO
 from lab.guest import qemu_command
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
-from lab.inputs import counters, fio_job, machine_model, queue_settings, topology, workload
+from lab.inputs import (
+    counters,
+    device_line,
+    fio_job,
+    machine_model,
+    queue_settings,
+    topology,
+    workload,
+)
 from lab.inputs.counters import Counter
 from lab.inputs.topology import Topology
 from lab.inputs.workload import Value, Workload
 from lab.measure import call_counts, computation, dbench, fio_cell, host
 from lab.measure.cell import Cell, Task
 from lab.measure.host import Report
-from lab.measure.insn_counts import Symbols, symbols
+from lab.measure.insn_counts import Symbols, symbols, variables
 
 # Deadlines in seconds, several times what was seen on a host with two busy cores: they end what
 # hangs, and nothing is measured by them.
@@ -105,7 +113,8 @@ class Job:
         kernel = self.task.kernel
         if lacking := [name for name in self.work.kernel if name not in kernel.fragments]:
             return f"{self.cell.workload} needs the kernel fragment {lacking[0]} (--config)"
-        return self.machine.topology.refusal(kernel.release, kernel.fragments)
+        refusal = self.machine.topology.refusal(kernel.release, kernel.fragments)
+        return refusal or _unknown_parameter(self.cell.topology, kernel)
 
     def at(self, folder: Path, host_cpu: int | None = None) -> Machine:
         """The machine to boot in a folder, on a CPU of the host if one is given."""
@@ -139,7 +148,7 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         own,
         cell.engine,
         _NOWHERE,
-        size_mib=work.disk_mib(dict(cell.parameters)),
+        size_mib=fio_cell.disk_mib(cell, work),
         backed=work.filesystem is not None or fio_cell.keeps_data(work),
         plugin=testbed.plugin if cell.engine.deterministic else None,
         plugin_options=_clock(cell, work) if cell.engine.deterministic else (),
@@ -175,6 +184,19 @@ def _interpretation(
     """
     symbols_hash = machine.kernel.symbols_hash if machine.plugin else None
     return computation.identity(work.tool, machine.engine), symbols_hash, sorted(functions)
+
+
+def _unknown_parameter(device: str, kernel: Kernel) -> str:
+    """Which parameter of a device line the kernel's driver lacks; empty when it has all."""
+    if not device_line.is_line(device):
+        return ""
+    prefix, names = device_line.parameter_names(device)
+    known = [n.removeprefix(prefix) for n in variables(kernel.system_map).names if prefix in n]
+    for name in names:
+        if name not in known:
+            driver = device.split(" ", 1)[0]
+            return f"{driver} of Linux {kernel.release} has no {name}; {nearest(name, known)}"
+    return ""
 
 
 def hardware(cell: Cell) -> Topology:

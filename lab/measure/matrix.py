@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lab.base.errors import UsageError, nearest
 from lab.base.system import data
-from lab.inputs import topology, workload
+from lab.inputs import device_line, topology, workload
 from lab.inputs.profile import Profile
 from lab.inputs.queue_settings import Settings
 from lab.inputs.terms import Engine
@@ -45,8 +45,9 @@ def require_known(
     own_schedulers are those that only the kernels to be measured have.
     """
     given = filter(workload.is_given, workloads)
+    lines = filter(device_line.is_line, topologies)
     for what, names, known in (
-        ("topology", topologies, topology.known()),
+        ("topology", topologies, (*topology.known(), *lines)),
         ("workload", workloads, (*workload.known(), *given)),
         ("I/O scheduler", schedulers, (*SCHEDULERS, *own_schedulers)),
     ):

@@ -62,7 +62,10 @@ def measure(
     for name, content in done.outputs.items():
         (folder / name).write_text(content)
     queue_settings.require_taken(cell.queue, done.facts)
-    topology.require_match(cell.topology, machine.topology, cell.scheduler, done.facts)
+    try:
+        topology.require_match(cell.topology, machine.topology, cell.scheduler, done.facts)
+    except GuestError as exc:
+        raise _with_reason(exc, boot.driver_lines(machine)) from None
     read = _fio if job.work.tool == "fio" else _dbench
     values = read(job, machine, done)
     if not cell.engine.deterministic:  # a deterministic guest cannot notice
@@ -70,6 +73,13 @@ def measure(
     if wrong := [name for name, value in values.items() if not math.isfinite(value)]:
         raise GuestError("corrupt", f"what the guest sent gives no number for {', '.join(wrong)}")
     return Sample(values, done.facts, done.phases_s, done.complaints)
+
+
+def _with_reason(error: GuestError, told: Sequence[str]) -> GuestError:
+    """An error with what the kernel said."""
+    if not told:
+        return error
+    return GuestError(error.outcome, "\n    ".join([error.what, *told]), where=error.where)
 
 
 def counted_again(job: Job, folder: Path) -> dict[str, float]:
