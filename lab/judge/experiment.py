@@ -36,11 +36,11 @@ class Side:
 class Experiment:
     """One expectation to be answered; every experiment is itself only.
 
-    There are two sides for a change, one for a value. over is the side whose value is taken off
-    theirs, if one is. swept names the parameters that tell the
-    expectation from others of its claim, conditions are what it is shown with. together is equal
-    for experiments whose arms are booted in the same rounds; rounds is how many there are at most,
-    questions how many of the claim's expectations are judged by rounds.
+    There are two sides for a change, one for a value. subtract is the side whose value is taken
+    off theirs, if one is. swept names the parameters that tell the expectation from others of its
+    claim, conditions are what it is shown with. together is equal for experiments whose arms are
+    booted in the same rounds; rounds is how many there are at most, questions how many of the
+    claim's expectations are judged by rounds.
 
     is_check tells that the lab supposes it and nobody published it.
 
