@@ -35,9 +35,9 @@ def blame(patched: Ends, base: Ends, alpha: float) -> Blame | None:
     have come through all its boots at the patches' rate (binomial). The patches are refuted when
     that is at most alpha. Nothing holds of patches with failures that the base does not have.
     """
-    found = [_of_kind(kind, patched, base, alpha) for kind in sorted(patched.failures)]
+    candidates = [_of_kind(kind, patched, base, alpha) for kind in sorted(patched.failures)]
     order = [Verdict.REFUTED, Verdict.INCONCLUSIVE, None]
-    return min(found, key=lambda one: order.index(one.verdict), default=None)
+    return min(candidates, key=lambda candidate: order.index(candidate.verdict), default=None)
 
 
 def _of_kind(kind: str, patched: Ends, base: Ends, alpha: float) -> Blame:
@@ -49,10 +49,10 @@ def _of_kind(kind: str, patched: Ends, base: Ends, alpha: float) -> Blame:
         chance = stats.at_least(failed, boots, BACKGROUND)
     else:
         chance = (1 - failed / boots) ** base.boots
-    told = (
+    summary = (
         f"{kind} in {failed} of {boots} boots with the patches, in {before} of {base.boots} "
         f"without (boot {patched.examples[kind]})"
     )
     if chance <= alpha:
-        return Blame(Verdict.REFUTED, told)
-    return Blame(None if before else Verdict.INCONCLUSIVE, f"{told}: that could be chance")
+        return Blame(Verdict.REFUTED, summary)
+    return Blame(None if before else Verdict.INCONCLUSIVE, f"{summary}: that could be chance")

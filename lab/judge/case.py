@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from lab.base.errors import LabError
 from lab.build.config_diff import changed_options
 from lab.build.kernel import Kernel
-from lab.inputs import series
-from lab.inputs.series import Series
-from lab.judge import experiment, well_formed
-from lab.judge.experiment import Experiment, Side
+from lab.inputs.series import BASE, Series
+from lab.judge import well_formed
+from lab.judge.experiment import Experiment, Side, experiments, fragments
 from lab.measure import host
 from lab.measure.boot_store import BootStore, Ends
 from lab.measure.cell import Task
@@ -36,35 +35,37 @@ class Case:
     tasks: Mapping[Side, Task]
     configuration: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def same(self, asked: Experiment) -> bool:
+    def same(self, experiment: Experiment) -> bool:
         """Whether an experiment compares an arm with itself, under another name."""
-        ran = {(self.tasks[side].cell, self.tasks[side].kernel) for side in asked.sides}
-        return asked.expectation.bound.is_change and len(ran) == 1
+        ran = {(self.tasks[side].cell, self.tasks[side].kernel) for side in experiment.sides}
+        return experiment.expectation.bound.is_change and len(ran) == 1
 
-    def seeds(self, asked: Experiment, count: int) -> list[list[Task]]:
+    def seeds(self, experiment: Experiment, count: int) -> list[list[Task]]:
         """The tasks of an experiment without rounds, by side: one for each of count seeds."""
-        own = [self.tasks[side] for side in asked.booted]
-        return [[task.seeded(seed) for seed in range(1, count + 1)] for task in own]
+        tasks = [self.tasks[side] for side in experiment.booted]
+        return [[task.seeded(seed) for seed in range(1, count + 1)] for task in tasks]
 
-    def ends(self, asked: Experiment, store: BootStore) -> tuple[Ends, Ends]:
+    def ends(self, experiment: Experiment, store: BootStore) -> tuple[Ends, Ends]:
         """How all boots on record of an experiment's patched kernels ended, and of the others that
         the series has of that configuration.
         """
-        configured = experiment.fragments(self.series, asked.sides[0].cell)
-        patched = {self.tasks[s].kernel.id for s in asked.sides if s.patched and s in self.tasks}
+        configured = fragments(self.series, experiment.sides[0].cell)
+        patched = {
+            self.tasks[s].kernel.id for s in experiment.sides if s.patched and s in self.tasks
+        }
         base = {
             task.kernel.id
             for side, task in self.tasks.items()
-            if not side.patched and experiment.fragments(self.series, side.cell) == configured
+            if not side.patched and fragments(self.series, side.cell) == configured
         }
         return store.ends(patched), store.ends(base - patched)
 
     def running(self, *, timed: bool) -> list[Experiment]:
         """The experiments that need boots: with rounds, or without."""
         return [
-            asked
-            for asked in self.experiments
-            if asked.runs and not self.same(asked) and asked.timed == timed
+            experiment
+            for experiment in self.experiments
+            if experiment.runs and not self.same(experiment) and experiment.timed == timed
         ]
 
 
@@ -76,62 +77,67 @@ def cheapest_first(
     """
     took, here = session.durations, host.unchecked()
 
-    def seconds(own: Series) -> float:
+    def seconds(series: Series) -> float:
         try:
-            every = experiment.experiments(own, session.profile, here, host_time=session.host_time)
+            every = experiments(series, session.profile, here, host_time=session.host_time)
         except LabError:
             return 0.0  # preparing it tells what is wrong
-        running = [one for one in every if one.runs and _is_wanted(own, one, claims)]
+        running = [
+            experiment
+            for experiment in every
+            if experiment.runs and _is_wanted(series, experiment, claims)
+        ]
         seeds: dict[Side, int] = {}
-        for one in running:
-            for side in one.booted:
+        for experiment in running:
+            for side in experiment.booted:
                 seeds[side] = max(
-                    seeds.get(side, 0), one.rounds if one.timed else one.seed_counts[0]
+                    seeds.get(side, 0),
+                    experiment.rounds if experiment.timed else experiment.seed_counts[0],
                 )
-        configurations = {experiment.fragments(own, side.cell) for side in seeds} - {own.kernel}
+        configurations = {fragments(series, side.cell) for side in seeds} - {series.kernel}
         boots = sum(count * took.of(side.cell) for side, count in seeds.items())
         return boots + _KERNEL_S * len(configurations)
 
     return sorted(wanted, key=seconds)
 
 
-def _is_wanted(own: Series, asked: Experiment, claims: Collection[tuple[str, str]]) -> bool:
-    return not claims or (own.name, asked.claim) in claims
+def _is_wanted(series: Series, experiment: Experiment, claims: Collection[tuple[str, str]]) -> bool:
+    return not claims or (series.name, experiment.claim) in claims
 
 
-def prepare(own: Series, session: Session, claims: Collection[tuple[str, str]] = ()) -> Case:
+def prepare(series: Series, session: Session, claims: Collection[tuple[str, str]] = ()) -> Case:
     """The experiments of a series, and all kernels that they need, built.
 
     claims are the pairs of series and claim that are wanted; none means all. Raises UsageError for
     a series that is not well formed, BuildError for patches that do not apply or build.
     """
-    well_formed.check(own)
-    testbed = session.check_engines(own.tree, own.kernel)
-    every = experiment.experiments(own, session.profile, testbed.host, host_time=session.host_time)
-    asked = [one for one in every if _is_wanted(own, one, claims)]
+    well_formed.check(series)
+    testbed = session.check_engines(series.tree, series.kernel)
+    every = experiments(series, session.profile, testbed.host, host_time=session.host_time)
+    selected = [experiment for experiment in every if _is_wanted(series, experiment, claims)]
     kernels: dict[tuple[str, tuple[str, ...]], Kernel] = {}
     tasks: dict[Side, Task] = {}
-    for one in asked:
-        for side in one.booted if one.runs else ():
-            level, wanted = own.all_arms[side.arm].patches, experiment.fragments(own, side.cell)
+    for experiment in selected:
+        for side in experiment.booted if experiment.runs else ():
+            level, wanted = series.all_arms[side.arm].patches, fragments(series, side.cell)
             if (level, wanted) not in kernels:
-                kernels[level, wanted] = session.kernel(own.tree, own.patches(level), wanted)
+                kernels[level, wanted] = session.kernel(series.tree, series.patches(level), wanted)
             kernel = kernels[level, wanted]
-            task = Task(cell=side.cell, kernel=kernel, arm=side.arm, swept=one.swept)
+            task = Task(cell=side.cell, kernel=kernel, arm=side.arm, swept=experiment.swept)
             # No patch decides what the block layer is, not even one of base/.
             if has_block_layer(side.cell):
-                task = task.beside(session.kernel(own.tree, (), wanted))
+                task = task.beside(session.kernel(series.tree, (), wanted))
             tasks[side] = task
-    return Case(own, tuple(asked), tasks, _configuration(kernels))
+    return Case(series, tuple(selected), tasks, _configuration(kernels))
 
 
 def _configuration(
     kernels: Mapping[tuple[str, tuple[str, ...]], Kernel],
 ) -> dict[str, tuple[str, ...]]:
     """In which options kernels with patches differ from those of the same fragments without."""
-    found: dict[str, tuple[str, ...]] = {}
-    for (level, fragments), kernel in kernels.items():
-        if base := kernels.get((series.BASE, fragments)):
-            changed = (*found.get(level, ()), *changed_options(base, kernel))
-            found[level] = tuple(dict.fromkeys(changed))
-    return {level: changed for level, changed in found.items() if changed}
+    options: dict[str, tuple[str, ...]] = {}
+    for (level, configured), kernel in kernels.items():
+        if base := kernels.get((BASE, configured)):
+            changed = (*options.get(level, ()), *changed_options(base, kernel))
+            options[level] = tuple(dict.fromkeys(changed))
+    return {level: changed for level, changed in options.items() if changed}

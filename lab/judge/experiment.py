@@ -36,11 +36,11 @@ class Side:
 class Experiment:
     """One expectation to be answered; every experiment is itself only.
 
-    There are two sides for a change, one for a value. over is the side whose value is taken off
-    theirs, if one is. swept names the parameters that tell the
-    expectation from others of its claim, conditions are what it is shown with. together is equal
-    for experiments whose arms are booted in the same rounds; rounds is how many there are at most,
-    questions how many of the claim's expectations are judged by rounds.
+    There are two sides for a change, one for a value. subtract is the side whose value is taken
+    off theirs, if one is. swept names the parameters that tell the expectation from others of its
+    claim, conditions are what it is shown with. together is equal for experiments whose arms are
+    booted in the same rounds; rounds is how many there are at most, questions how many of the
+    claim's expectations are judged by rounds.
 
     is_check tells that the lab supposes it and nobody published it.
 
@@ -110,19 +110,19 @@ def experiments(
     Raises UsageError for what does not exist: metric, topology, scheduler, workload, parameter.
     """
     well_formed.check(series)
-    found = [
+    every = [
         _experiment(series, title, expectation, profile, report, host_time=host_time)
         for title, claim in series.all_claims.items()
         for expectation in claim.expect
     ]
     if not profile.checks:
-        found = _without_boots_of_checks(found)
-    return _with_questions(_with_all_counters(found))
+        every = _without_boots_of_checks(every)
+    return _with_questions(_with_all_counters(every))
 
 
-def fragments(own: Series, cell: Cell) -> tuple[str, ...]:
+def fragments(series: Series, cell: Cell) -> tuple[str, ...]:
     """What a cell of a series needs its kernel to be configured with."""
-    return (*own.kernel, *workload.get(cell.workload).kernel)
+    return (*series.kernel, *workload.get(cell.workload).kernel)
 
 
 def in_rounds(timed: Sequence[Experiment]) -> list[tuple[list[Experiment], list[Side]]]:
@@ -131,11 +131,11 @@ def in_rounds(timed: Sequence[Experiment]) -> list[tuple[list[Experiment], list[
     So what is compared was measured in the same minutes.
     """
     groups: dict[Hashable, list[Experiment]] = {}
-    for asked in timed:
-        groups.setdefault(asked.together, []).append(asked)
+    for experiment in timed:
+        groups.setdefault(experiment.together, []).append(experiment)
     return [
-        (own, list(dict.fromkeys(side for asked in own for side in asked.sides)))
-        for own in groups.values()
+        (group, list(dict.fromkeys(side for experiment in group for side in experiment.sides)))
+        for group in groups.values()
     ]
 
 
@@ -164,10 +164,10 @@ def _too_old(metric: str, engine: Engine, report: Report) -> str:
     qemu = report.facts.qemu_version
     if not report.facts.qemu or qemu >= tcg_plugin.ARGUMENTS or metric not in counters.known():
         return ""
-    if not any(wants_log(one, engine) for one in counters.with_operands([metric]).values()):
+    if not any(wants_log(counter, engine) for counter in counters.with_operands([metric]).values()):
         return ""
-    needed, found = (".".join(map(str, version)) for version in (tcg_plugin.ARGUMENTS, qemu))
-    return f"needs QEMU {needed} to count {metric}; this host has {found}"
+    needed, installed = (".".join(map(str, version)) for version in (tcg_plugin.ARGUMENTS, qemu))
+    return f"needs QEMU {needed} to count {metric}; this host has {installed}"
 
 
 def _experiment(
@@ -190,22 +190,22 @@ def _experiment(
     cpus = expectation.cpus or claim.cpus or expectation.needs_cpus or usual_cpus
 
     def side(arm: str) -> Side:
-        own = series.all_arms[arm]
+        settings = series.all_arms[arm]
         cell = resolved(
-            topology_name=own.topology or claim.topology,
-            scheduler=own.scheduler or claim.scheduler,
+            topology_name=settings.topology or claim.topology,
+            scheduler=settings.scheduler or claim.scheduler,
             workload=claim.workload,
             parameters=parameters,
             engine=choice.engine,
             cpus=cpus,
-            hw_queues=own.hw_queues,
-            kernel_parameters=own.kernel_parameters,
+            hw_queues=settings.hw_queues,
+            kernel_parameters=settings.kernel_parameters,
             counters=counted,
             machine=expectation.machine,
             variants=machine_model.SENSITIVITY if level is Level.SIMULATED else (),
         )
         fio_cell.require_possible(cell, f"{series.file}: {title}")
-        return Side(arm, cell, own.patches != BASE)
+        return Side(arm, cell, settings.patches != BASE)
 
     common = (claim.topology, claim.scheduler, claim.workload, tuple(parameters.items()))
     return Experiment(
@@ -238,12 +238,12 @@ def _emulated_clock(level: Level, engine: Engine) -> str:
 
 def _conditions(expectation: Expectation, cpus: int) -> dict[str, Value]:
     """What an expectation is shown with."""
-    found = dict(expectation.parameters)
+    conditions = dict(expectation.parameters)
     if cpus > 1:
-        found["cpus"] = cpus
+        conditions["cpus"] = cpus
     if expectation.subtract:
-        found["subtract"] = expectation.subtract
-    return found
+        conditions["subtract"] = expectation.subtract
+    return conditions
 
 
 def _lacking(expectation: Expectation, report: Report) -> str:
@@ -275,45 +275,47 @@ def _skip_reason(claim: Claim, expectation: Expectation, profile: Profile) -> st
     wanted = workload.get(claim.workload).kernel
     if unbuilt := [name for name in wanted if name in profile.without]:
         return f"the profile builds no kernel with {unbuilt[0]}"
-    given = {**claim.parameters, **expectation.parameters}
+    chosen = {**claim.parameters, **expectation.parameters}
     for name, value in sorted(_offered(claim, profile).items()):
-        if name in given and isinstance(value, tuple) and given[name] not in value:
-            return f"the profile leaves out {name}={given[name]}"
+        if name in chosen and isinstance(value, tuple) and chosen[name] not in value:
+            return f"the profile leaves out {name}={chosen[name]}"
     return ""
 
 
 def _parameters(claim: Claim, expectation: Expectation, profile: Profile) -> dict[str, Value]:
     """The workload's parameters for an expectation, sorted by name."""
-    given = {**claim.parameters, **expectation.parameters}
-    found: dict[str, Value] = {}
+    chosen = {**claim.parameters, **expectation.parameters}
+    parameters: dict[str, Value] = {}
     for name, value in sorted(_offered(claim, profile).items()):
-        if name in given:
-            found[name] = given[name]
+        if name in chosen:
+            parameters[name] = chosen[name]
         elif isinstance(value, tuple):
             raise UsageError(
                 f"the profile runs {claim.workload} for several values of {name}",
                 hint=f"choose one in the claim: parameters = {{ {name} = {value[0]} }}",
             )
         else:
-            found[name] = value
-    return found
+            parameters[name] = value
+    return parameters
 
 
-def _without_boots_of_checks(found: Sequence[Experiment]) -> list[Experiment]:
+def _without_boots_of_checks(experiments: Sequence[Experiment]) -> list[Experiment]:
     """The experiments, checks skipped but for those that the boots of claims answer as well."""
     booted: dict[Side, int] = {}
-    for one in found:
-        for side in one.booted if one.runs and not one.is_check else ():
-            booted[_uncounted(side)] = max(one.seeds, booted.get(_uncounted(side), 0))
+    for experiment in experiments:
+        for side in experiment.booted if experiment.runs and not experiment.is_check else ():
+            booted[_uncounted(side)] = max(experiment.seeds, booted.get(_uncounted(side), 0))
 
-    def answered(one: Experiment) -> bool:
-        return all(one.seeds <= booted.get(_uncounted(side), 0) for side in one.booted)
+    def answered(experiment: Experiment) -> bool:
+        return all(
+            experiment.seeds <= booted.get(_uncounted(side), 0) for side in experiment.booted
+        )
 
     return [
-        replace(one, skipped="the profile boots nothing for checks of the lab's own")
-        if one.is_check and not one.skipped and not answered(one)
-        else one
-        for one in found
+        replace(experiment, skipped="the profile boots nothing for checks of the lab's own")
+        if experiment.is_check and not experiment.skipped and not answered(experiment)
+        else experiment
+        for experiment in experiments
     ]
 
 
@@ -322,23 +324,29 @@ def _uncounted(side: Side) -> Side:
     return replace(side, cell=replace(side.cell, counters=(), cost=True))
 
 
-def _with_questions(found: Sequence[Experiment]) -> list[Experiment]:
+def _with_questions(experiments: Sequence[Experiment]) -> list[Experiment]:
     """The experiments, each with how many of its claim are judged by rounds as it is.
 
     What the host cannot answer must not make the others harder to answer.
     """
-    kinds = [(one.claim, one.timed and one.runs, bool(one.lacking)) for one in found]
+    kinds = [
+        (experiment.claim, experiment.timed and experiment.runs, bool(experiment.lacking))
+        for experiment in experiments
+    ]
     return [
-        replace(one, questions=kinds.count(kind)) for one, kind in zip(found, kinds, strict=True)
+        replace(experiment, questions=kinds.count(kind))
+        for experiment, kind in zip(experiments, kinds, strict=True)
     ]
 
 
-def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:
+def _with_all_counters(experiments: Sequence[Experiment]) -> list[Experiment]:
     """The experiments, all that is counted in one cell counted in one boot: in the one that tells
     its cost, if that is asked for.
     """
     # What this QEMU cannot count would keep it from counting the rest.
-    measured = [side for one in found if one.measurable for side in one.booted]
+    measured = [
+        side for experiment in experiments if experiment.measurable for side in experiment.booted
+    ]
     costs = {side for side in measured if side.cell.cost}
     wanted: dict[Side, set[str]] = {}
     for side in measured:
@@ -351,11 +359,11 @@ def _with_all_counters(found: Sequence[Experiment]) -> list[Experiment]:
 
     return [
         replace(
-            one,
-            sides=tuple(map(merged, one.sides)),
-            subtract=merged(one.subtract) if one.subtract else None,
+            experiment,
+            sides=tuple(map(merged, experiment.sides)),
+            subtract=merged(experiment.subtract) if experiment.subtract else None,
         )
-        if one.measurable
-        else one
-        for one in found
+        if experiment.measurable
+        else experiment
+        for experiment in experiments
     ]

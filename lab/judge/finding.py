@@ -76,11 +76,13 @@ class Finding:
         The interval that was recorded says by how much chance alone moves the number. One that
         reaches into the bound says that the question is open, and then HOLDS is no surprise.
         """
-        asked = self.experiment.expectation
-        known = asked.known_miss
+        expectation = self.experiment.expectation
+        known = expectation.known_miss
         if known is None or self.broken or self.verdict in (Verdict.ERROR, Verdict.SKIPPED):
             return None
-        seen = self.measured_change if asked.bound.is_change else next(iter(self.measured), None)
+        seen = (
+            self.measured_change if expectation.bound.is_change else next(iter(self.measured), None)
+        )
         if seen is None:
             return None
         holds = self.verdict is Verdict.HOLDS

@@ -19,12 +19,11 @@ from threading import Lock
 
 from lab.base.errors import LabError
 from lab.base.stats import half_width
-from lab.inputs import series
-from lab.inputs.series import Series
+from lab.inputs.series import Series, no_op, reverse
 from lab.inputs.terms import Miss, Verdict
-from lab.judge import experiment, verdict
+from lab.judge import verdict
 from lab.judge.case import Case, cheapest_first, prepare
-from lab.judge.experiment import Experiment, Side
+from lab.judge.experiment import Experiment, Side, in_rounds
 from lab.judge.finding import Evidence, Failure
 from lab.judge.seed_noise import SEEDS
 from lab.judge.verdict import Judged
@@ -39,7 +38,7 @@ FEWEST = 8
 # Seeds on record tell their noise with so many degrees of freedom. Chosen: four of one kernel.
 _DEGREES = 3
 # Controls: what holds of a series must not hold of these.
-CONTROLS = {"reversed": series.reverse, "no-op": series.no_op}
+CONTROLS = {"reversed": reverse, "no-op": no_op}
 
 
 def judge(
@@ -58,23 +57,23 @@ def judge(
     What the store already has is not measured again. A series that cannot be prepared (its patches
     do not apply, a kernel does not build) is reported as such; the others are judged.
     """
-    found: dict[str, Judged] = {}
+    judged_by_name: dict[str, Judged] = {}
     lock = Lock()
 
     def keep(judged: Judged) -> None:
         with lock:
-            found[judged.series.name] = judged
+            judged_by_name[judged.series.name] = judged
             finished(judged)
 
     with ThreadPoolExecutor(len(wanted) or 1) as threads, ExitStack() as opened:
         stream: _Stream | None = None
-        for urgency, own in enumerate(cheapest_first(wanted, session, claims)):
-            session.progress.say(f"{own.name}:")
+        for urgency, series in enumerate(cheapest_first(wanted, session, claims)):
+            session.progress.say(f"{series.name}:")
             try:
-                case = prepare(own, session, claims)
+                case = prepare(series, session, claims)
             except LabError as exc:
                 session.progress.say(f"lab: {exc}")
-                keep(Judged(own, (), str(exc)))
+                keep(Judged(series, (), str(exc)))
                 continue
             if stream is None:
                 runner = opened.enter_context(session.opened())
@@ -82,7 +81,7 @@ def judge(
             stream.begin(case, urgency)
         if stream:
             stream.complete()
-    return tuple(found[own.name] for own in wanted)
+    return tuple(judged_by_name[series.name] for series in wanted)
 
 
 class _Stream:
@@ -110,7 +109,7 @@ class _Stream:
         """Measure what is deterministic of a case, from now on; the lower its urgency's number, the
         earlier. Raises what went wrong with a case before.
         """
-        self._raise_failure(one for one in self._running if one.done())
+        self._raise_failure(future for future in self._running if future.done())
         self._running.append(self._threads.submit(self._measure, case, urgency))
 
     def complete(self) -> None:
@@ -123,10 +122,11 @@ class _Stream:
     def _measure(self, case: Case, urgency: int) -> None:
         deterministic = case.running(timed=False)
         self._runner.require_exact(
-            [case.tasks[side] for asked in deterministic for side in asked.booted]
+            [case.tasks[side] for experiment in deterministic for side in experiment.booted]
         )
         evidence = {
-            asked: Evidence(same=asked.runs and case.same(asked)) for asked in case.experiments
+            experiment: Evidence(same=experiment.runs and case.same(experiment))
+            for experiment in case.experiments
         }
         evidence |= _seeded(case, deterministic, self._runner, self._session, urgency)
         if case.running(timed=True):
@@ -137,87 +137,107 @@ class _Stream:
     def _finish(self, case: Case, evidence: Mapping[Experiment, Evidence]) -> None:
         """Judge a case of which everything is measured."""
         store, alpha = self._session.store, self._session.profile.alpha
-        known = [(asked, replace(e, ends=case.ends(asked, store))) for asked, e in evidence.items()]
+        known = [
+            (experiment, replace(e, ends=case.ends(experiment, store)))
+            for experiment, e in evidence.items()
+        ]
         judged = tuple(verdict.judge(known, alpha))
         self._keep(Judged(case.series, judged, configuration=case.configuration))
 
     @staticmethod
     def _raise_failure(done: Iterable[Future[None]]) -> None:
         """Raise what a thread raised, if one did; guests that were ended for it are no failure."""
-        raised = [error for one in done if (error := one.exception())]
+        raised = [error for future in done if (error := future.exception())]
         for error in sorted(raised, key=lambda error: isinstance(error, CancelledError)):
             raise error
 
 
 def _seeded(
     case: Case,
-    asked: Sequence[Experiment],
+    experiments: Sequence[Experiment],
     runner: Runner,
     session: Session,
     urgency: int,
 ) -> dict[Experiment, Evidence]:
     """Boot what needs no rounds, all side by side, and with more seeds what is still open."""
-    found: dict[Experiment, Evidence] = {}
-    waiting, look = list(asked), 0
+    evidence: dict[Experiment, Evidence] = {}
+    waiting, look = list(experiments), 0
     while waiting:
-        tasks = list(dict.fromkeys(task for one in waiting for task in _tasks(one, case, look)))
+        tasks = list(
+            dict.fromkeys(task for experiment in waiting for task in _tasks(experiment, case, look))
+        )
         boots = runner.all(tasks, urgency=urgency, title=case.series.name)
         outcomes = dict(zip(tasks, boots, strict=True))
-        for one in waiting:
-            by_arm = case.seeds(one, one.seed_counts[look])
-            known = seed_evidence(one, [[outcomes[task] for task in own] for own in by_arm])
-            found[one] = replace(known, noise=_noise(one, known, session))
+        for experiment in waiting:
+            by_arm = case.seeds(experiment, experiment.seed_counts[look])
+            known = seed_evidence(
+                experiment, [[outcomes[task] for task in arm_tasks] for arm_tasks in by_arm]
+            )
+            evidence[experiment] = replace(known, noise=_noise(experiment, known, session))
         look += 1
-        judged = verdict.judge([(one, found[one]) for one in waiting], session.profile.alpha)
+        judged = verdict.judge(
+            [(experiment, evidence[experiment]) for experiment in waiting], session.profile.alpha
+        )
         # What is missed as it is recorded needs no more seeds to be as expected.
         open_ = [
-            one.experiment
-            for one in judged
-            if one.verdict is Verdict.INCONCLUSIVE and one.miss is not Miss.KNOWN
+            finding.experiment
+            for finding in judged
+            if finding.verdict is Verdict.INCONCLUSIVE and finding.miss is not Miss.KNOWN
         ]
         # What the host lacks no seed brings.
-        waiting = [one for one in open_ if len(one.seed_counts) > look and not one.lacking]
-    return found
+        waiting = [
+            experiment
+            for experiment in open_
+            if len(experiment.seed_counts) > look and not experiment.lacking
+        ]
+    return evidence
 
 
-def _noise(asked: Experiment, known: Evidence, session: Session) -> float | None:
+def _noise(experiment: Experiment, known: Evidence, session: Session) -> float | None:
     """How far two seeds of an experiment's cells may be apart, by all that are on record; asked
     only where the seeds that are known are too few to tell that themselves.
     """
     if min(map(len, known.values)) >= SEEDS:
         return None
-    metric, cells = asked.expectation.metric, dict.fromkeys(side.cell for side in asked.sides)
-    groups = [own for cell in cells for own in session.store.by_seed(cell, metric)]
-    if sum(len(own) - 1 for own in groups) < _DEGREES:
+    metric = experiment.expectation.metric
+    cells = dict.fromkeys(side.cell for side in experiment.sides)
+    groups = [group for cell in cells for group in session.store.by_seed(cell, metric)]
+    if sum(len(group) - 1 for group in groups) < _DEGREES:
         return None
     return half_width(groups, 1, session.profile.alpha)
 
 
-def _tasks(asked: Experiment, case: Case, look: int) -> list[Task]:
-    return [task for own in case.seeds(asked, asked.seed_counts[look]) for task in own]
+def _tasks(experiment: Experiment, case: Case, look: int) -> list[Task]:
+    return [
+        task
+        for arm_tasks in case.seeds(experiment, experiment.seed_counts[look])
+        for task in arm_tasks
+    ]
 
 
 def _rounds(case: Case, runner: Runner, alpha: float) -> dict[Experiment, Evidence]:
     """Run the rounds of a case's wall-clock experiments, each until it is decided."""
     timed = case.running(timed=True)
-    found: dict[Experiment, Evidence] = {}
-    for answered, sides in experiment.in_rounds(timed):
+    evidence: dict[Experiment, Evidence] = {}
+    for answered, sides in in_rounds(timed):
         tasks = [case.tasks[side] for side in sides]
         # One round is enough where this host cannot give the answer anyway.
-        most = max(1 if asked.lacking else asked.rounds for asked in answered)
-        answerable = [asked for asked in answered if not asked.lacking]
+        most = max(1 if experiment.lacking else experiment.rounds for experiment in answered)
+        answerable = [experiment for experiment in answered if not experiment.lacking]
         rounds = runner.rounds(tasks, most, partial(decided, answerable, alpha))
         failure = failed_round(sides, rounds)
-        found |= {asked: paired_evidence(asked, rounds, failure) for asked in answered}
-    return found
+        evidence |= {
+            experiment: paired_evidence(experiment, rounds, failure) for experiment in answered
+        }
+    return evidence
 
 
-def decided(asked: Sequence[Experiment], alpha: float, rounds: Rounds) -> bool:
+def decided(experiments: Sequence[Experiment], alpha: float, rounds: Rounds) -> bool:
     """Whether rounds are enough for all of some experiments."""
     if rounds.complete < FEWEST:
         return False
-    known = [(one, paired_evidence(one, rounds, None)) for one in asked]
-    return bool(known) and all(one.verdict.decided for one in verdict.judge(known, alpha))
+    known = [(experiment, paired_evidence(experiment, rounds, None)) for experiment in experiments]
+    return bool(known) and all(finding.verdict.decided for finding in verdict.judge(known, alpha))
 
 
 def failed_round(sides: Sequence[Side], rounds: Rounds) -> Failure | None:
@@ -228,45 +248,46 @@ def failed_round(sides: Sequence[Side], rounds: Rounds) -> Failure | None:
     return Failure(rounds.failed_arm, patched, rounds.error.outcome, rounds.error.brief)
 
 
-def paired_evidence(asked: Experiment, rounds: Rounds, failure: Failure | None) -> Evidence:
+def paired_evidence(experiment: Experiment, rounds: Rounds, failure: Failure | None) -> Evidence:
     """What rounds say of an experiment."""
-    metric, own = asked.expectation.metric, [rounds.boots[arm] for arm in asked.arms]
-    values = tuple(tuple(boot.values[metric] for boot in arm) for arm in own)
-    boots = tuple(tuple(boot.id for boot in arm) for arm in own)
+    metric = experiment.expectation.metric
+    boots_by_arm = [rounds.boots[arm] for arm in experiment.arms]
+    values = tuple(tuple(boot.values[metric] for boot in arm) for arm in boots_by_arm)
+    boots = tuple(tuple(boot.id for boot in arm) for arm in boots_by_arm)
     return Evidence(values, rounds.rejected, failure, boots=boots)
 
 
-def seed_evidence(asked: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Evidence:
+def seed_evidence(experiment: Experiment, by_arm: Sequence[Sequence[Outcome]]) -> Evidence:
     """What the boots of an experiment without rounds say; a failure of a base arm comes first."""
-    metric, boots, failures = asked.expectation.metric, [], []
-    for side, outcomes in zip(asked.booted, by_arm, strict=True):
+    metric, boots, failures = experiment.expectation.metric, [], []
+    for side, outcomes in zip(experiment.booted, by_arm, strict=True):
         for outcome in outcomes:
             if error := outcome.error:
                 failures.append(Failure(side.arm, side.patched, error.outcome, error.brief))
-        found = [boot for outcome in outcomes for boot in outcome.boots]
-        boots.append([boot for boot in found if metric in boot.values])
+        side_boots = [boot for outcome in outcomes for boot in outcome.boots]
+        boots.append([boot for boot in side_boots if metric in boot.values])
 
     def values(name: str, less: str = "") -> tuple[tuple[float, ...], ...]:
         known = [
             tuple(b.values[name] - (b.values[less] if less else 0.0) for b in arm) for arm in boots
         ]
-        if not asked.subtract:
+        if not experiment.subtract:
             return tuple(known)
         *compared, least = known
         # Seed by seed; where one is missing, a guest failed, and that is told.
-        return tuple(tuple(map(sub, own, least)) for own in compared)
+        return tuple(tuple(map(sub, arm, least)) for arm in compared)
 
-    exact = metric in (cost.KERNEL, cost.BLOCK_LAYER) and asked.expectation.bound.is_change
-    doubt = cost.other_work([[b.values for b in own] for own in boots]) if exact else ""
+    exact = metric in (cost.KERNEL, cost.BLOCK_LAYER) and experiment.expectation.bound.is_change
+    doubt = cost.other_work([[b.values for b in arm] for arm in boots]) if exact else ""
     # A base kernel that fails is the lab's error, and says more than a patched one that does too.
-    failure = min(failures, key=lambda one: one.patched, default=None)
+    failure = min(failures, key=lambda failure: failure.patched, default=None)
     return Evidence(
         values(metric),
         failure=failure,
-        boots=tuple(tuple(boot.id for boot in arm) for arm in boots[: len(asked.sides)]),
+        boots=tuple(tuple(boot.id for boot in arm) for arm in boots[: len(experiment.sides)]),
         variants={
             factor: values(sim_counts.variant(metric, factor))
-            for factor in asked.sides[0].cell.variants
+            for factor in experiment.sides[0].cell.variants
         },
         doubt=doubt,
         rest=values(cost.KERNEL, cost.BLOCK_LAYER) if metric == cost.BLOCK_LAYER else (),

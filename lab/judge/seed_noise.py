@@ -31,7 +31,7 @@ def change_of(
     return Interval(low - 1, high - 1)
 
 
-def one_seed(experiment: Experiment, noise: float | None) -> float:
+def seed_margin(experiment: Experiment, noise: float | None) -> float:
     """How far one seed may be from another, as a fraction: what boots on record of the very cells
     tell, else what the workload says; nothing for the wall clock, which has rounds.
     """

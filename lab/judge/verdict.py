@@ -21,7 +21,7 @@ from lab.inputs.terms import Level, Verdict
 from lab.judge.blame import blame
 from lab.judge.experiment import Experiment
 from lab.judge.finding import Evidence, Failure, Finding
-from lab.judge.seed_noise import SEEDS, change_of, one_seed
+from lab.judge.seed_noise import SEEDS, change_of, seed_margin
 from lab.measure import metrics
 
 
@@ -40,7 +40,7 @@ class Judged:
 
     def claims(self) -> dict[str, tuple[Finding, ...]]:
         """The findings by claim."""
-        names = dict.fromkeys(found.experiment.claim for found in self.findings)
+        names = dict.fromkeys(finding.experiment.claim for finding in self.findings)
         return {n: tuple(f for f in self.findings if f.experiment.claim == n) for n in names}
 
     def verdict(self) -> Verdict:
@@ -51,7 +51,7 @@ class Judged:
         """
         if self.error:
             return Verdict.ERROR
-        return together(found.verdict for found in self.findings if decides(found))
+        return together(finding.verdict for finding in self.findings if decides(finding))
 
     def counts_as(self, *, strict: bool = False) -> Verdict:
         """The verdict that decides the exit code: known misses are as expected; with strict the
@@ -59,7 +59,9 @@ class Judged:
         """
         if self.error:
             return Verdict.ERROR
-        return together(one.counts_as for one in self.findings if strict or decides(one))
+        return together(
+            finding.counts_as for finding in self.findings if strict or decides(finding)
+        )
 
 
 # How far off the level of the first arm may be, as a factor. Chosen: on one machine less than that
@@ -72,24 +74,24 @@ _NOTHING = (
 )
 
 
-def judge(asked: Sequence[tuple[Experiment, Evidence]], alpha: float) -> list[Finding]:
+def judge(experiments: Sequence[tuple[Experiment, Evidence]], alpha: float) -> list[Finding]:
     """The findings for experiments of any claims.
 
     A verdict depends on what its own claim asks, and on nothing that is judged beside it: a wrong
     HOLDS of a claim by the wall clock, and a wrong REFUTED, has at most the chance alpha.
     """
-    found = (_found(experiment, evidence, alpha) for experiment, evidence in asked)
-    return [with_blame(_with_lacking(with_problem(one)), alpha) for one in found]
+    findings = (_from_evidence(experiment, evidence, alpha) for experiment, evidence in experiments)
+    return [with_blame(_with_lacking(with_problem(finding)), alpha) for finding in findings]
 
 
-def decides(found: Finding) -> bool:
+def decides(finding: Finding) -> bool:
     """Whether a finding has a part in the verdict on its series."""
-    return not found.experiment.is_check or found.broken or found.verdict is Verdict.ERROR
+    return not finding.experiment.is_check or finding.broken or finding.verdict is Verdict.ERROR
 
 
 def of_claim(findings: Sequence[Finding]) -> Verdict:
     """The verdict on a claim from those on its expectations."""
-    return together(found.verdict for found in findings)
+    return together(finding.verdict for finding in findings)
 
 
 def together(several: Iterable[Verdict]) -> Verdict:
@@ -104,89 +106,96 @@ def together(several: Iterable[Verdict]) -> Verdict:
     return Verdict.HOLDS if verdicts else Verdict.SKIPPED
 
 
-def with_problem(found: Finding) -> Finding:
+def with_problem(finding: Finding) -> Finding:
     """A refutation needs the published problem: where the first arm is not within a factor of two
     of what was published for it, the series was not given what it solves.
     """
-    expectation = found.experiment.expectation
+    expectation = finding.experiment.expectation
     published = expectation.published
-    if found.verdict is not Verdict.REFUTED or found.broken or not published or not found.measured:
-        return found
-    unit, level = metrics.get(expectation.metric).unit, published.before
-    if level is None or unit != published.unit or found.experiment.subtract:
-        return found
-    if not expectation.bound.is_change:
-        return found
-    if 1 / PROBLEM <= found.measured[0] / level <= PROBLEM:
-        return found
-    reason = (
-        f"the published problem does not show here: {number(found.measured[0])} {unit}, published "
-        f"{number(level)}"
-    )
-    return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)
-
-
-def with_blame(found: Finding, alpha: float) -> Finding:
-    """Failures of the patched kernels count, however the others of their boots came out."""
-    if found.verdict in (Verdict.ERROR, Verdict.SKIPPED) or found.evidence.failure:
-        return found
-    known = blame(*found.evidence.ends, alpha)
-    if known is None:
-        return found
-    if known.verdict is None or (
-        known.verdict is Verdict.INCONCLUSIVE and found.verdict is not Verdict.HOLDS
+    if (
+        finding.verdict is not Verdict.REFUTED
+        or finding.broken
+        or not published
+        or not finding.measured
     ):
-        return replace(found, reason=f"{found.reason}; {known.reason}")
+        return finding
+    unit, level = metrics.get(expectation.metric).unit, published.before
+    if level is None or unit != published.unit or finding.experiment.subtract:
+        return finding
+    if not expectation.bound.is_change:
+        return finding
+    if 1 / PROBLEM <= finding.measured[0] / level <= PROBLEM:
+        return finding
+    reason = (
+        f"the published problem does not show here: {number(finding.measured[0])} {unit}, "
+        f"published {number(level)}"
+    )
+    return replace(finding, verdict=Verdict.INCONCLUSIVE, reason=reason)
+
+
+def with_blame(finding: Finding, alpha: float) -> Finding:
+    """Failures of the patched kernels count, however the others of their boots came out."""
+    if finding.verdict in (Verdict.ERROR, Verdict.SKIPPED) or finding.evidence.failure:
+        return finding
+    known = blame(*finding.evidence.ends, alpha)
+    if known is None:
+        return finding
+    if known.verdict is None or (
+        known.verdict is Verdict.INCONCLUSIVE and finding.verdict is not Verdict.HOLDS
+    ):
+        return replace(finding, reason=f"{finding.reason}; {known.reason}")
     broken = known.verdict is Verdict.REFUTED
-    return replace(found, verdict=known.verdict, reason=known.reason, broken=broken)
+    return replace(finding, verdict=known.verdict, reason=known.reason, broken=broken)
 
 
-def _found(experiment: Experiment, evidence: Evidence, alpha: float) -> Finding:
+def _from_evidence(experiment: Experiment, evidence: Evidence, alpha: float) -> Finding:
     """The finding by what was measured, the host's lacks and other boots left aside."""
-    found = Finding(
+    finding = Finding(
         experiment=experiment, evidence=evidence, verdict=Verdict.INCONCLUSIVE, reason=""
     )
     expectation = experiment.expectation
     if experiment.skipped:
-        return replace(found, verdict=Verdict.SKIPPED, reason=experiment.skipped)
+        return replace(finding, verdict=Verdict.SKIPPED, reason=experiment.skipped)
     if not experiment.runs:
-        return replace(found, reason=experiment.lacking)
+        return replace(finding, reason=experiment.lacking)
     if evidence.failure:
-        return _failed(found, evidence.failure, alpha)
+        return _failed(finding, evidence.failure, alpha)
     if expectation.bound.is_change and evidence.same:
         bound, nothing = expectation.bound.interval, Interval(0.0, 0.0)
         verdict = Verdict.HOLDS if bound.low < 0 < bound.high else Verdict.REFUTED
         reason = "both arms are the same kernel with the same settings: nothing was changed"
-        return replace(found, verdict=verdict, reason=reason, measured_change=0.0, interval=nothing)
+        return replace(
+            finding, verdict=verdict, reason=reason, measured_change=0.0, interval=nothing
+        )
     if not all(values and all(values) for values in (evidence.values, *evidence.variants.values())):
         reason = (
             f"the host disturbed every round ({evidence.rejected} rejected)"
             if experiment.timed
             else f"the guests gave no {expectation.metric}; `lab doctor` says why"
         )
-        return replace(found, reason=reason)
-    known = _sensitive(_measured(found, alpha), alpha)
+        return replace(finding, reason=reason)
+    known = _sensitive(_measured(finding, alpha), alpha)
     if evidence.doubt and known.verdict.decided:
         return replace(known, verdict=Verdict.INCONCLUSIVE, reason=evidence.doubt)
     return _without_moved_code(known, alpha)
 
 
-def _without_moved_code(found: Finding, alpha: float) -> Finding:
+def _without_moved_code(finding: Finding, alpha: float) -> Finding:
     """A verdict on the block layer's cost must not hang on code that moved out of it.
 
     So it has to be the same with all that the rest of the kernel surely costs more added to the
     block layer of the second arm.
     """
-    rest, values = found.evidence.rest, found.evidence.values
-    if len(rest) != 2 or not found.verdict.decided or found.measured_change is None:
-        return found
-    more = _surely_more(*rest, one_seed(found.experiment, found.evidence.noise), alpha)
+    rest, values = finding.evidence.rest, finding.evidence.values
+    if len(rest) != 2 or not finding.verdict.decided or finding.measured_change is None:
+        return finding
+    more = _surely_more(*rest, seed_margin(finding.experiment, finding.evidence.noise), alpha)
     moved = (values[0], tuple(value + more for value in values[1]))
-    other = _measured(replace(found, evidence=replace(found.evidence, values=moved)), alpha)
-    if not more or other.verdict is found.verdict:
-        return found
+    adjusted = _measured(replace(finding, evidence=replace(finding.evidence, values=moved)), alpha)
+    if not more or adjusted.verdict is finding.verdict:
+        return finding
     less = statistics.fmean(values[0]) - statistics.fmean(values[1])
-    return replace(found, verdict=Verdict.INCONCLUSIVE, reason=moved_code(less, more))
+    return replace(finding, verdict=Verdict.INCONCLUSIVE, reason=moved_code(less, more))
 
 
 def moved_code(less: float, more: float) -> str:
@@ -208,40 +217,44 @@ def _surely_more(
     return max(0.0, change.low) * statistics.fmean(before)
 
 
-def _sensitive(found: Finding, alpha: float) -> Finding:
+def _sensitive(finding: Finding, alpha: float) -> Finding:
     """A simulated verdict must not depend on the machine model's cache-line transfer cost."""
     variants = {
-        factor: _measured(replace(found, evidence=replace(found.evidence, values=values)), alpha)
-        for factor, values in found.evidence.variants.items()
+        factor: _measured(
+            replace(finding, evidence=replace(finding.evidence, values=values)), alpha
+        )
+        for factor, values in finding.evidence.variants.items()
     }
     changes = {
-        factor: one.measured[0] if one.measured_change is None else one.measured_change
-        for factor, one in variants.items()
+        factor: variant.measured[0] if variant.measured_change is None else variant.measured_change
+        for factor, variant in variants.items()
     }
-    unclear = [one for one in variants.values() if one.measured_change is None]
-    if unclear and found.measured_change is not None:
-        return replace(found, verdict=Verdict.INCONCLUSIVE, reason=unclear[0].reason)
-    known, bound = replace(found, sensitivity=changes), found.experiment.expectation.bound.interval
+    unclear = [variant for variant in variants.values() if variant.measured_change is None]
+    if unclear and finding.measured_change is not None:
+        return replace(finding, verdict=Verdict.INCONCLUSIVE, reason=unclear[0].reason)
+    known = replace(finding, sensitivity=changes)
+    bound = finding.experiment.expectation.bound.interval
     flips = [
         f"x{factor:g}"
         for factor, change in changes.items()
-        if found.verdict.decided
-        and (found.verdict is Verdict.HOLDS) != Interval(change, change).within(bound)
+        if finding.verdict.decided
+        and (finding.verdict is Verdict.HOLDS) != Interval(change, change).within(bound)
     ]
     if not flips:
         return known
-    other = Verdict.REFUTED if found.verdict is Verdict.HOLDS else Verdict.HOLDS
+    opposite = Verdict.REFUTED if finding.verdict is Verdict.HOLDS else Verdict.HOLDS
     reason = (
-        f"sensitive to the machine model: {other} at cache-line transfer cost {' and '.join(flips)}"
+        f"sensitive to the machine model: {opposite} at cache-line transfer cost "
+        f"{' and '.join(flips)}"
     )
     return replace(known, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
-def _measured(found: Finding, alpha: float) -> Finding:
+def _measured(finding: Finding, alpha: float) -> Finding:
     """The finding on values that are there."""
-    measured = tuple(statistics.fmean(values) for values in found.evidence.values)
-    found = replace(found, measured=measured)
-    experiment, values = found.experiment, found.evidence.values
+    measured = tuple(statistics.fmean(values) for values in finding.evidence.values)
+    finding = replace(finding, measured=measured)
+    experiment, values = finding.experiment, finding.evidence.values
     expectation = experiment.expectation
     if not expectation.bound.is_change:
         # What is counted in whole numbers is no more than 8 when 7, 8 and 8 were seen, however far
@@ -251,69 +264,69 @@ def _measured(found: Finding, alpha: float) -> Finding:
             interval = Interval(min(values[0]), max(values[0]))
         else:
             interval = Seeds(values[0]).interval(expectation.bound.interval, alpha)
-        return _bounded(replace(found, interval=interval), "value")
+        return _bounded(replace(finding, interval=interval), "value")
     before, after = values
     if min(before) <= 0 or (experiment.timed and min(after) <= 0):
         which = "first" if min(before) <= 0 else "second"
-        return replace(found, reason=f"the {which} arm's value is 0: there is no ratio to judge")
+        return replace(finding, reason=f"the {which} arm's value is 0: there is no ratio to judge")
     if experiment.timed:
-        return _timed(found, paired(before, after), alpha)
+        return _timed(finding, paired(before, after), alpha)
     if experiment.level is Level.MECHANISM and not max(after) and not expectation.may_be_zero:
         reason = f"nothing was counted in arm {experiment.arms[1]}: {_NOTHING}"
-        return replace(found, reason=reason, measured_change=-1.0)
-    change = found.measured[1] / found.measured[0] - 1
+        return replace(finding, reason=reason, measured_change=-1.0)
+    change = finding.measured[1] / finding.measured[0] - 1
     interval = change_of(
         before,
         after,
         expectation.bound.interval,
-        one_seed(found.experiment, found.evidence.noise),
+        seed_margin(finding.experiment, finding.evidence.noise),
         alpha,
     )
-    return _bounded(replace(found, measured_change=change, interval=interval), "change")
+    return _bounded(replace(finding, measured_change=change, interval=interval), "change")
 
 
-def _bounded(found: Finding, what: str) -> Finding:
+def _bounded(finding: Finding, what: str) -> Finding:
     """The verdict on everything that was seen: all within the bound, none, or some."""
-    bound, seen = found.experiment.expectation.bound.interval, found.interval
+    bound, seen = finding.experiment.expectation.bound.interval, finding.interval
     assert seen is not None
     if seen.within(bound):
-        return replace(found, verdict=Verdict.HOLDS, reason=f"the {what} is as expected")
+        return replace(finding, verdict=Verdict.HOLDS, reason=f"the {what} is as expected")
     if seen.apart(bound):
-        return replace(found, verdict=Verdict.REFUTED, reason=f"the {what} is not as expected")
+        return replace(finding, verdict=Verdict.REFUTED, reason=f"the {what} is not as expected")
     reason = f"some boots give a {what} as expected, some do not"
-    margin = 100 * one_seed(found.experiment, found.evidence.noise)
-    if margin and len(found.evidence.values[-1]) < SEEDS:
+    margin = 100 * seed_margin(finding.experiment, finding.evidence.noise)
+    if margin and len(finding.evidence.values[-1]) < SEEDS:
         reason = f"the {what} is nearer to the bound than {margin:g} %, by which seeds differ"
-    return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)
+    return replace(finding, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
-def _failed(found: Finding, failure: Failure, alpha: float) -> Finding:
+def _failed(finding: Finding, failure: Failure, alpha: float) -> Finding:
     """A patched kernel that breaks is refuted, unless others do as often; a base kernel that does
     is an error of the lab.
     """
     reason = f"arm {failure.arm} failed: {failure.what}"
-    known = blame(*found.evidence.ends, alpha)
+    known = blame(*finding.evidence.ends, alpha)
     breaks = failure.outcome in KERNEL_FAILURES and (known is None or known.verdict is not None)
     resets = failure.outcome == "died" and known and known.verdict is Verdict.REFUTED
     if failure.patched and (breaks or resets):
         reason = f"the patched kernel breaks in arm {failure.arm}: {failure.what}"
-        return replace(found, verdict=Verdict.REFUTED, reason=reason, broken=True)
+        return replace(finding, verdict=Verdict.REFUTED, reason=reason, broken=True)
     if failure.patched and known:
         reason = f"{reason}; {known.reason}"
-    return replace(found, verdict=Verdict.ERROR, reason=reason)
+    return replace(finding, verdict=Verdict.ERROR, reason=reason)
 
 
-def _timed(found: Finding, pairs: Paired, alpha: float) -> Finding:
+def _timed(finding: Finding, pairs: Paired, alpha: float) -> Finding:
     """The verdict of paired boots.
 
     A claim holds when all its expectations do, which makes none of them easier to believe wrongly
     (the intersection-union test of R. L. Berger, Technometrics 24, 1982); one is enough to refute
     it, so each must be as sure as all together have to be (Bonferroni).
     """
-    experiment = found.experiment
+    experiment = finding.experiment
     bound, questions = experiment.expectation.bound.interval, experiment.questions
     for_it, against = pairs.p_outside(bound), min(1.0, questions * pairs.p_inside(bound))
-    known = replace(found, measured_change=pairs.change, interval=pairs.interval(alpha))
+    known = replace(finding, measured_change=pairs.change, interval=pairs.interval(alpha))
     holds = pairs.decides(bound, alpha, questions)
     if holds:
         return replace(known, verdict=Verdict.HOLDS, reason="it is as expected", p=for_it)
@@ -325,13 +338,13 @@ def _timed(found: Finding, pairs: Paired, alpha: float) -> Finding:
     return replace(known, reason=reason, p=min(for_it, against))
 
 
-def _with_lacking(found: Finding) -> Finding:
+def _with_lacking(finding: Finding) -> Finding:
     """What the host lacks makes a finding inconclusive, however the measurement came out.
 
     A kernel that breaks is refuted on any host.
     """
-    lacking = found.experiment.lacking
+    lacking = finding.experiment.lacking
     judged = (Verdict.HOLDS, Verdict.REFUTED, Verdict.INCONCLUSIVE)
-    if lacking and not found.evidence.failure and found.verdict in judged:
-        return replace(found, verdict=Verdict.INCONCLUSIVE, reason=lacking)
-    return found
+    if lacking and not finding.evidence.failure and finding.verdict in judged:
+        return replace(finding, verdict=Verdict.INCONCLUSIVE, reason=lacking)
+    return finding

@@ -90,10 +90,10 @@ def _check_expectation(series: Series, claim: Claim, expectation: Expectation, w
 
 def _check_parameters(claim: Claim, expectation: Expectation, where: str) -> None:
     work = workload.get(claim.workload)
-    given = {**claim.parameters, **expectation.parameters}
-    work.checked(given, where)
+    chosen = {**claim.parameters, **expectation.parameters}
+    work.checked(chosen, where)
     for parameter, usual in work.parameters.items():
-        if isinstance(usual, tuple) and parameter not in given:
+        if isinstance(usual, tuple) and parameter not in chosen:
             raise UsageError(
                 f"{claim.workload} is run for several values of {parameter}",
                 where=where,
@@ -129,13 +129,15 @@ def _check_simulated(claim: Claim, expectation: Expectation, where: str) -> None
     except UsageError as exc:
         raise UsageError(exc.what, where=where, hint=exc.hint) from exc
     tool = workload.get(claim.workload).tool
-    own = {"iops", *sim_counts.METRICS} if tool == "fio" else {*metrics.of_workload(claim.workload)}
-    given = own | {*counters.known()}
-    if expectation.metric not in given:
+    simulated = (
+        {"iops", *sim_counts.METRICS} if tool == "fio" else {*metrics.of_workload(claim.workload)}
+    )
+    known = simulated | {*counters.known()}
+    if expectation.metric not in known:
         raise UsageError(
             f"the simulation gives no {expectation.metric}",
             where=where,
-            hint=nearest(expectation.metric, given),
+            hint=nearest(expectation.metric, known),
         )
 
 

@@ -76,8 +76,8 @@ def of_series(run: RunRecord, series: SeriesRecord) -> list[ArmTable]:
             )
             fixed = sorted((k, v) for k, v in cell.parameters.items() if k not in cell.swept)
             _add(grids.setdefault((repr(empty), *fixed), empty), run, finding)
-    for own in grids.values():
-        own.arms.sort(key=_order)
+    for table in grids.values():
+        table.arms.sort(key=_order)
     return list(grids.values())
 
 
@@ -96,21 +96,21 @@ def real(cells: tuple[CellRecord, CellRecord], metric: str, alpha: float) -> boo
         return change_of(before, after, _NOTHING, margin, alpha).apart(_NOTHING)
     rounds = [{boot.round: boot.values.get(metric) for boot in cell.boots} for cell in cells]
     pairs = [(rounds[0][round], rounds[1].get(round)) for round in rounds[0] if round]
-    whole = [(one, other) for one, other in pairs if one and other]
+    whole = [(old, new) for old, new in pairs if old and new]
     if not whole:
         return False
-    found = paired([one for one, _ in whole], [other for _, other in whole])
-    return found.interval(alpha).apart(_NOTHING)
+    comparison = paired([old for old, _ in whole], [new for _, new in whole])
+    return comparison.interval(alpha).apart(_NOTHING)
 
 
-def _add(own: ArmTable, run: RunRecord, finding: FindingRecord) -> None:
+def _add(table: ArmTable, run: RunRecord, finding: FindingRecord) -> None:
     cells = tuple(run.cells[place] for place in finding.cells)
     label = ", ".join(str(cells[0].parameters[name]) for name in cells[0].swept)
-    own.swept = ", ".join(cells[0].swept)
-    row = own.rows.setdefault(label, {})
+    table.swept = ", ".join(cells[0].swept)
+    row = table.rows.setdefault(label, {})
     for arm, cell in zip(finding.arms, cells, strict=True):
-        if arm not in own.arms:
-            own.arms.append(arm)
+        if arm not in table.arms:
+            table.arms.append(arm)
         if arm not in row:
             row[arm] = ArmValue(cell.values(finding.metric))
     base, arm = finding.arms

@@ -49,29 +49,29 @@ class Matrix:
 def of_run(run: RunRecord) -> Iterator[Matrix]:
     """The cells of a run without a claim, by workload."""
     for workload in dict.fromkeys(cell.workload for cell in run.cells):
-        own = {n: cell for n, cell in enumerate(run.cells) if cell.workload == workload}
-        schedulers = tuple(dict.fromkeys(cell.scheduler for cell in own.values()))
+        cells_by_place = {n: cell for n, cell in enumerate(run.cells) if cell.workload == workload}
+        schedulers = tuple(dict.fromkeys(cell.scheduler for cell in cells_by_place.values()))
         rows: dict[str, dict[str, int]] = {}
-        for place, cell in own.items():
+        for place, cell in cells_by_place.items():
             rows.setdefault(f"{cell.topology} {cell.sweep}".strip(), {})[cell.scheduler] = place
-        cells = tuple(own.values())
+        cells = tuple(cells_by_place.values())
         yield Matrix(
             workload,
             next((cell.metric for cell in cells if cell.boots), cells[0].metric),
             cells,
             schedulers,
-            {label: tuple(map(found.get, schedulers)) for label, found in rows.items()},
+            {label: tuple(map(places.get, schedulers)) for label, places in rows.items()},
         )
 
 
 def tables(run: RunRecord) -> list[TableRecord]:
     """A table for each workload and metric: what was measured, and the workload's own."""
-    found = []
-    for own in of_run(run):
-        work = run.workloads.get(own.workload)
-        for metric in dict.fromkeys((own.metric, work.metric if work else own.metric)):
-            found.append(_table(run, own, metric))
-    return found
+    records = []
+    for matrix in of_run(run):
+        work = run.workloads.get(matrix.workload)
+        for metric in dict.fromkeys((matrix.metric, work.metric if work else matrix.metric)):
+            records.append(_table(run, matrix, metric))
+    return records
 
 
 def guests(run: RunRecord) -> TableRecord:
@@ -94,19 +94,19 @@ def failures(run: RunRecord) -> str:
     return "\n".join(f"  {cell.name}: {cell.error}" for cell in run.cells if cell.error)
 
 
-def _table(run: RunRecord, own: Matrix, metric: str) -> TableRecord:
-    first, work = own.cells[0], run.workloads.get(own.workload)
-    boots = max(len(cell.boots) for cell in own.cells)
+def _table(run: RunRecord, matrix: Matrix, metric: str) -> TableRecord:
+    first, work = matrix.cells[0], run.workloads.get(matrix.workload)
+    boots = max(len(cell.boots) for cell in matrix.cells)
     unit = metrics.with_clock(work.unit, first.engine) if work else first.unit
     usual = f"{unit}, {work.better} is better" if work else unit
     meaning = _EXACT.get(metric, usual)
     title = work.title if work else first.workload
     return TableRecord(
         title=f"{title}\n{meaning}, {first.executed}, {boots} boot(s)",
-        columns=columns("topology", *own.schedulers),
+        columns=columns("topology", *matrix.schedulers),
         rows=tuple(
             (label, *(_shown(run, place, metric) for place in places))
-            for label, places in own.rows.items()
+            for label, places in matrix.rows.items()
         ),
     )
 

@@ -40,13 +40,14 @@ def junit(run: RunRecord) -> str:
     their own, a case for each step that was measured, a failure where they break the kernel.
     """
     top = ET.Element("testsuites", name=_ORIGIN)
-    for one in view.of_run(run):
-        suite = _suite(top, run, one.record.name)
-        if one.record.error:
-            case = _case(suite, one.record.name, "prepare")
-            _child(case, "error", "the series could not be judged", one.record.error)
-        for claim in one.claims:
-            _claim(suite, run, one.record, claim)
+    for series_view in view.of_run(run):
+        series = series_view.record
+        suite = _suite(top, run, series.name)
+        if series.error:
+            case = _case(suite, series.name, "prepare")
+            _child(case, "error", "the series could not be judged", series.error)
+        for claim in series_view.claims:
+            _claim(suite, run, series, claim)
         _count(suite)
     if run.steps:
         _steps(top, run)
@@ -61,8 +62,8 @@ def kcidb(run: RunRecord) -> str:
     The number of a test is what its deciding expectation measured on the patched side.
     """
     checkouts, builds, tests = [], [], []
-    for one in view.of_run(run):
-        series = one.record
+    for series_view in view.of_run(run):
+        series = series_view.record
         name = f"{_ORIGIN}:{run.id}-{identifier(series.name)}"
         common = {"id": name, "origin": _ORIGIN, "start_time": _time(run.started)}
         checkouts.append(
@@ -82,7 +83,7 @@ def kcidb(run: RunRecord) -> str:
                 "status": "ERROR" if series.error else "PASS",
             }
         )
-        tests += [_kcidb_test(run, series, claim, name) for claim in one.claims]
+        tests += [_kcidb_test(run, series, claim, name) for claim in series_view.claims]
     document = {"version": _KCIDB_VERSION, "checkouts": checkouts, "builds": builds, "tests": tests}
     return json.dumps(document, indent=1) + "\n"
 
@@ -92,18 +93,18 @@ def b4(run: RunRecord) -> str:
 
     Inconclusive is a warning, and so is what patches without a claim were warned of.
     """
-    verdicts = {one.verdict for one in run.series}
+    verdicts = {series.verdict for series in run.series}
     refuted = verdicts & {Verdict.REFUTED, Verdict.ERROR} or any(s.broken for s in run.steps)
     doubtful = Verdict.INCONCLUSIVE in verdicts or any(step.warned for step in run.steps)
-    said = [f"{one.name}: {one.verdict}" for one in run.series]
+    said = [f"{series.name}: {series.verdict}" for series in run.series]
     said += [f"{step.title}: {step.broken or step.warned or 'measured'}" for step in run.steps]
-    found = {
+    result = {
         "tool": _ORIGIN,
         "status": "fail" if refuted else "warn" if doubtful else "pass",
         "summary": visible("; ".join(said).partition("\n")[0]) or "nothing was measured",
         "details": terminal.text(run),
     }
-    return json.dumps([found], indent=1) + "\n"
+    return json.dumps([result], indent=1) + "\n"
 
 
 def notices(run: RunRecord) -> Iterator[str]:
@@ -144,14 +145,14 @@ def _steps(top: ET.Element, run: RunRecord) -> None:
 
 
 def _claim(suite: ET.Element, run: RunRecord, series: SeriesRecord, claim: ClaimView) -> None:
-    own, decisive = claim.record, view.deciding(claim.record)
-    case = _case(suite, series.name, own.name, _seconds(run, own))
+    record, decisive = claim.record, view.deciding(claim.record)
+    case = _case(suite, series.name, record.name, _seconds(run, record))
     said = "\n".join(map(_said, claim.findings))
-    message = f"{decisive.metric}: {decisive.reason}" if decisive else str(own.verdict)
-    if own.verdict in _JUNIT:
-        _child(case, _JUNIT[own.verdict], message, said)
-    elif own.verdict is not Verdict.HOLDS:
-        ET.SubElement(case, "skipped", message=xml(f"{own.verdict}: {message}"))
+    message = f"{decisive.metric}: {decisive.reason}" if decisive else str(record.verdict)
+    if record.verdict in _JUNIT:
+        _child(case, _JUNIT[record.verdict], message, said)
+    elif record.verdict is not Verdict.HOLDS:
+        ET.SubElement(case, "skipped", message=xml(f"{record.verdict}: {message}"))
     ET.SubElement(case, "system-out").text = xml(f"{claim.statement}\n{said}")
 
 
@@ -171,35 +172,37 @@ def _count(element: ET.Element) -> None:
 def _kcidb_test(
     run: RunRecord, series: SeriesRecord, claim: ClaimView, build: str
 ) -> dict[str, object]:
-    own, name = claim.record, identifier(claim.record.name)
+    record, name = claim.record, identifier(claim.record.name)
     test: dict[str, object] = {
         "id": f"{build}-{name}",
         "build_id": build,
         "origin": _ORIGIN,
         "path": f"{_ORIGIN}.{identifier(series.name)}.{name}",
-        "comment": xml(own.statement),
+        "comment": xml(record.statement),
         "start_time": _time(run.started),
-        "duration": _seconds(run, own),
-        "misc": {"verdict": own.verdict, "findings": [xml(_said(f)) for f in claim.findings]},
+        "duration": _seconds(run, record),
+        "misc": {"verdict": record.verdict, "findings": [xml(_said(f)) for f in claim.findings]},
     }
-    if own.verdict in _KCIDB_STATUS:
-        test["status"] = _KCIDB_STATUS[own.verdict]
-    decisive = view.deciding(own)
+    if record.verdict in _KCIDB_STATUS:
+        test["status"] = _KCIDB_STATUS[record.verdict]
+    decisive = view.deciding(record)
     if decisive and decisive.measured:
         test["number"] = {"value": decisive.measured[-1], "unit": xml(decisive.unit)}
     return test
 
 
-def _said(found: FindingView) -> str:
+def _said(finding: FindingView) -> str:
     """A finding on one line."""
-    seen = "; ".join(filter(None, (found.measured and f"measured {found.measured}", found.reason)))
-    start = f"{found.record.verdict} {found.evidence}: {found.subject}"
-    return f"{start}; expected {found.expected}; {seen}"
+    seen = "; ".join(
+        filter(None, (finding.measured and f"measured {finding.measured}", finding.reason))
+    )
+    start = f"{finding.record.verdict} {finding.evidence}: {finding.subject}"
+    return f"{start}; expected {finding.expected}; {seen}"
 
 
 def _seconds(run: RunRecord, claim: ClaimRecord) -> float:
     """How long the boots of a claim took; one that is shared counts for each."""
-    places = {place for found in claim.findings for place in found.cells}
+    places = {place for finding in claim.findings for place in finding.cells}
     return round(sum(boot.seconds for place in places for boot in run.cells[place].boots), 3)
 
 

@@ -43,23 +43,23 @@ class RunComparison(Model):
     values: dict[str, Values] = Field(description="by what was measured")
 
 
-def compared(one: RunRecord, other: RunRecord) -> RunComparison:
+def compared(first: RunRecord, second: RunRecord) -> RunComparison:
     """The verdicts of two runs, and every measured value that both have."""
-    before, after = (dict(_claims(run)) for run in (one, other))
+    before, after = (dict(_claims(run)) for run in (first, second))
     verdicts = {
         name: Verdicts(then=before.get(name, ""), now=after.get(name, ""))
         for name in {**before, **after}
     }
-    then, now = (dict(_measured(run)) for run in (one, other))
+    then, now = (dict(_measured(run)) for run in (first, second))
     values = {name: _both(then[name], now[name]) for name in then if name in now}
-    return RunComparison(runs=(one.id, other.id), verdicts=verdicts, values=values)
+    return RunComparison(runs=(first.id, second.id), verdicts=verdicts, values=values)
 
 
-def text(one: RunRecord, other: RunRecord) -> str:
+def text(first: RunRecord, second: RunRecord) -> str:
     """Verdicts that changed, then every measured value that both runs have, in 80 columns."""
-    found = compared(one, other)
-    lines = [f"{one.id}  {one.command}", f"{other.id}  {other.command}", ""]
-    lines += [_verdicts(found), _values(found), _NOTE]
+    comparison = compared(first, second)
+    lines = [f"{first.id}  {first.command}", f"{second.id}  {second.command}", ""]
+    lines += [_verdicts(comparison), _values(comparison), _NOTE]
     return visible("\n".join(lines))
 
 
@@ -71,31 +71,41 @@ def _both(then: tuple[tuple[float, ...], bool], now: tuple[tuple[float, ...], bo
     return Values(then=means[0], now=means[1], exact=deterministic)
 
 
-def _verdicts(found: RunComparison) -> str:
-    changed = {name: one for name, one in found.verdicts.items() if one.then != one.now}
+def _verdicts(comparison: RunComparison) -> str:
+    changed = {
+        name: verdicts
+        for name, verdicts in comparison.verdicts.items()
+        if verdicts.then != verdicts.now
+    }
     if not changed:
-        count = len(found.verdicts)
+        count = len(comparison.verdicts)
         same = f"all {count} verdicts are the same" if count else "no claim was judged"
         return f"Verdicts: {same}.\n"
-    rows = tuple((name, one.then or "-", one.now or "-") for name, one in changed.items())
+    rows = tuple(
+        (name, verdicts.then or "-", verdicts.now or "-") for name, verdicts in changed.items()
+    )
     titles = tables.texts("claim", "then", "now")
     return tables.text(TableRecord(title="Verdicts that differ", columns=titles, rows=rows))
 
 
-def _values(found: RunComparison) -> str:
-    if not found.values:
+def _values(comparison: RunComparison) -> str:
+    if not comparison.values:
         return "Nothing was measured in both runs.\n"
-    exact = sum(one.exact for one in found.values.values())
-    differ = {n: one for n, one in found.values.items() if not one.exact or one.then != one.now}
+    exact = sum(value.exact for value in comparison.values.values())
+    differ = {
+        n: value
+        for n, value in comparison.values.items()
+        if not value.exact or value.then != value.now
+    }
     rows = tuple(
         (
-            *(name, number(one.then), number(one.now)),
-            percent(one.now / one.then - 1, exact=one.exact) if one.then else "-",
+            *(name, number(value.then), number(value.now)),
+            percent(value.now / value.then - 1, exact=value.exact) if value.then else "-",
         )
-        for name, one in differ.items()
+        for name, value in differ.items()
     )
     titles = tables.columns("what", "then", "now", "change")
-    equal = len(found.values) - len(rows)
+    equal = len(comparison.values) - len(rows)
     summary = f"{equal} of {exact} exact values are equal to the last digit.\n" if exact else ""
     table = tables.text(TableRecord(title="Measured in both", columns=titles, rows=rows))
     return (table if rows else "") + summary
@@ -115,14 +125,14 @@ def _measured(run: RunRecord) -> Iterator[tuple[str, tuple[tuple[float, ...], bo
     """
     for series in run.series:
         for claim in series.claims:
-            for found in claim.findings:
-                if len(found.values) != len(found.arms):
+            for finding in claim.findings:
+                if len(finding.values) != len(finding.arms):
                     continue
-                for arm, values in zip(found.arms, found.values, strict=True):
-                    subject = view.of_finding(found).subject
-                    name = f"{series.name}.{claim.name} {arm} {subject}, {found.executed}"
+                for arm, values in zip(finding.arms, finding.values, strict=True):
+                    subject = view.of_finding(finding).subject
+                    name = f"{series.name}.{claim.name} {arm} {subject}, {finding.executed}"
                     if values:
-                        yield name, (values, found.engine.deterministic)
+                        yield name, (values, finding.engine.deterministic)
     if not run.series:
         for cell in run.cells:
             if values := cell.values():

@@ -39,8 +39,8 @@ def commit(run: RunRecord, width: int = _COMMIT_WIDTH) -> str:
     A row for each swept value, a column for each arm with its change as an improvement against
     the first: positive is better, as mmtests has it.
     """
-    found = [own for one in run.series for own in arm_table.of_series(run, one)]
-    if not found:
+    arm_tables = [table for series in run.series for table in arm_table.of_series(run, series)]
+    if not arm_tables:
         return "nothing that compares two kernels was measured\n"
     note = (
         "In brackets the improvement against the first column, positive is better. * more than "
@@ -48,7 +48,7 @@ def commit(run: RunRecord, width: int = _COMMIT_WIDTH) -> str:
         f"{SEEDS} seeds and more, and for tcg and kvm, the {100 * (1 - run.alpha):g} % interval of "
         "the change leaves out zero."
     )
-    parts = ["\n".join(_commit_table(own, width)) for own in found]
+    parts = ["\n".join(_commit_table(table, width)) for table in arm_tables]
     return visible("\n\n".join([*parts, textwrap.fill(note, width)])) + "\n"
 
 
@@ -61,13 +61,13 @@ def markdown(run: RunRecord) -> str:
         lines += [*tables.markdown(table), ""]
     series = view.of_run(run)
     if series:
-        rows = [row for one in series for row in _verdicts(one)]
+        rows = [row for series_view in series for row in _verdicts(series_view)]
         lines += tables.markdown_rows([("series", "claim", "verdict"), *rows])
-    for one in series:
-        if one.configuration:
-            lines += ["", f"{code(one.record.name)}: {escaped(one.configuration)}."]
-        for claim in one.claims:
-            lines += ["", *_claim(one, claim)]
+    for series_view in series:
+        if series_view.configuration:
+            lines += ["", f"{code(series_view.record.name)}: {escaped(series_view.configuration)}."]
+        for claim in series_view.claims:
+            lines += ["", *_claim(series_view, claim)]
     if run.cells and not series:
         lines += tables.markdown_rows([_CELL, *_cells(run)], right=(4, 5))
     host = run.host.facts
@@ -84,14 +84,14 @@ def published(run: RunRecord) -> str:
     arms are before -> after where nothing else is said.
     """
     figures = [
-        (one.name, claim.name, found)
-        for one in run.series
-        for claim in one.claims
-        for found in _figures(claim)
+        (series.name, claim.name, finding)
+        for series in run.series
+        for claim in series.claims
+        for finding in _figures(claim)
     ]
     if not figures:
         return "no expectation of this run carries a published figure\n"
-    verdicts = Counter(found.verdict for *_, found in figures)
+    verdicts = Counter(finding.verdict for *_, finding in figures)
     parts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
     decided = sum(count for verdict, count in verdicts.items() if verdict.decided)
     table = TableRecord(
@@ -129,22 +129,24 @@ def _numbers(run: RunRecord) -> Iterator[tuple[object, ...]]:
                 yield (run.id, *what, *arm, *when, metric, repr(value))
 
 
-def _commit_table(own: ArmTable, width: int) -> Iterator[str]:
-    vcpus = f", {own.cpus} vCPUs" if own.cpus > 1 else ""
-    title = f"{own.workload} on {own.topology}, {own.scheduler} ({own.executed}{vcpus}): "
-    yield from textwrap.wrap(f"{title}{own.metric} in {own.unit}, {own.better} is better", width)
+def _commit_table(table: ArmTable, width: int) -> Iterator[str]:
+    vcpus = f", {table.cpus} vCPUs" if table.cpus > 1 else ""
+    title = f"{table.workload} on {table.topology}, {table.scheduler} ({table.executed}{vcpus}): "
+    yield from textwrap.wrap(
+        f"{title}{table.metric} in {table.unit}, {table.better} is better", width
+    )
     yield ""
-    rows = [[own.swept, *own.arms]]
-    for label in own.labels:
-        rows.append([label, *(_shown(own, own.rows[label].get(arm)) for arm in own.arms)])
+    rows = [[table.swept, *table.arms]]
+    for label in table.labels:
+        rows.append([label, *(_shown(table, table.rows[label].get(arm)) for arm in table.arms)])
     yield from _aligned(rows, width)
 
 
-def _shown(own: ArmTable, value: ArmValue | None) -> str:
+def _shown(table: ArmTable, value: ArmValue | None) -> str:
     """A mean as mmtests prints it, with two digits; more when it is small, none when large."""
     if value is None or not value.values:
         return "-"
-    better, mean = own.signed(value.change), value.mean
+    better, mean = table.signed(value.change), value.mean
     change = f" ({100 * better:+z.2f}%){'*' if value.real else ' '}" if better is not None else ""
     if 0 < abs(mean) < 10:
         return f"{mean:.4g}{change}"
@@ -156,7 +158,9 @@ def _aligned(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     if sum(widths) + 2 * len(widths) <= width:
         for row in rows:
-            cells = (cell.rjust(own) for cell, own in zip(row, widths, strict=True))
+            cells = (
+                cell.rjust(column_width) for cell, column_width in zip(row, widths, strict=True)
+            )
             yield ("  " + "  ".join(cells)).rstrip()
         return
     head, *body = rows
@@ -165,31 +169,33 @@ def _aligned(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
             yield f"  {row[0]:>8}  {name:<20} {cell:>24}".rstrip()
 
 
-def _verdicts(one: SeriesView) -> Iterator[tuple[str, ...]]:
-    for claim in one.claims:
-        yield code(one.record.name), code(claim.record.name), _of_claim(claim)
-    if one.record.error:
-        yield code(one.record.name), escaped(one.record.error), _mark(one.record.verdict)
+def _verdicts(series_view: SeriesView) -> Iterator[tuple[str, ...]]:
+    series = series_view.record
+    for claim in series_view.claims:
+        yield code(series.name), code(claim.record.name), _of_claim(claim)
+    if series.error:
+        yield code(series.name), escaped(series.error), _mark(series.verdict)
 
 
-def _claim(one: SeriesView, claim: ClaimView) -> Iterator[str]:
-    own = claim.record
-    yield f"## {_of_claim(claim)} {escaped(one.record.name)}: {escaped(own.name)}"
+def _claim(series_view: SeriesView, claim: ClaimView) -> Iterator[str]:
+    record = claim.record
+    yield f"## {_of_claim(claim)} {escaped(series_view.record.name)}: {escaped(record.name)}"
     yield ""
     yield f"{escaped(claim.statement)}. "
-    yield f"{escaped(f'{own.topology}, {own.scheduler}, {own.workload}')}."
+    yield f"{escaped(f'{record.topology}, {record.scheduler}, {record.workload}')}."
     yield ""
     rows = [
         (
-            _mark(found.record.verdict),
-            escaped(found.evidence),
-            code(found.record.metric) + escaped(found.subject.removeprefix(found.record.metric)),
-            escaped(found.published) or "-",
-            escaped(found.expected),
-            escaped("; ".join(filter(None, (found.values, found.reason)))),
-            escaped(found.change),
+            _mark(finding.record.verdict),
+            escaped(finding.evidence),
+            code(finding.record.metric)
+            + escaped(finding.subject.removeprefix(finding.record.metric)),
+            escaped(finding.published) or "-",
+            escaped(finding.expected),
+            escaped("; ".join(filter(None, (finding.values, finding.reason)))),
+            escaped(finding.change),
         )
-        for found in claim.findings
+        for finding in claim.findings
     ]
     yield from tables.markdown_rows([_CLAIM, *rows], right=(5, 6))
 
@@ -211,24 +217,24 @@ def _mark(verdict: Verdict) -> str:
     return f"{_SIGNS.get(verdict, '')} {verdict}".strip()
 
 
-def _figure(series: str, claim: str, found: FindingRecord) -> tuple[str, ...]:
+def _figure(series: str, claim: str, finding: FindingRecord) -> tuple[str, ...]:
     """A published figure beside what was measured."""
-    said = view.of_finding(found)
-    compared = "" if found.arms == ("before", "after") else view.ARROW.join(found.arms)
+    said = view.of_finding(finding)
+    compared = "" if finding.arms == ("before", "after") else view.ARROW.join(finding.arms)
     name = ", ".join(filter(None, (claim, said.subject, compared)))
     measured = ", ".join(filter(None, (said.values, said.change))) or said.reason
-    verdict = ", ".join(filter(None, (found.verdict, found.miss)))
-    return series, name, _figure_text(found), measured, said.evidence, verdict
+    verdict = ", ".join(filter(None, (finding.verdict, finding.miss)))
+    return series, name, _figure_text(finding), measured, said.evidence, verdict
 
 
 def _figures(claim: ClaimRecord) -> list[FindingRecord]:
-    figures = [found for found in claim.findings if found.published]
-    names = [(found.metric, found.arms, _figure_text(found)) for found in figures]
-    skipped = [found.verdict is Verdict.SKIPPED for found in figures]
+    figures = [finding for finding in claim.findings if finding.published]
+    names = [(finding.metric, finding.arms, _figure_text(finding)) for finding in figures]
+    skipped = [finding.verdict is Verdict.SKIPPED for finding in figures]
     judged = {name for name, left_out in zip(names, skipped, strict=True) if not left_out}
     every = zip(figures, names, skipped, strict=True)
-    return [found for found, name, left_out in every if not left_out or name not in judged]
+    return [finding for finding, name, left_out in every if not left_out or name not in judged]
 
 
-def _figure_text(found: FindingRecord) -> str:
-    return found.published.text if found.published else ""
+def _figure_text(finding: FindingRecord) -> str:
+    return finding.published.text if finding.published else ""

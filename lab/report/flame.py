@@ -74,8 +74,8 @@ class Box:
         """The functions in it."""
         if not self.inside:
             yield self
-        for own in self.inside:
-            yield from own.leaves()
+        for child in self.inside:
+            yield from child.leaves()
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,13 @@ def graphs(before: CostProfile, after: CostProfile) -> list[Graph]:
     None of an arm that costs nothing.
     """
     unit, root = "ns" if after.simulated else "instructions", _boxes(before, after)
-    found = []
+    drawn = []
     if root.after > 0:
-        found.append(Graph(_svg(_Scale(root, unit)), _height(root), after.arm))
+        drawn.append(Graph(_svg(_Scale(root, unit)), _height(root), after.arm))
     if gone := _gone(root):
         scale = _Scale(root, unit, of_before=True)
-        found.append(Graph(_svg(scale), _height(root), before.arm, gone))
-    return found
+        drawn.append(Graph(_svg(scale), _height(root), before.arm, gone))
+    return drawn
 
 
 def standalone(run: RunRecord, costs: Costs, only: str = "") -> str:
@@ -131,7 +131,7 @@ def _style() -> str:
     folder = resources.files("lab.report")
     rules = (folder / "flame.css.j2").read_text().partition("\n")[2] + _ALONE
     page = (folder / "style.css.j2").read_text().split("prefers-color-scheme: dark")
-    light, dark = (_coloured(rules, dict(re.findall(r"--(\w+):(#\w+)", own))) for own in page)
+    light, dark = (_coloured(rules, dict(re.findall(r"--(\w+):(#\w+)", half))) for half in page)
     return f"{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
 
 
@@ -161,7 +161,7 @@ class _Scale:
         every = max(abs(box.difference) for box in self.root.leaves())
         return max(every, _STRONG * self.root.after, _STRONG * self.root.before)
 
-    def told(self, box: Box) -> bool:
+    def is_drawn_alone(self, box: Box) -> bool:
         """Whether a box is drawn by itself."""
         width, changed = self.width(box), abs(box.difference) >= _TELLING * self.largest
         return width >= _NARROW or (changed and width >= _HAIR)
@@ -187,21 +187,21 @@ def _box(name: str, both: Mapping[Stack, tuple[float, float]]) -> Box:
         if stack:
             inner.setdefault(stack[0], {})[stack[1:]] = pair
     before, after = (math.fsum(pair[side] for pair in both.values()) for side in (0, 1))
-    return Box(name, before, after, tuple(_box(own, stacks) for own, stacks in inner.items()))
+    return Box(name, before, after, tuple(_box(child, stacks) for child, stacks in inner.items()))
 
 
 def _gone(root: Box) -> str:
     """The functions that are hardly executed any more, the costliest first."""
-    found = [b for b in root.leaves() if b.before and b.after <= _GONE_BELOW * b.before]
-    told = [box for box in found if box.before >= _NARROW * root.before]
-    told.sort(key=lambda box: (-box.before, box.name))
-    named = [f"{box.name} ({number(box.before)})" for box in told[:_GONE]]
-    more = [f"{len(told) - _GONE} more"] if len(told) > _GONE else []
+    gone = [b for b in root.leaves() if b.before and b.after <= _GONE_BELOW * b.before]
+    wide = [box for box in gone if box.before >= _NARROW * root.before]
+    wide.sort(key=lambda box: (-box.before, box.name))
+    named = [f"{box.name} ({number(box.before)})" for box in wide[:_GONE]]
+    more = [f"{len(wide) - _GONE} more"] if len(wide) > _GONE else []
     return ", ".join(named + more)
 
 
 def _svg(scale: _Scale) -> str:
-    title = svg.text(f"Flame graph of {_told(scale.root, scale.unit)}")
+    title = svg.text(f"Flame graph of {_description(scale.root, scale.unit)}")
     return (
         f'<svg class="flame" role="img" height="{_height(scale.root)}"><title>{title}</title>'
         f"{''.join(_drawn(scale.root, 0.0, 0, scale))}</svg>"
@@ -215,19 +215,19 @@ def _drawn(box: Box, left: float, depth: int, scale: _Scale) -> Iterator[str]:
     yield (
         f'<svg class="{scale.colour(box)}" x="{100 * left:.3f}%" y="{top}"'
         f' width="{100 * width:.3f}%" height="{height}">'
-        f"<title>{svg.text(_told(box, scale.unit))}</title>"
+        f"<title>{svg.text(_description(box, scale.unit))}</title>"
         f'<rect width="100%" height="100%"/>{_label(box, scale)}</svg>'
     )
-    for own in _together(box.inside, scale):
-        yield from _drawn(own, left, depth + 1, scale)
-        left += scale.width(own)
+    for child in _together(box.inside, scale):
+        yield from _drawn(child, left, depth + 1, scale)
+        left += scale.width(child)
 
 
 def _together(inside: Sequence[Box], scale: _Scale) -> Iterator[Box]:
-    """Boxes, the widest first, and in place of those too narrow to be told one for them all."""
-    told = [box for box in inside if scale.told(box)]
-    yield from sorted(told, key=lambda box: (-scale.cost(box), box.name))
-    rest = [box for box in inside if scale.cost(box) and not scale.told(box)]
+    """Boxes, the widest first, then one box for all that are too narrow to be drawn alone."""
+    alone = [box for box in inside if scale.is_drawn_alone(box)]
+    yield from sorted(alone, key=lambda box: (-scale.cost(box), box.name))
+    rest = [box for box in inside if scale.cost(box) and not scale.is_drawn_alone(box)]
     if rest:
         sums = (math.fsum(box.before for box in rest), math.fsum(box.after for box in rest))
         yield Box(f"{len(rest)} smaller", *sums)
@@ -262,7 +262,7 @@ def _cut(short: str, long: str, letters: int) -> str:
     return short if len(short) <= letters else f"{short[: letters - 1]}…"
 
 
-def _told(box: Box, unit: str) -> str:
+def _description(box: Box, unit: str) -> str:
     """A box in numbers."""
     costs = f"{number(box.before)} → {number(box.after)} {unit}, {box.difference:+z,.2f}"
     return f"{box.name}: {costs} ({box.change or 'new'})"

@@ -79,7 +79,7 @@ def html(
             raw=lambda boot: f"{boots}/{boot}/",
             series=view.of_run(run, " → "),
             plots=_plots,
-            grids=lambda own: _grids(run, own),
+            grids=lambda record: _grids(run, record),
             latency=lambda claim: _latency(run, claim),
             history=lambda claim: _history(run, claim, history),
             costs=lambda claim: [c for c in run.costs if c.claim == claim and c.functions],
@@ -130,8 +130,8 @@ def _environment() -> jinja2.Environment:
         "sha256": lambda text: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode(),
         "points": lambda cell, top: Markup(svg.points(cell.values()[-_POINTS:], top)),
         "strip": _strip,
-        "curves": lambda own, title: Markup(
-            svg.lines(own.labels, own.values, title, dashed=own.dashed, log=True)
+        "curves": lambda curves, title: Markup(
+            svg.lines(curves.labels, curves.values, title, dashed=curves.dashed, log=True)
         ),
     }
     environment.globals |= {
@@ -149,10 +149,10 @@ def _figure(caption: str, drawing: str) -> Markup:
     return figure.format(visible(caption), Markup(drawing))
 
 
-def _strip(found: FindingRecord) -> Markup:
+def _strip(finding: FindingRecord) -> Markup:
     """The published change beside the measured one."""
-    changes = found.published.changes if found.published else ()
-    return Markup(svg.strip(changes, found.measured_change, found.interval or ()))
+    changes = finding.published.changes if finding.published else ()
+    return Markup(svg.strip(changes, finding.measured_change, finding.interval or ()))
 
 
 def _source(run: RunRecord, cost: CostDifference, function: str) -> str:
@@ -164,40 +164,40 @@ def _source(run: RunRecord, cost: CostDifference, function: str) -> str:
     return f"https://elixir.bootlin.com/linux/v{release[1]}{release[2] or ''}/A/ident/{name[1]}"
 
 
-def _plots(found: FindingRecord) -> Markup:
+def _plots(finding: FindingRecord) -> Markup:
     """Changes of the rounds, and the boots of each arm; nothing where one boot says all."""
-    if not found.timed or len(found.values) != 2 or not found.values[0]:
+    if not finding.timed or len(finding.values) != 2 or not finding.values[0]:
         return Markup("")
-    drawn = svg.strips(dict(zip(found.arms, found.values, strict=True)), found.unit)
-    before, after = found.values
+    drawn = svg.strips(dict(zip(finding.arms, finding.values, strict=True)), finding.unit)
+    before, after = finding.values
     if len(before) == len(after) and min(*before, *after) > 0:
         rounds = [math.expm1(ratio) for ratio in paired(before, after).log_ratios]
-        low, high = found.interval or (None, None)
+        low, high = finding.interval or (None, None)
         interval = None if low is None or high is None else Interval(low, high)
-        drawn = svg.change(rounds, interval, found.bound.interval) + drawn
+        drawn = svg.change(rounds, interval, finding.bound.interval) + drawn
     return Markup(drawn)
 
 
-def _grids(run: RunRecord, own: SeriesRecord) -> Markup:
+def _grids(run: RunRecord, record: SeriesRecord) -> Markup:
     """Improvement by swept value, measured and published, for metrics that were swept."""
     drawn = []
-    for found in arm_table.of_series(run, own):
-        if len(found.rows) < 2:
+    for table in arm_table.of_series(run, record):
+        if len(table.rows) < 2:
             continue
         curves: dict[str, list[float | None]] = {}
-        rows = [found.rows[label] for label in found.labels]
-        for arm in found.arms[1:]:
+        rows = [table.rows[label] for label in table.labels]
+        for arm in table.arms[1:]:
             values = [row.get(arm) for row in rows]
-            curves[arm] = [found.signed(value.change) if value else None for value in values]
-            published = [found.signed(value.published) if value else None for value in values]
+            curves[arm] = [table.signed(value.change) if value else None for value in values]
+            published = [table.signed(value.published) if value else None for value in values]
             if any(change is not None for change in published):
                 curves[f"{arm} (published)"] = published
         dashed = [name for name in curves if name.endswith(" (published)")]
         caption = (
-            f"{found.workload} on {found.topology}, {found.scheduler} ({found.executed}): "
-            f"improvement of {found.metric} against {found.arms[0]}, by {found.swept}"
+            f"{table.workload} on {table.topology}, {table.scheduler} ({table.executed}): "
+            f"improvement of {table.metric} against {table.arms[0]}, by {table.swept}"
         )
-        plot = svg.lines(found.labels, curves, "improvement", dashed=dashed, percent=True)
+        plot = svg.lines(table.labels, curves, "improvement", dashed=dashed, percent=True)
         drawn.append(_figure(caption, plot))
     return Markup("").join(drawn)
 
@@ -205,11 +205,11 @@ def _grids(run: RunRecord, own: SeriesRecord) -> Markup:
 def _latency(run: RunRecord, claim: ClaimRecord) -> Markup:
     """Latency percentiles of the arms of a claim, where fio looked at the clock."""
     curves: dict[str, list[float | None]] = {}
-    for found in claim.findings:
-        for arm, place in zip(found.arms, found.cells, strict=False):
+    for finding in claim.findings:
+        for arm, place in zip(finding.arms, finding.cells, strict=False):
             means = [run.cells[place].mean(f"lat_{name}_ms") for name in _PERCENTILES]
-            if found.timed and any(means):
-                curves.setdefault(f"{arm}, {found.engine}", means)
+            if finding.timed and any(means):
+                curves.setdefault(f"{arm}, {finding.engine}", means)
     labels = list(_PERCENTILES.values())
     return Markup(svg.lines(labels, curves, "completion latency", log=True))
 
@@ -221,7 +221,7 @@ def _history(run: RunRecord, claim: ClaimRecord, history: History) -> Markup:
     more than seeds of one kernel do.
     """
     drawn = []
-    for place in dict.fromkeys(found.cells[-1] for found in claim.findings if found.cells):
+    for place in dict.fromkeys(finding.cells[-1] for finding in claim.findings if finding.cells):
         cell = run.cells[place]
         values: dict[str, list[float]] = {}
         for _, kernel, value in history(cell.boots[-1].id, cell.metric) if cell.boots else ():
@@ -234,7 +234,7 @@ def _history(run: RunRecord, claim: ClaimRecord, history: History) -> Markup:
             for number, (old, new) in enumerate(itertools.pairwise(values.values()), start=1)
             if min(new) > (1 + margin) * max(old) or max(new) < (1 - margin) * min(old)
         ]
-        means = {cell.arm: [statistics.fmean(own) for own in values.values()]}
+        means = {cell.arm: [statistics.fmean(kernel_values) for kernel_values in values.values()]}
         plot = svg.lines([kernel[:6] for kernel in values], means, "history", marks=marks)
         caption = (
             f"{cell.name} ({cell.executed}), {cell.metric} in {cell.unit}, by kernel in order of "
@@ -248,7 +248,7 @@ def _flame(compared: CostComparison | None) -> Markup:
     """The flame graphs of a difference; nothing where its boots are gone."""
     drawn = []
     if compared:
-        before, after = (one.arm for one in compared)
+        before, after = (profile.arm for profile in compared)
         for graph in flame.graphs(*compared):
             caption = (
                 f"Boxes are as wide as their part of an I/O's cost, {graph.arm}; red costs more "
@@ -264,13 +264,13 @@ def _flame(compared: CostComparison | None) -> Markup:
 
 def _guests(run: RunRecord) -> dict[str, Mapping[str, str]]:
     """What the guests were, one for each topology, arm and engine that differ in it."""
-    found: dict[str, Mapping[str, str]] = {}
+    guests: dict[str, Mapping[str, str]] = {}
     for cell in run.cells:
         if cell.boots:
             arm = f" ({cell.arm})" if cell.arm not in ("stock", "before", "after") else ""
             name = f"{cell.topology}{arm}, {cell.scheduler}, {cell.executed}"
-            found.setdefault(name, cell.facts)
-    return found
+            guests.setdefault(name, cell.facts)
+    return guests
 
 
 def _noise(run: RunRecord) -> Iterator[tuple[str, int, float, float]]:
@@ -283,15 +283,15 @@ def _noise(run: RunRecord) -> Iterator[tuple[str, int, float, float]]:
 
 
 def _counts(run: RunRecord) -> dict[Verdict, int]:
-    found = [claim.verdict for one in run.series for claim in one.claims]
-    found += [one.verdict for one in run.series if one.error]
-    return {name: found.count(name) for name in _ORDER if name in found}
+    verdicts = [claim.verdict for record in run.series for claim in record.claims]
+    verdicts += [record.verdict for record in run.series if record.error]
+    return {name: verdicts.count(name) for name in _ORDER if name in verdicts}
 
 
 def _commands(run: RunRecord) -> list[str]:
     """What to type to see the same: the command, and that of each of the project's series alone."""
     known = series.known()
-    alone = [f"make lab-run SERIES={own.name}" for own in run.series if own.name in known]
+    alone = [f"make lab-run SERIES={record.name}" for record in run.series if record.name in known]
     return [run.command, *alone]
 
 

@@ -46,8 +46,10 @@ def reply(run: RunRecord, tested_by: str = "") -> str:
 def _headers(mail: Mail) -> Iterator[str]:
     title = mail.subject if re.match(r"re:", mail.subject, re.IGNORECASE) else f"Re: {mail.subject}"
     yield _header("To", mail.sender)
-    if others := [one for one in dict.fromkeys((*mail.to, *mail.cc)) if one != mail.sender]:
-        yield "Cc: " + ",\n    ".join(others)
+    if recipients := [
+        address for address in dict.fromkeys((*mail.to, *mail.cc)) if address != mail.sender
+    ]:
+        yield "Cc: " + ",\n    ".join(recipients)
     yield _header("Subject", title)
     yield f"In-Reply-To: {mail.message_id}"
     yield "References: " + "\n    ".join(dict.fromkeys((*mail.references, mail.message_id)))
@@ -70,9 +72,10 @@ def _paragraphs(run: RunRecord) -> Iterator[str]:
         said = _wrapped(_line(f"On {run.mail.date}, {name or address} wrote:"))
         yield f"{said}\n> {_line(run.mail.subject)}"
     yield _wrapped(_what(run))
-    yield _wrapped(" ".join(_ENGINES[one] for one in dict.fromkeys(c.engine for c in run.cells)))
-    for one in view.of_run(run):
-        yield from _series(one)
+    engines = dict.fromkeys(cell.engine for cell in run.cells)
+    yield _wrapped(" ".join(_ENGINES[engine] for engine in engines))
+    for series_view in view.of_run(run):
+        yield from _series(series_view)
     if run.series:
         yield exports.commit(run, WIDTH).rstrip("\n")
     for table in run.tables:
@@ -84,7 +87,7 @@ def _what(run: RunRecord) -> str:
     """What was measured on what, as one writes it to a list."""
     releases = dict.fromkeys(cell.facts.get("release", "") for cell in run.cells)
     kernels = " and ".join(filter(None, releases)) or "a kernel"
-    trees = ", ".join(dict.fromkeys(filter(None, (one.tree for one in run.series))))
+    trees = ", ".join(dict.fromkeys(filter(None, (series.tree for series in run.series))))
     machines = {
         f"{cell.topology} ({view.counted(cell.cpus, 'vCPU')}, "
         f"{view.counted(cell.hw_queues, 'hardware queue')})"
@@ -97,21 +100,21 @@ def _what(run: RunRecord) -> str:
     )
 
 
-def _series(one: SeriesView) -> Iterator[str]:
-    yield _wrapped(one.configuration)
-    yield "\n".join(map(_wrapped, one.record.error.splitlines()))
-    for claim in one.claims:
+def _series(series_view: SeriesView) -> Iterator[str]:
+    yield _wrapped(series_view.configuration)
+    yield "\n".join(map(_wrapped, series_view.record.error.splitlines()))
+    for claim in series_view.claims:
         yield "\n".join(_claim(claim))
 
 
 def _claim(claim: ClaimView) -> Iterator[str]:
-    own = claim.record
-    yield _wrapped(f"{own.name} ({own.topology}, {own.scheduler}, {own.workload}):")
+    record = claim.record
+    yield _wrapped(f"{record.name} ({record.topology}, {record.scheduler}, {record.workload}):")
     yield _wrapped(f"{claim.verdict}. {claim.statement}", "  ")
-    for found in claim.findings:
-        why = f": {found.reason}" if found.reason and found.measured else ""
-        said = f"{found.measured or found.reason} ({found.record.verdict}{why})"
-        yield _wrapped(f"- {found.subject}: {said}", "  ", "    ")
+    for finding in claim.findings:
+        why = f": {finding.reason}" if finding.reason and finding.measured else ""
+        said = f"{finding.measured or finding.reason} ({finding.record.verdict}{why})"
+        yield _wrapped(f"- {finding.subject}: {said}", "  ", "    ")
 
 
 def _unframed(text: str) -> str:
@@ -142,7 +145,7 @@ def _trailer(run: RunRecord, identity: str) -> str:
         raise UsageError(f"not an identity: {identity!r}", hint="write 'Name <name@example.org>'")
     if not run.series and not run.steps:
         raise UsageError("this run tested no patches", hint="lab try, lab run")
-    if bad := [one.name for one in run.series if one.verdict in _NO_TRAILER]:
+    if bad := [series.name for series in run.series if series.verdict in _NO_TRAILER]:
         raise UsageError(f"no Tested-by for what is not as claimed: {', '.join(bad)}")
     if broken := [step.title for step in run.steps if step.broken]:
         raise UsageError(f"no Tested-by for what breaks the kernel: {', '.join(broken)}")

@@ -60,18 +60,20 @@ class CostProfile:
 CostComparison = tuple[CostProfile, CostProfile]
 
 
-def of_cell(cell: CellRecord, costs: Costs, own: Collection[str] = ()) -> CostProfile | None:
+def of_cell(
+    cell: CellRecord, costs: Costs, layer_functions: Collection[str] = ()
+) -> CostProfile | None:
     """The profile of a cell; None where nothing was counted by function, or nothing is left.
 
-    own are the functions that are told apart as the block layer's.
+    layer_functions are the functions that are told apart as the block layer's.
     """
-    found = [one for boot in cell.boots if (one := _readable(costs, boot.id))]
-    if not found:
+    boot_costs = [cost for boot in cell.boots if (cost := _readable(costs, boot.id))]
+    if not boot_costs:
         return None
-    means: dict[Stack, float] = {(USER,): statistics.fmean(one.user for one in found)}
-    for name in sorted({name for one in found for name in one.kernel}):
-        stack = (KERNEL, BLOCK_LAYER, name) if name in own else (KERNEL, name)
-        means[stack] = statistics.fmean(one.kernel.get(name, 0.0) for one in found)
+    means: dict[Stack, float] = {(USER,): statistics.fmean(cost.user for cost in boot_costs)}
+    for name in sorted({name for cost in boot_costs for name in cost.kernel}):
+        stack = (KERNEL, BLOCK_LAYER, name) if name in layer_functions else (KERNEL, name)
+        means[stack] = statistics.fmean(cost.kernel.get(name, 0.0) for cost in boot_costs)
     costly = [stack for stack, value in means.items() if value > 0]
     costly.sort(key=lambda stack: (stack[:-1], -means[stack]))
     cpus = f", {cell.cpus} CPUs" if cell.cpus > 1 else ""
@@ -93,32 +95,32 @@ def _readable(costs: Costs, boot: str) -> Cost | None:
 
 def of_run(run: RunRecord, costs: Costs, only: str = "") -> list[CostProfile]:
     """The profiles of a run's cells, each once; of those alone whose name has a text in it."""
-    own = _block_layer(run)
-    found = (of_cell(cell, costs, own) for cell in run.cells)
-    kept = (one for one in found if one and only in one.name)
-    return list({(one.name, *one.stacks.items()): one for one in kept}.values())
+    layer_functions = _block_layer(run)
+    profiles = (of_cell(cell, costs, layer_functions) for cell in run.cells)
+    kept = (profile for profile in profiles if profile and only in profile.name)
+    return list({(profile.name, *profile.stacks.items()): profile for profile in kept}.values())
 
 
 def compared(run: RunRecord, costs: Costs, only: str = "") -> dict[tuple[int, int], CostComparison]:
     """What a run compares by function, by the places of two cells; of those alone with a text in a
     name.
     """
-    own = _block_layer(run)
-    found = {}
-    for places in dict.fromkeys(one.cells for one in run.costs):
-        before, after = (of_cell(run.cells[place], costs, own) for place in places)
+    layer_functions = _block_layer(run)
+    comparisons = {}
+    for places in dict.fromkeys(difference.cells for difference in run.costs):
+        before, after = (of_cell(run.cells[place], costs, layer_functions) for place in places)
         if before and after and (only in before.name or only in after.name):
-            found[places] = (before, after)
-    return found
+            comparisons[places] = (before, after)
+    return comparisons
 
 
 def _block_layer(run: RunRecord) -> frozenset[str]:
     """The functions of the block layer in the kernels of a run; none of those that are deleted."""
-    found: set[str] = set()
+    functions: set[str] = set()
     for identity in dict.fromkeys(boot.kernel for cell in run.cells for boot in cell.boots):
         with suppress(OSError, ValueError):  # an id with a zero byte, of a stranger's record
-            found |= block_layer.of_kernel(identity)
-    return frozenset(found)
+            functions |= block_layer.of_kernel(identity)
+    return frozenset(functions)
 
 
 def folded(run: RunRecord, costs: Costs, only: str = "") -> str:
@@ -127,9 +129,9 @@ def folded(run: RunRecord, costs: Costs, only: str = "") -> str:
     Of simulated cells N is in nanoseconds.
     """
     return "".join(
-        f"{';'.join(map(_frame, (name, one.arm, *stack)))} {count}\n"
-        for name, one in _told_apart(run, costs, only)
-        for stack, value in one.stacks.items()
+        f"{';'.join(map(_frame, (name, profile.arm, *stack)))} {count}\n"
+        for name, profile in _numbered(run, costs, only)
+        for stack, value in profile.stacks.items()
         if (count := round(_IOS * value))
     )
 
@@ -138,19 +140,19 @@ def speedscope(run: RunRecord, costs: Costs, only: str = "") -> str:
     """A file of speedscope's (www.speedscope.app), a profile for each cell and arm."""
     frames: dict[str, int] = {}
     profiles = []
-    for name, one in _told_apart(run, costs, only):
+    for name, profile in _numbered(run, costs, only):
         profiles.append(
             {
                 "type": "sampled",
-                "name": visible(f"{name}, {one.arm}"),
-                "unit": "nanoseconds" if one.simulated else "none",
+                "name": visible(f"{name}, {profile.arm}"),
+                "unit": "nanoseconds" if profile.simulated else "none",
                 "startValue": 0,
-                "endValue": one.total,
+                "endValue": profile.total,
                 "samples": [
                     [frames.setdefault(visible(frame), len(frames)) for frame in stack]
-                    for stack in one.stacks
+                    for stack in profile.stacks
                 ],
-                "weights": [*one.stacks.values()],
+                "weights": [*profile.stacks.values()],
             }
         )
     if not profiles:
@@ -166,13 +168,13 @@ def speedscope(run: RunRecord, costs: Costs, only: str = "") -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def _told_apart(run: RunRecord, costs: Costs, only: str) -> Iterator[tuple[str, CostProfile]]:
+def _numbered(run: RunRecord, costs: Costs, only: str) -> Iterator[tuple[str, CostProfile]]:
     """Profiles with the names of their cells, numbered where one arm has a cell several times."""
     seen: Counter[str] = Counter()
-    for one in of_run(run, costs, only):
-        seen[one.name] += 1
-        number = seen[one.name]
-        yield (one.cell if number == 1 else f"{one.cell} ({number})"), one
+    for profile in of_run(run, costs, only):
+        seen[profile.name] += 1
+        number = seen[profile.name]
+        yield (profile.cell if number == 1 else f"{profile.cell} ({number})"), profile
 
 
 def _frame(name: str) -> str:

@@ -59,10 +59,10 @@ def find(results: Path, name: str) -> Path:
     latest, _, back = name.partition("~")
     if latest == "last" and (back or "0").isdigit() and int(back or 0) < len(ids):
         return results / "runs" / ids[-1 - int(back or 0)]
-    found = [own for own in ids if own.startswith(name)]
-    if name in ids or len(found) == 1:
-        return results / "runs" / (name if name in ids else found[0])
-    what = f"{len(found)} runs begin with {name!r}" if found else f"no run is called {name!r}"
+    matches = [run_id for run_id in ids if run_id.startswith(name)]
+    if name in ids or len(matches) == 1:
+        return results / "runs" / (name if name in ids else matches[0])
+    what = f"{len(matches)} runs begin with {name!r}" if matches else f"no run is called {name!r}"
     raise UsageError(what, where=str(results / "runs"), hint=nearest(name, ["last", *ids]))
 
 

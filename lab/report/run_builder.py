@@ -67,10 +67,10 @@ class RunBuilder:
         self._groups: dict[object, int] = {}
 
     def judged(
-        self, found: Sequence[Judged], control: str = "", *, strict: bool = False
+        self, judged_series: Sequence[Judged], control: str = "", *, strict: bool = False
     ) -> run_record.RunRecord:
         """The record of series that were judged; strict has checks decide like claims."""
-        series = tuple(self._series(one, strict=strict) for one in found)
+        series = tuple(self._series(judged, strict=strict) for judged in judged_series)
         return self.run(series=series, control=control)
 
     def measured(
@@ -126,30 +126,32 @@ class RunBuilder:
             costs=tuple(self._costs),
         )
 
-    def _series(self, one: Judged, *, strict: bool) -> run_record.SeriesRecord:
+    def _series(self, judged: Judged, *, strict: bool) -> run_record.SeriesRecord:
         claims = tuple(
-            self._claim(name, one.series.all_claims[name], found)
-            for name, found in one.claims().items()
+            self._claim(name, judged.series.all_claims[name], findings)
+            for name, findings in judged.claims().items()
         )
-        verdicts = {"verdict": one.verdict(), "counts_as": one.counts_as(strict=strict)}
-        return _filled(run_record.SeriesRecord, one.series, one, **verdicts, claims=claims)
+        verdicts = {"verdict": judged.verdict(), "counts_as": judged.counts_as(strict=strict)}
+        return _filled(run_record.SeriesRecord, judged.series, judged, **verdicts, claims=claims)
 
-    def _claim(self, name: str, claim: Claim, found: Sequence[Finding]) -> run_record.ClaimRecord:
-        setup, job = self._setup(found)
+    def _claim(
+        self, name: str, claim: Claim, findings: Sequence[Finding]
+    ) -> run_record.ClaimRecord:
+        setup, job = self._setup(findings)
         return _filled(
             run_record.ClaimRecord,
             claim,
             name=name,
-            verdict=of_claim(found),
-            counts_as=together(each.counts_as for each in found),
+            verdict=of_claim(findings),
+            counts_as=together(each.counts_as for each in findings),
             setup=setup,
             job=job,
-            findings=tuple(map(self.finding, found)),
+            findings=tuple(map(self.finding, findings)),
         )
 
-    def _setup(self, found: Sequence[Finding]) -> tuple[str, str]:
+    def _setup(self, findings: Sequence[Finding]) -> tuple[str, str]:
         """What the first finding that was measured ran on, and the job, in a maintainer's words."""
-        measured = [one for one in found if any(one.evidence.boots)]
+        measured = [finding for finding in findings if any(finding.evidence.boots)]
         if not measured:
             return "", ""
         cell = measured[0].experiment.sides[0].cell
@@ -159,35 +161,35 @@ class RunBuilder:
         parts = (topology.get(cell.topology).title, queues, cell.scheduler, f"Linux {release}")
         return ", ".join(parts), workload.command_line(cell.workload, dict(cell.parameters))
 
-    def finding(self, found: Finding) -> run_record.FindingRecord:
+    def finding(self, finding: Finding) -> run_record.FindingRecord:
         """The record of a finding; its cells, and what they cost by function, are noted with it."""
-        asked = found.experiment
-        expectation = asked.expectation
-        boots = found.evidence.boots or ((),) * len(asked.sides)
+        experiment = finding.experiment
+        expectation = experiment.expectation
+        boots = finding.evidence.boots or ((),) * len(experiment.sides)
         cells = tuple(
-            self._place(side.arm, side.cell, asked.swept, own)
-            for side, own in zip(asked.sides, boots, strict=True)
-            if own
+            self._place(side.arm, side.cell, experiment.swept, side_boots)
+            for side, side_boots in zip(experiment.sides, boots, strict=True)
+            if side_boots
         )
-        by_function = expectation.metric == cost.KERNEL or asked.level is Level.SIMULATED
+        by_function = expectation.metric == cost.KERNEL or experiment.level is Level.SIMULATED
         if by_function and len(cells) == 2:
-            self._cost(f"{asked.series}.{asked.claim}", (cells[0], cells[1]))
+            self._cost(f"{experiment.series}.{experiment.claim}", (cells[0], cells[1]))
         return _filled(
             run_record.FindingRecord,
-            *(expectation, asked, found.evidence, found),
-            unit=metrics.unit(expectation.metric, asked.engine),
+            *(expectation, experiment, finding.evidence, finding),
+            unit=metrics.unit(expectation.metric, experiment.engine),
             better=metrics.get(expectation.metric).better,
-            known_miss=expectation.known_miss if found.miss else None,
+            known_miss=expectation.known_miss if finding.miss else None,
             cells=cells,
-            interval=_ends(found.interval) if found.measured_change is not None else None,
-            machine=asked.sides[0].cell.machine,
-            sensitivity={f"{factor:g}": value for factor, value in found.sensitivity.items()},
-            group=self._group(asked) if asked.timed else None,
+            interval=_ends(finding.interval) if finding.measured_change is not None else None,
+            machine=experiment.sides[0].cell.machine,
+            sensitivity={f"{factor:g}": value for factor, value in finding.sensitivity.items()},
+            group=self._group(experiment) if experiment.timed else None,
         )
 
-    def _group(self, asked: Experiment) -> int:
+    def _group(self, experiment: Experiment) -> int:
         """The number of the rounds that answer an experiment."""
-        return self._groups.setdefault(asked.together, len(self._groups))
+        return self._groups.setdefault(experiment.together, len(self._groups))
 
     def _place(
         self,
@@ -202,8 +204,8 @@ class RunBuilder:
         if label in self._places:
             return self._places[label]
         known = self._store.boots(boots)
-        found = [known[identity] for identity in boots if identity in known]
-        metric = metrics.headline(cell, found[-1].values if found else {})
+        boots_on_record = [known[identity] for identity in boots if identity in known]
+        metric = metrics.headline(cell, boots_on_record[-1].values if boots_on_record else {})
         work = workload.get(cell.workload)
         meaning = metrics.get(work.metric)
         self._workloads[cell.workload] = run_record.WorkloadRecord(
@@ -218,8 +220,8 @@ class RunBuilder:
             metric=metric,
             unit=metrics.unit(metric, cell.engine),
             better=metrics.get(metric).better,
-            facts=found[-1].facts if found else {},
-            boots=tuple(_filled(run_record.BootRecord, boot) for boot in found),
+            facts=boots_on_record[-1].facts if boots_on_record else {},
+            boots=tuple(_filled(run_record.BootRecord, boot) for boot in boots_on_record),
             error=error,
         )
         self._cells.append(record)
@@ -232,17 +234,22 @@ class RunBuilder:
             return
         cells = [self._cells[place] for place in places]
         sides = [
-            [one for boot in cell.boots if (one := self._store.cost(boot.id))] for cell in cells
+            [boot_cost for boot in cell.boots if (boot_cost := self._store.cost(boot.id))]
+            for cell in cells
         ]
         if not all(sides):
             return  # not counted, or failed
         changed = cost.changes(sides[0], sides[1], self._session.profile.alpha)
         # One seed or two tell nothing of chance: then the largest differences are shown.
-        shown = [one for one in changed if one.sure or len(sides[0]) < SEED_COUNTS[0]][:_FUNCTIONS]
+        few = len(sides[0]) < SEED_COUNTS[0]
+        shown = [change for change in changed if few or change.sure][:_FUNCTIONS]
         if not shown:
             return
         simulated = cells[0].engine.simulated
-        before, after = (statistics.fmean(one.kernel_total for one in own) for own in sides)
+        before, after = (
+            statistics.fmean(boot_cost.kernel_total for boot_cost in boot_costs)
+            for boot_costs in sides
+        )
         self._costs.append(
             run_record.CostDifference(
                 claim=claim,
@@ -291,8 +298,8 @@ def _filled(model: type[M], *sources: object, **fields: object) -> M:
     return model.model_validate({**known, **fields})
 
 
-def _ends(found: Interval | None) -> tuple[float | None, float | None] | None:
-    return (_finite(found.low), _finite(found.high)) if found else None
+def _ends(interval: Interval | None) -> tuple[float | None, float | None] | None:
+    return (_finite(interval.low), _finite(interval.high)) if interval else None
 
 
 def _finite(value: float | None) -> float | None:

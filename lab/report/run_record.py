@@ -154,7 +154,7 @@ class ClaimRecord(Model):
     @property
     def breaks(self) -> bool:
         """Whether the patched kernel itself fails in it."""
-        return any(found.broken for found in self.findings)
+        return any(finding.broken for finding in self.findings)
 
 
 class SeriesRecord(Model):
@@ -200,7 +200,7 @@ class Curves(Model):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if any(len(own) != len(self.labels) for own in self.values.values()):
+        if any(len(curve) != len(self.labels) for curve in self.values.values()):
             raise ValueError("a curve has not as many values as there are labels")
         return self
 

@@ -67,7 +67,7 @@ def strip_ticks() -> list[tuple[str, float]]:
 
 def strips(values: Mapping[str, Sequence[float]], unit: str) -> str:
     """A line of points for each arm, one a boot, with a mark at the mean; the scale begins at 0."""
-    top = max((max(own) for own in values.values() if own), default=0.0)
+    top = max((max(arm_values) for arm_values in values.values() if arm_values), default=0.0)
     if top <= 0:
         return ""
     height, left, right = 26 * len(values) + 24, _LEFT + 26, _WIDTH - 8
@@ -76,13 +76,14 @@ def strips(values: Mapping[str, Sequence[float]], unit: str) -> str:
         return left + 4 + (_WIDTH - _LEFT - 42) * value / top
 
     parts = []
-    for row, (arm, own) in enumerate(values.items()):
+    for row, (arm, arm_values) in enumerate(values.items()):
         y = 26 * row + 14
         parts.append(_text(left - 8, y + 4, arm, "end"))
         parts.append(_line("grid", left, right, y, y))
-        parts += [_point(f"a{row % 4}", x(value), y) for value in own]
-        if own:
-            parts.append(f'<path class="mean" d="M{x(math.fsum(own) / len(own)):.1f} {y - 9}v18"/>')
+        parts += [_point(f"a{row % 4}", x(value), y) for value in arm_values]
+        if arm_values:
+            mean = math.fsum(arm_values) / len(arm_values)
+            parts.append(f'<path class="mean" d="M{x(mean):.1f} {y - 9}v18"/>')
     parts.append(_text(left, height - 4, "0"))
     parts.append(_text(right, height - 4, f"{_short(top)} {unit}", "end"))
     return _svg(_WIDTH, height, f"one point a boot: {', '.join(values)}", parts)
@@ -93,7 +94,7 @@ def change(rounds: Sequence[float], interval: Interval | None, bound: Interval) 
 
     All are fractions; the line is no change.
     """
-    known = [end for own in (interval, bound) if own for end in (own.low, own.high)]
+    known = [end for limits in (interval, bound) if limits for end in (limits.low, limits.high)]
     ends = [0.0, *rounds, *(end for end in known if math.isfinite(end) and end > -1)]
     margin = 0.08 * (max(ends) - min(ends)) or 0.01
     low, high = min(ends) - margin, max(ends) + margin
@@ -133,7 +134,7 @@ def lines(
     None leaves a gap; dashed series are drawn so; marks are the numbers of categories at which a
     vertical line stands. With log the scale is logarithmic.
     """
-    values = [value for own in series.values() for value in own if value is not None]
+    values = [value for curve in series.values() for value in curve if value is not None]
     if not values or (log and min(values) <= 0):
         return ""
     scale = math.log10 if log else float
@@ -163,8 +164,10 @@ def lines(
         parts.append(f'<path class="line {styles[name]}" d="{_path(places, curve, y)}"/>')
         if name not in dashed:
             known = zip(places, curve, strict=True)
-            parts += [_point(styles[name], x, y(own)) for x, own in known if own is not None]
-    legend = "".join(f'<span class="key {own}">{text(name)}</span>' for name, own in styles.items())
+            parts += [_point(styles[name], x, y(value)) for x, value in known if value is not None]
+    legend = "".join(
+        f'<span class="key {style}">{text(name)}</span>' for name, style in styles.items()
+    )
     return f'<div class="legend">{legend}</div>{_svg(_WIDTH, _HEIGHT, title, parts)}'
 
 

@@ -107,26 +107,26 @@ def of_costs(
     return TableRecord(
         title=f"{what} by function: {names[0]} -> {names[1]}",
         columns=columns("function", *names, "difference"),
-        rows=tuple(_difference(*one) for one in shown),
-        totals=tuple(_difference(*one) for one in totals),
+        rows=tuple(_difference(*row) for row in shown),
+        totals=tuple(_difference(*row) for row in totals),
     )
 
 
 def of_lines(arm: str, lines: Sequence[Line], rows: int) -> TableRecord:
     """The cache lines that move most between CPUs, and which functions move them."""
-    found = []
+    shown = []
     for line in lines[:rows]:
         by = ", ".join(f"{name} {number(moves)}" for name, moves in [*line.moves.items()][:_MOVERS])
-        found.append((line.place, number(line.total), by))
+        shown.append((line.place, number(line.total), by))
     return TableRecord(
         title=f"Cache lines that move most, moves per I/O: {arm}",
         columns=(*columns("line", "moves"), Column(title="by")),
-        rows=tuple(found),
+        rows=tuple(shown),
     )
 
 
-def _difference(name: str, one: float, other: float) -> tuple[str, ...]:
-    return name, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+z,.2f}"
+def _difference(name: str, before: float, after: float) -> tuple[str, ...]:
+    return name, f"{before:,.2f}", f"{after:,.2f}", f"{after - before:+z,.2f}"
 
 
 def _wrapped(line: str, width: int) -> list[str]:

@@ -46,8 +46,8 @@ def screen(run: RunRecord) -> str:
     foot = [*_foot(run)]
     for each in (True, False):
         lines = [_line(_HEAD)]
-        for one in view.of_run(run):
-            lines += _screened(one, each=each)
+        for series_view in view.of_run(run):
+            lines += _screened(series_view, each=each)
         if len(lines) + len(foot) <= LINES:
             break
     return visible("\n".join([*lines, *foot]))
@@ -56,17 +56,20 @@ def screen(run: RunRecord) -> str:
 def summary(run: RunRecord) -> str:
     """One line a claim."""
     rows = []
-    for one in view.of_run(run):
-        if one.record.error:
-            rows.append((one.record.name, "-", str(one.record.verdict)))
-        rows += [(one.record.name, own.record.name, own.verdict) for own in one.claims]
+    for series_view in view.of_run(run):
+        if series_view.record.error:
+            rows.append((series_view.record.name, "-", str(series_view.record.verdict)))
+        rows += [
+            (series_view.record.name, claim_view.record.name, claim_view.verdict)
+            for claim_view in series_view.claims
+        ]
     titles = tables.texts("series", "claim", "verdict")
     lines = [tables.text(TableRecord(title="Verdicts", columns=titles, rows=tuple(rows)))]
     findings = [*view.findings(run)]
-    if any(found.p is not None for found in findings):
+    if any(finding.p is not None for finding in findings):
         percents = (100 * (1 - run.alpha), 100 * run.alpha)
         # Rounds that answer several expectations count once.
-        rejected = {found.group: found.rejected for found in findings if found.timed}
+        rejected = {finding.group: finding.rejected for finding in findings if finding.timed}
         lines += _wrapped(
             f"Wall clock: rounds of boots in turn, {percents[0]:g} % intervals; "
             f"p is the chance of the verdict if it were wrong, at most {percents[1]:g} % after any "
@@ -74,48 +77,53 @@ def summary(run: RunRecord) -> str:
             "expectations. "
             f"Rounds rejected because the host disturbed them: {sum(rejected.values())}."
         )
-    if run.skips and any(found.verdict is Verdict.SKIPPED for found in findings):
+    if run.skips and any(finding.verdict is Verdict.SKIPPED for finding in findings):
         lines += _wrapped(f"Skipped by the profile: {run.skips}")
     return "\n".join(lines) + "\n"
 
 
-def series(one: SeriesRecord) -> str:
+def series(record: SeriesRecord) -> str:
     """The claims of one series."""
-    lines = [f"{one.name}: {one.verdict}"]
-    for said in (one.title, one.origin, SeriesView(one).configuration):
+    lines = [f"{record.name}: {record.verdict}"]
+    for said in (record.title, record.origin, SeriesView(record).configuration):
         lines += _wrapped(said, "  ")
-    if one.error:
-        lines += ["", *(part for own in one.error.splitlines() for part in _wrapped(own, "  "))]
-    for own in one.claims:
-        lines += ["", *claim(own)]
-    if one.claims:
-        lines += ["", *_wrapped(f"To reproduce one: lab run {one.name} --claim NAME", "  ")]
+    if record.error:
+        lines += [
+            "",
+            *(part for line in record.error.splitlines() for part in _wrapped(line, "  ")),
+        ]
+    for claim_record in record.claims:
+        lines += ["", *claim(claim_record)]
+    if record.claims:
+        lines += ["", *_wrapped(f"To reproduce one: lab run {record.name} --claim NAME", "  ")]
     return "\n".join(lines) + "\n"
 
 
-def claim(own: ClaimRecord) -> list[str]:
+def claim(record: ClaimRecord) -> list[str]:
     """One claim: what was published, then each expectation with what was measured."""
-    said = view.of_claim(own)
-    lines = [f"  {own.name}: {said.verdict}", *_wrapped(said.statement, "    ")]
-    lines += _wrapped(own.setup or f"{own.topology}, {own.scheduler}, {own.workload}", "    ")
-    if own.job:
-        lines += _wrapped(f"{own.job}  ({own.workload} on {own.topology})", "    ")
-    for found in said.findings:
-        title = f"{found.record.verdict:<12} {found.evidence}: {found.subject}"
+    said = view.of_claim(record)
+    lines = [f"  {record.name}: {said.verdict}", *_wrapped(said.statement, "    ")]
+    lines += _wrapped(
+        record.setup or f"{record.topology}, {record.scheduler}, {record.workload}", "    "
+    )
+    if record.job:
+        lines += _wrapped(f"{record.job}  ({record.workload} on {record.topology})", "    ")
+    for finding in said.findings:
+        title = f"{finding.record.verdict:<12} {finding.evidence}: {finding.subject}"
         lines += _wrapped(title, "    - ", hanging=6)
-        for label, words in found.rows.items():
+        for label, words in finding.rows.items():
             lines += _wrapped(f"{label.split()[0]:<9} {words}", "      ", hanging=_SAID)
     return lines
 
 
-def _screened(one: SeriesView, *, each: bool) -> list[str]:
+def _screened(series_view: SeriesView, *, each: bool) -> list[str]:
     """The lines of a series on the screen."""
-    checks = f" ({one.checks})" if one.checks else ""
-    lines = [f"{one.record.name}: {one.outcome}{checks}"[:WIDTH]]
-    if one.record.error:
-        lines.append(f"  {one.record.error.splitlines()[0]}"[:WIDTH])
+    checks = f" ({series_view.checks})" if series_view.checks else ""
+    lines = [f"{series_view.record.name}: {series_view.outcome}{checks}"[:WIDTH]]
+    if series_view.record.error:
+        lines.append(f"  {series_view.record.error.splitlines()[0]}"[:WIDTH])
     # Where checks alone were asked for they are what there is to show.
-    for row in one.figures(each=each) or one.figures(checks=True):
+    for row in series_view.figures(each=each) or series_view.figures(checks=True):
         lines.append(_line((row.short, row.published, row.measured, row.verdict, row.evidence)))
     return lines
 
@@ -128,14 +136,14 @@ def _line(cells: Sequence[str]) -> str:
 def _foot(run: RunRecord) -> Iterator[str]:
     """What the screen does not say: known misses, checks that fail, what was skipped."""
     figures = [*view.findings(run, checks=False)]
-    misses = {own.miss for own in figures if own.miss}
+    misses = {finding.miss for finding in figures if finding.miss}
     if Miss.KNOWN in misses:
         yield "known miss: it does not hold here; series.toml records it, with the reason."
     if any(miss.outdated for miss in misses):
         yield "!: series.toml records another result; `lab show` says what to do."
     if failed := view.failed_checks(run):
         yield f"Checks that fail: {len(failed)}, such as {failed[0]}."[:WIDTH]
-    if skipped := sum(own.verdict is Verdict.SKIPPED for own in figures):
+    if skipped := sum(finding.verdict is Verdict.SKIPPED for finding in figures):
         yield (
             f"Skipped: {view.counted(skipped, 'expectation')} that this profile or host does not "
             "measure."

@@ -72,24 +72,24 @@ class BranchTrend:
     def jumps(self) -> list[tuple[CellTrend, Jump]]:
         """All steps, the newest first."""
         every = [(cell, jump) for cell in self.cells for jump in cell.jumps]
-        return sorted(every, key=lambda one: (-one[1].night, -abs(one[1].change)))
+        return sorted(every, key=lambda pair: (-pair[1].night, -abs(pair[1].change)))
 
 
 def of(nights: Mapping[str, Sequence[Night]], least: float) -> list[BranchTrend]:
     """The trends of branches; a step of less than least, a fraction, is none."""
-    names = {branch: _cells(own) for branch, own in nights.items()}
+    names = {branch: _cells(branch_nights) for branch, branch_nights in nights.items()}
     series = sum(map(len, names.values()))
-    found = []
-    for branch, own in nights.items():
-        cells = [_cell(name, own, least, series) for name in names[branch]]
+    trends = []
+    for branch, branch_nights in nights.items():
+        cells = [_cell(name, branch_nights, least, series) for name in names[branch]]
         cells.sort(key=lambda cell: -max((abs(j.change) for j in cell.jumps), default=0.0))
-        found.append(BranchTrend(branch, tuple(own), tuple(cells)))
-    return found
+        trends.append(BranchTrend(branch, tuple(branch_nights), tuple(cells)))
+    return trends
 
 
-def tables(found: Sequence[BranchTrend]) -> tuple[TableRecord, ...]:
+def tables(branches: Sequence[BranchTrend]) -> tuple[TableRecord, ...]:
     """A line for each branch, and one for each step."""
-    return tuple(_tables(found))
+    return tuple(_tables(branches))
 
 
 def suspects(branch: BranchTrend, jump: Jump) -> str:
@@ -121,9 +121,9 @@ def _cell(name: str, nights: Sequence[Night], least: float, series: int) -> Cell
     return CellTrend(name, values, jumps)
 
 
-def _tables(found: Sequence[BranchTrend]) -> Iterator[TableRecord]:
+def _tables(branches: Sequence[BranchTrend]) -> Iterator[TableRecord]:
     rows = []
-    for branch in found:
+    for branch in branches:
         last = branch.nights[-1]
         state = "green" if last.good else last.reason.partition(":")[0] or "red"
         shown = (last.day, str(len(branch.nights)), str(len(branch.cells)), str(len(branch.jumps)))
@@ -131,7 +131,7 @@ def _tables(found: Sequence[BranchTrend]) -> Iterator[TableRecord]:
     titles = texts("branch", "last night", "state")
     counts = columns("on", "nights", "cells", "changes")
     yield TableRecord(title="Branches", columns=(*titles, *counts), rows=tuple(rows))
-    for branch in found:
+    for branch in branches:
         if branch.jumps:
             yield _steps(branch)
 

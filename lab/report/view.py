@@ -95,8 +95,8 @@ class FigureView:
     @property
     def measured(self) -> str:
         """The measured levels and change, short; else why there are none."""
-        own = self.finding
-        return levels(own.measured, own.measured_change) or own.reason
+        finding = self.finding
+        return levels(finding.measured, finding.measured_change) or finding.reason
 
     @property
     def verdict(self) -> str:
@@ -142,7 +142,7 @@ class SeriesView:
     @property
     def checks(self) -> str:
         """How many of the lab's own checks hold, of those that were measured."""
-        verdicts = [own.verdict for own in self.record.claims if own.is_check]
+        verdicts = [claim.verdict for claim in self.record.claims if claim.is_check]
         measured = [verdict for verdict in verdicts if verdict is not Verdict.SKIPPED]
         held = measured.count(Verdict.HOLDS)
         return f"{held} of {len(measured)} checks hold" if measured else ""
@@ -169,7 +169,7 @@ class SeriesView:
 
 def of_run(run: RunRecord, arrow: str = ARROW) -> list[SeriesView]:
     """The series of a run in words; arrow stands between arms and between their values."""
-    return [SeriesView(one, arrow) for one in run.series]
+    return [SeriesView(record, arrow) for record in run.series]
 
 
 def of_claim(claim: ClaimRecord, arrow: str = ARROW) -> ClaimView:
@@ -180,29 +180,29 @@ def of_claim(claim: ClaimRecord, arrow: str = ARROW) -> ClaimView:
         claim,
         verdict(claim),
         f"{whose}: {claim.statement}",
-        tuple(of_finding(found, arrow) for found in claim.findings),
+        tuple(of_finding(finding, arrow) for finding in claim.findings),
     )
 
 
-def of_finding(found: FindingRecord, arrow: str = ARROW) -> FindingView:
+def of_finding(finding: FindingRecord, arrow: str = ARROW) -> FindingView:
     """A finding in words."""
     conditions = (
         f"{value} vCPUs" if name == "cpus" else f"{name}={value}"
-        for name, value in found.conditions.items()
+        for name, value in finding.conditions.items()
     )
-    known, miss = found.known_miss, found.miss
+    known, miss = finding.known_miss, finding.miss
     recorded = f"recorded {known.date} as {known.measured}: {known.reason}" if known else ""
     return FindingView(
-        record=found,
-        evidence=f"{found.level} ({found.executed})",
-        subject=", ".join((found.metric, *conditions)),
-        published=_published(found),
+        record=finding,
+        evidence=f"{finding.level} ({finding.executed})",
+        subject=", ".join((finding.metric, *conditions)),
+        published=_published(finding),
         known_miss=f"{recorded}{_ADVICE[miss]}" if miss else "",
-        expected=f"{arrow.join(found.arms)} {found.bound}",
-        means=arrow.join(map(number, found.measured)),
-        change=_change(found) if found.measured else "",
-        certainty=tuple(_certainty(found)) if found.measured else (),
-        reason="" if found.verdict is Verdict.HOLDS and found.measured else found.reason,
+        expected=f"{arrow.join(finding.arms)} {finding.bound}",
+        means=arrow.join(map(number, finding.measured)),
+        change=_change(finding) if finding.measured else "",
+        certainty=tuple(_certainty(finding)) if finding.measured else (),
+        reason="" if finding.verdict is Verdict.HOLDS and finding.measured else finding.reason,
     )
 
 
@@ -224,12 +224,12 @@ def verdict(claim: ClaimRecord) -> str:
     """The verdict on a claim; one that holds says what it holds by, when that is not all, and one
     that is missed as it is recorded says so.
     """
-    misses = {found.miss for found in claim.findings if found.miss}
+    misses = {finding.miss for finding in claim.findings if finding.miss}
     if outdated := sorted(miss for miss in misses if miss.outdated):
         return f"{claim.verdict} ({outdated[0]})"
     if misses and claim.counts_as is Verdict.HOLDS:
         return f"{claim.verdict} ({Miss.KNOWN})"
-    judged = sum(found.verdict is not Verdict.SKIPPED for found in claim.findings)
+    judged = sum(finding.verdict is not Verdict.SKIPPED for finding in claim.findings)
     if claim.verdict is not Verdict.HOLDS or judged == len(claim.findings):
         return str(claim.verdict)
     return f"{claim.verdict} ({judged} of {len(claim.findings)} expectations)"
@@ -238,7 +238,7 @@ def verdict(claim: ClaimRecord) -> str:
 def deciding(claim: ClaimRecord) -> FindingRecord | None:
     """The finding with the claim's verdict that says most: wall clock before cost before counts."""
     return min(
-        (found for found in claim.findings if found.verdict is claim.verdict),
+        (finding for finding in claim.findings if finding.verdict is claim.verdict),
         key=lambda f: (not f.measured, f.measured_change is None, _LEVELS.index(f.level)),
         default=None,
     )
@@ -247,14 +247,14 @@ def deciding(claim: ClaimRecord) -> FindingRecord | None:
 def failed_checks(run: RunRecord) -> list[str]:
     """The checks that do not hold, as SERIES.CHECK."""
     bad = (Verdict.REFUTED, Verdict.ERROR)
-    every = ((one, claim) for one in run.series for claim in one.claims)
+    every = ((series, claim) for series in run.series for claim in series.claims)
     return [f"{s.name}.{c.name}" for s, c in every if c.is_check and c.verdict in bad]
 
 
 def findings(run: RunRecord, *, checks: bool = True) -> Iterator[FindingRecord]:
     """The findings of all claims, and of the checks unless they are not wanted."""
-    for one in run.series:
-        for claim in one.claims:
+    for series in run.series:
+        for claim in series.claims:
             if checks or not claim.is_check:
                 yield from claim.findings
 
@@ -275,47 +275,47 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'s' if count > 1 else ''}"
 
 
-def _figures(one: SeriesRecord, claim: ClaimRecord, *, each: bool) -> Iterator[FigureView]:
+def _figures(series: SeriesRecord, claim: ClaimRecord, *, each: bool) -> Iterator[FigureView]:
     """A row for each figure that was measured; else one for the claim, unless it was skipped."""
-    measured = [own for own in claim.findings if own.published and own.measured]
-    name = f"{one.name}.{claim.name}"
+    measured = [finding for finding in claim.findings if finding.published and finding.measured]
+    name = f"{series.name}.{claim.name}"
     if each and measured:
-        for place, own in enumerate(measured):
-            apart = _apart(own, measured)
+        for place, finding in enumerate(measured):
+            apart = _apart(finding, measured)
             label = f"{claim.name} {apart}" if apart and len(measured) > 1 else claim.name
-            yield FigureView(name, label, f"  {apart}" if place else claim.name, own)
+            yield FigureView(name, label, f"  {apart}" if place else claim.name, finding)
     elif claim.verdict is not Verdict.SKIPPED and (decisive := deciding(claim)):
         yield FigureView(name, claim.name, claim.name, decisive)
 
 
-def _apart(found: FindingRecord, shown: Sequence[FindingRecord]) -> str:
+def _apart(finding: FindingRecord, shown: Sequence[FindingRecord]) -> str:
     """What tells a figure from the others of its claim."""
-    told = [found.metric] if len({own.metric for own in shown}) > 1 else []
-    told += [
+    differences = [finding.metric] if len({figure.metric for figure in shown}) > 1 else []
+    differences += [
         f"{name}={value}"
-        for name, value in found.conditions.items()
-        if name != "cpus" and any(own.conditions.get(name) != value for own in shown)
+        for name, value in finding.conditions.items()
+        if name != "cpus" and any(figure.conditions.get(name) != value for figure in shown)
     ]
-    if len({own.arms for own in shown}) > 1:
-        told.append("->".join(found.arms))
-    return " ".join(told) or found.machine
+    if len({figure.arms for figure in shown}) > 1:
+        differences.append("->".join(finding.arms))
+    return " ".join(differences) or finding.machine
 
 
-def _published(found: FindingRecord) -> str:
+def _published(finding: FindingRecord) -> str:
     """The published figure and its machine, and how its change fits to what was measured.
 
     A simulated change is as uncertain as what a cache-line transfer costs.
     """
-    figure = found.published
+    figure = finding.published
     if figure is None:
         return ""
     shown = f"{figure.text} ({figure.machine})" if figure.machine else figure.text
-    change, measured = figure.single_change, found.measured_change
-    if change is None or found.interval is None or not found.measured:
+    change, measured = figure.single_change, finding.measured_change
+    if change is None or finding.interval is None or not finding.measured:
         return shown
-    low, high = found.interval
+    low, high = finding.interval
     ends = (-1.0 if low is None else low, math.inf if high is None else high)
-    sizes = (*ends, *found.sensitivity.values())
+    sizes = (*ends, *finding.sensitivity.values())
     if min(sizes) <= change <= max(sizes):
         return f"{shown}; the measured change is consistent with it"
     if measured is not None and measured * change < 0:
@@ -324,31 +324,31 @@ def _published(found: FindingRecord) -> str:
     return f"{shown}; the measured change is {'larger' if more else 'smaller'}"
 
 
-def _change(found: FindingRecord) -> str:
+def _change(finding: FindingRecord) -> str:
     """The change in per cent, with its interval where that is of several boots."""
-    if found.measured_change is None:
+    if finding.measured_change is None:
         return ""
-    shown = percent(found.measured_change, exact=not found.timed)
-    few = min(map(len, found.values)) < SEED_COUNTS[0]
-    if found.interval is None or (few and not found.timed):
+    shown = percent(finding.measured_change, exact=not finding.timed)
+    few = min(map(len, finding.values)) < SEED_COUNTS[0]
+    if finding.interval is None or (few and not finding.timed):
         return shown
-    low, high = found.interval
+    low, high = finding.interval
     if low is None or high is None:
         return f"{shown} [too few rounds for an interval]"
     return f"{shown} [{100 * low:+z,.1f}, {100 * high:+z,.1f}]"
 
 
-def _certainty(found: FindingRecord) -> Iterator[str]:
+def _certainty(finding: FindingRecord) -> Iterator[str]:
     """What tells how sure a change is: chance, boots, rounds, other costs of moving a line."""
-    if found.p is not None:
-        yield f"p {found.p:.3f}"
-    yield f"{counted(max(map(len, found.values), default=0), 'boot')} an arm"
-    if found.rejected:
-        yield f"{counted(found.rejected, 'round')} rejected"
-    if found.sensitivity:
+    if finding.p is not None:
+        yield f"p {finding.p:.3f}"
+    yield f"{counted(max(map(len, finding.values), default=0), 'boot')} an arm"
+    if finding.rejected:
+        yield f"{counted(finding.rejected, 'round')} rejected"
+    if finding.sensitivity:
         yield "transfers " + ", ".join(
-            f"x{factor} {percent(value, exact=True) if found.bound.is_change else number(value)}"
-            for factor, value in found.sensitivity.items()
+            f"x{factor} {percent(value, exact=True) if finding.bound.is_change else number(value)}"
+            for factor, value in finding.sensitivity.items()
         )
 
 
