@@ -192,7 +192,7 @@ def _declared(tree: Tree) -> set[str]:
 def _compile(how: Make, bench: Workbench, log: Path, progress: Progress) -> None:
     jobs = os.cpu_count() or 1
     with (
-        host_time.told(host_time.disturbing, progress),
+        host_time.showing_wait(host_time.disturbing, progress),
         progress.step(f"building the kernel ({jobs} jobs)", lambda: make.steps_done(log)),
         bench.writing(how.objects),
     ):

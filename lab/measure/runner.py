@@ -306,7 +306,7 @@ class Runner:
         """Have the host for the block if jobs are timed by its clock."""
         if all(job.cell.engine.deterministic for job in jobs):
             return nullcontext()
-        return host_time.told(host_time.alone, self._progress)
+        return host_time.showing_wait(host_time.alone, self._progress)
 
     def _look(self) -> None:
         """End whoever calls this once the runner is to stop."""
