@@ -143,24 +143,24 @@ class _JobSection:
 
     def __init__(self, name: str, options: dict[str, str], guest: Guest, changes: Changes) -> None:
         self._name = name
-        self._own = options
+        self._options = options
         self._guest = guest
         self._tell = changes.tell
 
     def options(self) -> dict[str, str]:
         """All options of the section as the guest's fio gets them."""
-        kept = {name: value for name, value in self._own.items() if self._keeps(name)}
+        kept = {name: value for name, value in self._options.items() if self._keeps(name)}
         kept = dict(self._where()) | {
             k: v for k, v in kept.items() if k not in _OF_FILES or self._files
         }
         if not self._files:
             kept |= self._scaled(kept)
         kept |= self._cpus(kept)
-        if fio_needs.verifies(self._own):
+        if fio_needs.verifies(self._options):
             self._tell("verify", "has a disk that keeps what is written")
         else:
             kept |= {"norandommap": "1", "io_size": _WITHOUT_END}
-            if fio_needs.direction(kept).startswith("rand") and "norandommap" not in self._own:
+            if fio_needs.direction(kept).startswith("rand") and "norandommap" not in self._options:
                 self._tell("norandommap", "added: offsets may repeat, as work is fixed")
         for name in _IDLE:
             if kept.get(name, "0") not in ("", "0"):
@@ -174,7 +174,7 @@ class _JobSection:
 
     @property
     def _files(self) -> bool:
-        return fio_needs.is_on_files(self._own)
+        return fio_needs.is_on_files(self._options)
 
     def _keeps(self, name: str) -> bool:
         """Whether an option stays as it is; what becomes of others is told."""
@@ -185,7 +185,7 @@ class _JobSection:
         elif name in _OUTPUT:
             self._tell(name, "dropped: output")
         elif name in _OF_THE_LAB:
-            if name != "norandommap" and not fio_needs.is_on({name: "1", **self._own}, name):
+            if name != "norandommap" and not fio_needs.is_on({name: "1", **self._options}, name):
                 self._tell(f"{name}=0", "is 1, as in all jobs of the lab")
         elif name in ("filename", "directory"):
             return False
@@ -197,7 +197,7 @@ class _JobSection:
         """Whether an option of [global] is one that only the engine of another section has."""
         if name in fio_program.options():
             return False
-        engine = fio_needs.engine(self._own)
+        engine = fio_needs.engine(self._options)
         having = (
             candidate
             for candidate in fio_needs.ENGINES
@@ -207,9 +207,9 @@ class _JobSection:
 
     def _where(self) -> Iterator[tuple[str, str]]:
         """Where the section's I/O goes."""
-        name, folder = self._own.get("filename", ""), self._own.get("directory", "")
+        name, folder = self._options.get("filename", ""), self._options.get("directory", "")
         if not self._files:
-            character = fio_needs.engine(self._own) == "io_uring_cmd"
+            character = fio_needs.engine(self._options) == "io_uring_cmd"
             written = f"filename={name}" if name else "no filename"
             what = "the disk's NVMe character device" if character else "the disk"
             self._tell(written, f"is {what}")
@@ -262,8 +262,8 @@ class _JobSection:
         if (cpu := kept.get("sqthread_poll_cpu", "")).isdecimal():
             changed["sqthread_poll_cpu"] = str(int(cpu[:9]) % self._guest.cpus)
         for name, value in changed.items():
-            if value != self._own.get(name):
-                written = self._own.get(name) or f"cpumask {mask}"
+            if value != self._options.get(name):
+                written = self._options.get(name) or f"cpumask {mask}"
                 self._tell(f"{name}={written}", f"is {value}: the guest's CPUs")
         return changed
 
