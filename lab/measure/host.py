@@ -160,7 +160,7 @@ def examine(
         if report.works or report.engine is Engine.KVM
     }
     reports = [
-        kept.get(engine) or check_engine(engine, kernel, guest, host_facts, progress, plugin)
+        kept.get(engine) or check_engine(engine, kernel, guest, progress, plugin)
         for engine in Engine
     ]
     if reports != known:
@@ -176,7 +176,6 @@ def check_engine(
     engine: Engine,
     kernel: Kernel,
     guest: GuestRoot,
-    host_facts: Facts,
     progress: Progress,
     plugin: Path | None = None,
 ) -> EngineReport:
@@ -184,7 +183,7 @@ def check_engine(
 
     The deterministic engines' clock is the plugin.
     """
-    if obstacle := _obstacle(engine, host_facts, plugin):
+    if obstacle := _obstacle(engine, plugin):
         return EngineReport(engine, False, obstacle)
     deadline = _KVM_S if engine is Engine.KVM else _TCG_S
     folder = cache.root() / "probe" / engine
@@ -221,7 +220,7 @@ def _failure(engine: Engine, machine: Machine, error: GuestError, deadline: floa
     return opens + error.what
 
 
-def _obstacle(engine: Engine, host_facts: Facts, plugin: Path | None) -> str | None:
+def _obstacle(engine: Engine, plugin: Path | None) -> str | None:
     """Why an engine cannot work, as far as that is known without booting."""
     if engine.deterministic and platform.machine() != "x86_64":
         return "its clock stands in for the TSC of an x86-64 host only"
