@@ -135,17 +135,17 @@ def _wanted() -> list[Installation]:
     packages = {need.package for need in NEEDS if not need.met()}
     if not _module_works("ensurepip"):
         packages.add(_venv_package())
-    found = [Installation(tuple(sorted(packages)))] if packages else []
+    installations = [Installation(tuple(sorted(packages)))] if packages else []
     if qemu_version() < MIN_QEMU:
         options = _qemu_suite() if manager() is APT else ()
-        found.append(Installation(("qemu-system-x86", "seabios"), options))
-    return found
+        installations.append(Installation(("qemu-system-x86", "seabios"), options))
+    return installations
 
 
 def _venv_package() -> str:
     """The package with ensurepip, which Debian keeps apart, of the Python that runs this."""
-    own = Path("/usr/bin/python3")
-    if own.exists() and own.resolve() != Path(sys.executable).resolve():
+    system_python = Path("/usr/bin/python3")
+    if system_python.exists() and system_python.resolve() != Path(sys.executable).resolve():
         return f"python3.{sys.version_info[1]}-venv"
     return "python3-venv"
 
@@ -159,15 +159,21 @@ def _qemu_suite() -> tuple[str, ...]:
 
 
 def _install(wanted: Sequence[Installation], progress: Progress) -> None:
-    names = ", ".join(package for one in wanted for package in one.packages)
-    own = manager()
-    if own is None:
+    names = ", ".join(package for installation in wanted for package in installation.packages)
+    package_manager = manager()
+    if package_manager is None:
         raise LabError(
             f"missing on this system: {names} (Debian package names)",
             hint="install them with the system's package manager, then run this again",
         )
-    commands = [command for one in wanted for command in own.commands(one.packages, one.options)]
-    lacking = own.lacking([package for one in wanted for package in one.packages])
+    commands = [
+        command
+        for installation in wanted
+        for command in package_manager.commands(installation.packages, installation.options)
+    ]
+    lacking = package_manager.lacking(
+        [package for installation in wanted for package in installation.packages]
+    )
     elsewhere = list(dict.fromkeys(lacking.values()))
     if not commands:
         raise LabError(f"missing on this system: {names}", hint="; ".join(elsewhere))
@@ -175,7 +181,7 @@ def _install(wanted: Sequence[Installation], progress: Progress) -> None:
     if prefix is None:
         line = " && ".join(f"sudo {paste(command)}" for command in commands)
         raise LabError(f"missing packages: {names}", hint="; ".join([f"run: {line}", *elsewhere]))
-    log = cache.make_folder(cache.root() / "logs") / f"{own.program}.log"
+    log = cache.make_folder(cache.root() / "logs") / f"{package_manager.program}.log"
     with progress.step(f"installing {names}"):
         for command in commands:
             run_logged([*prefix, *command], log=log, env={"DEBIAN_FRONTEND": "noninteractive"})
@@ -220,8 +226,8 @@ def python_environment(progress: Progress) -> None:
 def pip_steps(progress: Progress) -> list[list[str]]:
     """What pip is to install, one call each: what the lock says, where it covers this Python."""
     python, machine = f"{sys.version_info[0]}.{sys.version_info[1]}", platform.machine()
-    found = re.search(r"^# Covers: (\S+) (.*)$", LOCK.read_text(), re.MULTILINE)
-    if not found or machine != found[1] or python not in found[2].split():
+    match = re.search(r"^# Covers: (\S+) (.*)$", LOCK.read_text(), re.MULTILINE)
+    if not match or machine != match[1] or python not in match[2].split():
         progress.say(
             f"  {LOCK.name} does not cover Python {python} on {machine}: "
             "installing the newest versions that pyproject.toml allows"
@@ -238,9 +244,9 @@ def _pip_of_lock() -> Path:
     """What the lock says of pip itself, as a file: the one that venv brings may be three years old
     and takes three times as long to choose what to install.
     """
-    (own,) = re.findall(r"^pip==(?:.*\\\n)*.*\n", LOCK.read_text(), re.MULTILINE)
+    (requirement,) = re.findall(r"^pip==(?:.*\\\n)*.*\n", LOCK.read_text(), re.MULTILINE)
     path = VENV / "pip.lock"
-    path.write_text(own)
+    path.write_text(requirement)
     return path
 
 

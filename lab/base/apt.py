@@ -46,9 +46,9 @@ class PrivateApt:
     def download(self, package: str, version: str, folder: Path) -> Path:
         """Download one package, verified by apt, and return the file. Raises LabError."""
         run(["apt-get", *self.options, "-qq", "download", f"{package}={version}"], cwd=folder)
-        if not (found := next(folder.glob("*.deb"), None)):
+        if not (archive := next(folder.glob("*.deb"), None)):
             raise LabError(f"apt downloaded no {package}, and said nothing", where=str(folder))
-        return found
+        return archive
 
 
 def system_codename() -> str | None:
@@ -110,7 +110,7 @@ def _mirrors(codename: str) -> dict[str, str]:
             where="/etc/apt/sources.list, /etc/apt/sources.list.d",
             hint=_NO_APT,
         )
-    found = {"main": uris[codename]}
+    mirrors = {"main": uris[codename]}
     if security := uris.get(f"{codename}-security"):
-        found["security"] = security
-    return found
+        mirrors["security"] = security
+    return mirrors

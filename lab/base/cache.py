@@ -38,8 +38,8 @@ def root() -> Path:
 
     Raises UsageError for one that others may write to.
     """
-    if own := os.environ.get("LAB_CACHE"):
-        return places.trusted(Path(own).absolute(), "LAB_CACHE")
+    if named := os.environ.get("LAB_CACHE"):
+        return places.trusted(Path(named).absolute(), "LAB_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or places.home() / ".cache"
     return places.trusted(Path(base).absolute() / "blocklab", "LAB_CACHE")
 

@@ -35,9 +35,9 @@ def file_hash(path: Path) -> str:
 def sync(path: Path) -> None:
     """Return when a file, or a folder with all that is in it, is on the disk."""
     inside = path.rglob("*") if path.is_dir() else ()
-    for one in (*inside, path):
-        if not one.is_symlink() and (one.is_dir() or one.is_file()):
-            opened = os.open(one, os.O_RDONLY)
+    for entry in (*inside, path):
+        if not entry.is_symlink() and (entry.is_dir() or entry.is_file()):
+            opened = os.open(entry, os.O_RDONLY)
             try:
                 os.fsync(opened)
             finally:
@@ -68,11 +68,11 @@ def replace(path: Path, content: bytes) -> None:
     sync_name(path)
 
 
-def replace_by_link(path: Path, other: Path) -> None:
+def replace_by_link(path: Path, target: Path) -> None:
     """Make a file a hard link to another one."""
     aside = _aside(path)
     try:
-        aside.hardlink_to(other)
+        aside.hardlink_to(target)
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)  # there still when both were one file already
@@ -175,11 +175,11 @@ def damaged(folder: Path) -> str:
     try:
         lines = os.fsdecode((folder / SUMS).read_bytes()).splitlines()
         known = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-        found = _sums(folder)
+        sums = _sums(folder)
     except OSError as exc:
         return Path(exc.filename).name if exc.filename else SUMS
-    names = sorted(known.keys() | found.keys())
-    return next((name or SUMS for name in names if known.get(name) != found.get(name)), "")
+    names = sorted(known.keys() | sums.keys())
+    return next((name or SUMS for name in names if known.get(name) != sums.get(name)), "")
 
 
 def _sums(folder: Path) -> dict[str, str]:

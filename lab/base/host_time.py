@@ -43,7 +43,7 @@ def alone(look: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def told(
+def showing_wait(
     lock: Callable[[Callable[[], None]], AbstractContextManager[None]], progress: Progress
 ) -> Iterator[None]:
     """One of these for the block, saying so where it has to be waited for."""

@@ -96,17 +96,19 @@ def _install(program: bytes) -> None:
     """Have the kernel ask a filter before every system call."""
     code = ctypes.create_string_buffer(program, len(program))
     steps = len(program) // _STEP_BYTES
-    own = ctypes.create_string_buffer(struct.pack("HxxxxxxP", steps, ctypes.addressof(code)))
-    if _libc.prctl(_SECCOMP, _FILTER, own, 0, 0):
+    filter_program = ctypes.create_string_buffer(
+        struct.pack("HxxxxxxP", steps, ctypes.addressof(code))
+    )
+    if _libc.prctl(_SECCOMP, _FILTER, filter_program, 0, 0):
         raise OSError(ctypes.get_errno(), "PR_SET_SECCOMP")
 
 
 def _call(number: int, *arguments: object) -> int:
-    found: int = _libc.syscall(number, *arguments)
-    if found < 0:
+    result: int = _libc.syscall(number, *arguments)
+    if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
-    return found
+    return result
 
 
 def main() -> None:

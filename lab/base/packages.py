@@ -32,8 +32,8 @@ class Manager:
 
     def packages(self, wanted: Sequence[str]) -> list[str]:
         """What it calls packages, those skipped that it does not have or need."""
-        found = [self.names.get(name, name) for name in wanted if name not in self.elsewhere]
-        return list(dict.fromkeys(filter(None, found)))
+        translated = [self.names.get(name, name) for name in wanted if name not in self.elsewhere]
+        return list(dict.fromkeys(filter(None, translated)))
 
     def lacking(self, wanted: Sequence[str]) -> dict[str, str]:
         """Those of packages that it does not have, each with where it is."""
@@ -41,10 +41,10 @@ class Manager:
 
     def commands(self, wanted: Sequence[str], options: Sequence[str] = ()) -> list[list[str]]:
         """The commands that install packages, to be run by root; options go before the words."""
-        found = [[self.program, *options, *self.refresh]] if self.refresh else []
+        commands = [[self.program, *options, *self.refresh]] if self.refresh else []
         if packages := self.packages(wanted):
-            found.append([self.program, *options, *self.install, *packages])
-        return found if packages else []
+            commands.append([self.program, *options, *self.install, *packages])
+        return commands if packages else []
 
 
 APT = Manager(
@@ -128,7 +128,7 @@ def manager() -> Manager | None:
     except OSError:
         facts = {}
     for system in (facts.get("ID", ""), *facts.get("ID_LIKE", "").split()):
-        for own in MANAGERS:
-            if system in own.systems:
-                return own
-    return next((own for own in MANAGERS if shutil.which(own.program)), None)
+        for candidate in MANAGERS:
+            if system in candidate.systems:
+                return candidate
+    return next((candidate for candidate in MANAGERS if shutil.which(candidate.program)), None)

@@ -63,22 +63,22 @@ def trusted(path: Path, variable: str) -> Path:
         )
     _own.add(path)
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return path  # making it will tell what is wrong
-    if found.st_uid not in (os.geteuid(), 0, _PACKAGE.stat().st_uid):
+    if status.st_uid not in (os.geteuid(), 0, _PACKAGE.stat().st_uid):
         raise UsageError(
-            f"{path} belongs to another user (uid {found.st_uid}), who could change what is run",
+            f"{path} belongs to another user (uid {status.st_uid}), who could change what is run",
             hint=f"set {variable} to a folder of your own",
         )
     # On many systems a user has a group to himself, which may write what he writes.
-    others = stat.S_IWOTH if found.st_gid == found.st_uid else stat.S_IWOTH | stat.S_IWGRP
-    if path.is_dir() and found.st_mode & others:
+    shared_bits = stat.S_IWOTH if status.st_gid == status.st_uid else stat.S_IWOTH | stat.S_IWGRP
+    if path.is_dir() and status.st_mode & shared_bits:
         raise UsageError(
             f"others may write to {path}, and so change what is run",
             hint=f"set {variable} to a folder for this alone, or take their right: chmod go-w",
         )
-    if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != _PRIVATE and path.is_dir():
+    if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != _PRIVATE and path.is_dir():
         path.chmod(_PRIVATE)
     return path
 

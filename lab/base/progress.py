@@ -88,7 +88,7 @@ class Progress:
         start = time.monotonic()
 
         def line() -> str:
-            more = f", {told}" if (told := detail()) else ""
+            more = f", {status}" if (status := detail()) else ""
             return f"  {text} ... {duration(time.monotonic() - start)}{more}"
 
         try:

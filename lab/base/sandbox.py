@@ -137,7 +137,7 @@ def mode() -> Mode:
         if obstacle := obstacle_to(chosen):
             raise UsageError(f"the sandbox {chosen} does not work here: {obstacle}", where=CHOICE)
         return chosen
-    return next(one for one in Mode if not obstacle_to(one))
+    return next(candidate for candidate in Mode if not obstacle_to(candidate))
 
 
 @functools.cache
@@ -156,7 +156,7 @@ def description() -> str:
     """The mode, and of better ones why they do not work, in a line."""
     used, modes = mode(), list(Mode)
     better = modes[: modes.index(used)]
-    reasons = [f"{one}: {why}" for one in better if (why := obstacle_to(one))]
+    reasons = [f"{candidate}: {why}" for candidate in better if (why := obstacle_to(candidate))]
     return f"{used} ({'; '.join(reasons)})" if reasons else used.value
 
 
@@ -180,10 +180,10 @@ def installation(program: str) -> tuple[Path, ...]:
 
     Of a prefix, which may be a home's ~/.local, these are programs, libraries and QEMU's data.
     """
-    found = shutil.which(program)
-    if not found:
+    path = shutil.which(program)
+    if not path:
         return ()
-    folders = {Path(found).absolute().parent, Path(found).resolve().parent}
+    folders = {Path(path).absolute().parent, Path(path).resolve().parent}
     outside = [folder for folder in folders if not folder.resolve().is_relative_to(_USR)]
     return tuple(path for folder in outside for path in _parts(folder))
 
@@ -208,9 +208,11 @@ def _limited(limits: Limits) -> list[str]:
     }
     options = []
     for name, (kind, most) in wanted.items():
-        own = resource.getrlimit(kind)[1]
+        hard = resource.getrlimit(kind)[1]
         if most is not None:
-            options.append(f"--{name}={most if own == resource.RLIM_INFINITY else min(most, own)}")
+            options.append(
+                f"--{name}={most if hard == resource.RLIM_INFINITY else min(most, hard)}"
+            )
     return ["prlimit", *options]
 
 
@@ -260,25 +262,25 @@ def _landlock(view: View) -> list[str]:
         "oom_score": _ENDED_FIRST if view.limits.memory_bytes else None,
         "calls": seccomp.with_landlock(truncate=landlock.abi() >= landlock.TRUNCATE_ABI).hex(),
     }
-    own = [sys.executable, "-I", "-S", landlock.__file__, json.dumps(confinement)]
-    return [*(_NO_CAPABILITIES if os.geteuid() == 0 else ()), *own]
+    helper = [sys.executable, "-I", "-S", landlock.__file__, json.dumps(confinement)]
+    return [*(_NO_CAPABILITIES if os.geteuid() == 0 else ()), *helper]
 
 
 def _proof(how: Mode) -> str:
     """Run a command that writes where it may and reads where it may not; what went wrong."""
     with cache.scratch() as folder:
-        own, other = folder / "own", folder / "other"
-        own.mkdir()
-        other.write_text("secret")
+        writable, hidden = folder / "own", folder / "other"
+        writable.mkdir()
+        hidden.write_text("secret")
         script = 'echo x >"$1/file" && ! cat "$2" 2>&1'
-        argv = ["sh", "-c", script, "sh", str(own), str(other)]
+        argv = ["sh", "-c", script, "sh", str(writable), str(hidden)]
         try:
             done = run(
-                confined(argv, View(write=(own,)), how),
+                confined(argv, View(write=(writable,)), how),
                 check=False,
                 merge=True,
                 timeout_s=_PROOF_S,
-                cwd=own,
+                cwd=writable,
             )
         except LabError as exc:
             return exc.what

@@ -110,12 +110,12 @@ def _set_id() -> list[_Step]:
 
 
 def _numbers(calls: Iterable[int | tuple[int, ...]]) -> list[int]:
-    return [number for one in calls for number in (one if isinstance(one, tuple) else (one,))]
+    return [number for call in calls for number in (call if isinstance(call, tuple) else (call,))]
 
 
 def _refused(numbers: Sequence[int], error: int = errno.EPERM) -> list[_Step]:
     """Refuse calls; the number is loaded."""
-    return [step for one in numbers for step in ((_EQUAL, 0, 1, one), _refusal(error))]
+    return [step for number in numbers for step in ((_EQUAL, 0, 1, number), _refusal(error))]
 
 
 def _refused_bits(number: int, place: int, bits: int) -> list[_Step]:

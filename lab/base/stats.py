@@ -233,10 +233,10 @@ class Seeds:
         if not counts:
             raise ValueError(f"{len(self.values)} seeds are too few")
         for count in counts:
-            found = _student(self.values[:count], alpha / len(SEED_COUNTS))
-            if found.within(bound) or found.apart(bound):
+            interval = _student(self.values[:count], alpha / len(SEED_COUNTS))
+            if interval.within(bound) or interval.apart(bound):
                 break
-        return found
+        return interval
 
 
 def _student(values: Sequence[float], alpha: float) -> Interval:
@@ -255,11 +255,15 @@ def half_width(groups: Sequence[Sequence[float]], seeds: int, alpha: float) -> f
     """
     from scipy.special import stdtrit
 
-    logs = [[math.log(value) for value in own] for own in groups if len(own) > 1 and min(own) > 0]
-    free = sum(len(own) - 1 for own in logs)
+    logs = [
+        [math.log(value) for value in group]
+        for group in groups
+        if len(group) > 1 and min(group) > 0
+    ]
+    free = sum(len(group) - 1 for group in logs)
     if not free:
         return 0.0
-    squares = math.fsum(statistics.variance(own) * (len(own) - 1) for own in logs)
+    squares = math.fsum(statistics.variance(group) * (len(group) - 1) for group in logs)
     off = float(stdtrit(free, 1 - alpha / 2)) * math.sqrt(squares / free * 2 / seeds)
     return math.expm1(off)
 

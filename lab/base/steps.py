@@ -53,7 +53,7 @@ def find(values: Sequence[float], least: float, error: float = 0.01, series: int
     least is a fraction. error is the chance that a series without steps, or any of as many series
     as series says, gets one.
     """
-    seen = [place for place, own in enumerate(values) if not place or own != values[place - 1]]
+    seen = [place for place, value in enumerate(values) if not place or value != values[place - 1]]
     distinct = [values[place] for place in seen]
     if not distinct:
         return []
@@ -104,11 +104,11 @@ class _Search:
 
 def _stretches(count: int) -> list[tuple[int, int]]:
     """All of a series, and its layers of ever shorter stretches."""
-    found, length = [(0, count)], count
+    stretches, length = [(0, count)], count
     while (length := length // 2) >= _SHORTEST:
         starts = range(0, count - length, max(1, length // 2))
-        found += [(start, start + length) for start in (*starts, count - length)]
-    return found
+        stretches += [(start, start + length) for start in (*starts, count - length)]
+    return stretches
 
 
 def _size(before: float, after: float) -> float:

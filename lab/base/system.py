@@ -44,8 +44,8 @@ def kernel_source(written: str) -> str:
     """The kernel source to take for one that a file of the lab names: LAB_TREE's, where Debian's is
     named and that is set, for only Debian has it.
     """
-    own = os.environ.get(TREE, "")
-    return own if own and written.startswith("debian:") else written
+    tree = os.environ.get(TREE, "")
+    return tree if tree and written.startswith("debian:") else written
 
 
 def which(program: str) -> str | None:
@@ -60,5 +60,5 @@ def qemu_version() -> tuple[int, ...]:
 
 def version_in(printed: str) -> tuple[int, ...]:
     """The version in what a QEMU printed of itself; (0,) when there is none."""
-    found = re.search(r"version (\d+(?:\.\d+)+)", printed)
-    return tuple(int(part) for part in found[1].split(".")) if found else (0,)
+    match = re.search(r"version (\d+(?:\.\d+)+)", printed)
+    return tuple(int(part) for part in match[1].split(".")) if match else (0,)

@@ -23,8 +23,8 @@ def visible(text: str) -> str:
     the first character of what a CI service would take for a command. Visible text comes out as it
     went in.
     """
-    shown = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
-    return _COMMAND.sub(lambda found: f"{found[0][:-1]}\\x{ord(found[0][-1]):02x}", shown)
+    shown = _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+    return _COMMAND.sub(lambda match: f"{match[0][:-1]}\\x{ord(match[0][-1]):02x}", shown)
 
 
 def number(value: float | None) -> str:

@@ -64,9 +64,9 @@ def parse(data: dict[str, Any], model: type[M], path: Path, text: str = "") -> M
     except RecursionError as exc:  # a key of thousands of dots is read without one
         raise UsageError("not valid TOML: nested too deeply", where=str(path)) from exc
     except ValidationError as exc:
-        found = exc.errors(include_url=False)
+        errors = exc.errors(include_url=False)
         # A mistyped key is unknown, and often another one is missing because of it.
-        error = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
+        error = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
         key = ".".join(str(part) for part in error["loc"])
         where = f"{path}{_line_of(text, error['loc'])}: {key}"
         if error["type"] == "extra_forbidden":
@@ -162,10 +162,10 @@ def _keys_at(model: type[BaseModel], loc: Place) -> list[str]:
     """The keys that the models at the location loc accept."""
     current = [model]
     for part in loc:
-        fields = [one.model_fields[part] for one in current if part in one.model_fields]
+        fields = [schema.model_fields[part] for schema in current if part in schema.model_fields]
         if fields:
             current = [inner for field in fields for inner in _models_of(field)]
-    return sorted({name for one in current for name in one.model_fields})
+    return sorted({name for schema in current for name in schema.model_fields})
 
 
 def _models_of(field: FieldInfo) -> list[type[BaseModel]]:

@@ -39,14 +39,14 @@ def functions(objects: Path) -> list[str]:
     Raises BuildError where a build left there what is none of a kernel's.
     """
     names = (*(f"{folder}/built-in.a" for folder in _FOLDERS), *_FILES)
-    found = [
+    files = [
         str(products.product(objects, name)) for name in names if os.path.lexists(objects / name)
     ]
     # Confined: what nm reads here was made by somebody else's makefiles.
-    nm = ["nm", "--defined-only", *found]
+    nm = ["nm", "--defined-only", *files]
     view = View(read=(objects, *sandbox.installation("nm")))
     try:
-        listed = run(sandbox.confined(nm, view), timeout_s=_PATIENCE_S).output if found else ""
+        listed = run(sandbox.confined(nm, view), timeout_s=_PATIENCE_S).output if files else ""
     except CommandError as exc:
         if exc.status > _MOST_STATUS:
             raise  # nm did not end by itself
@@ -56,7 +56,7 @@ def functions(objects: Path) -> list[str]:
         ) from exc
     # Among the symbols stand the names of archives and their objects.
     words = (line.split() for line in listed.splitlines())
-    return sorted({own[2] for own in words if len(own) == 3 and own[1] in "tTwW"})
+    return sorted({fields[2] for fields in words if len(fields) == 3 and fields[1] in "tTwW"})
 
 
 def of_kernel(identity: str) -> frozenset[str]:
@@ -69,29 +69,30 @@ def symbols(system_map: Path) -> frozenset[str]:
     """The names of all functions in a kernel's System.map; OSError when it is gone."""
     lines = system_map.read_text(errors="replace").splitlines()
     words = (line.split(maxsplit=2) for line in lines)
-    return frozenset(own[2] for own in words if len(own) == 3 and own[1] in "tTwW")
+    return frozenset(fields[2] for fields in words if len(fields) == 3 and fields[1] in "tTwW")
 
 
 def beside(
     reference: Collection[str],
     reference_symbols: Collection[str],
-    own: Collection[str],
-    own_symbols: Collection[str],
+    kernel_functions: Collection[str],
+    kernel_symbols: Collection[str],
 ) -> frozenset[str]:
     """Those of a kernel's functions that count as the block layer, beside a reference.
 
-    reference and own are the lists of the two kernels, the symbols all functions of each. What the
-    reference has belongs where it belongs there, also when the compiler named a part or a copy of
-    it anew (``.isra.0``, ``.cold``). Only of a function that is new the kernel's own list decides.
+    reference and kernel_functions are the lists of the two kernels, the symbols all functions of
+    each. What the reference has belongs where it belongs there, also when the compiler named a part
+    or a copy of it anew (``.isra.0``, ``.cold``). Only of a function that is new the kernel's own
+    list decides.
     """
     stems, known_stems = set(map(_stem, reference)), set(map(_stem, reference_symbols))
 
     def counts(name: str) -> bool:
         if name in reference_symbols:
             return name in reference
-        return _stem(name) in stems if _stem(name) in known_stems else name in own
+        return _stem(name) in stems if _stem(name) in known_stems else name in kernel_functions
 
-    return frozenset(name for name in own_symbols if counts(name))
+    return frozenset(name for name in kernel_symbols if counts(name))
 
 
 def _stem(name: str) -> str:

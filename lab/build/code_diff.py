@@ -97,11 +97,12 @@ _Key = tuple[str, str, bool]
 
 
 def _by_name(symbols: Sequence[Symbol]) -> Mapping[_Key, list[Symbol]]:
-    found: dict[_Key, list[Symbol]] = {}
-    for one in sorted(symbols, key=lambda own: own.address):
-        if not _GENERATED.match(one.name):
-            found.setdefault((one.file, stem(one.name), one.is_function), []).append(one)
-    return found
+    groups: dict[_Key, list[Symbol]] = {}
+    for symbol in sorted(symbols, key=lambda symbol: symbol.address):
+        if not _GENERATED.match(symbol.name):
+            key = symbol.file, stem(symbol.name), symbol.is_function
+            groups.setdefault(key, []).append(symbol)
+    return groups
 
 
 def _tables(image: Image) -> dict[str, list[int]]:
@@ -109,7 +110,7 @@ def _tables(image: Image) -> dict[str, list[int]]:
 
     A table that stays in its place can change without any byte of its function.
     """
-    found: dict[str, list[int]] = {}
+    entries: dict[str, list[int]] = {}
     low, high = image.code
     for start, content in image.constants:
         skipped = -start % _LONG
@@ -118,19 +119,19 @@ def _tables(image: Image) -> dict[str, list[int]]:
         for address in words[(words > low) & (words < high)].tolist():
             place = image.place(address)
             if place and place[1]:  # not where a function begins
-                found.setdefault(function(place[0]), []).append(place[1])
-    return found
+                entries.setdefault(function(place[0]), []).append(place[1])
+    return entries
 
 
 def _texts(image: Image) -> frozenset[str]:
     """The strings that are no variable's: those that the code of functions names."""
-    found = set()
+    texts = set()
     for start, content in image.constants:
-        for one in _TEXT.finditer(content):
-            address = start + one.start()
+        for match in _TEXT.finditer(content):
+            address = start + match.start()
             if image.place(address) is None and not image.follows(address, _SYMBOL_TABLE):
-                found.add(one[0].decode())
-    return frozenset(found)
+                texts.add(match[0].decode())
+    return frozenset(texts)
 
 
 class _Comparison:
@@ -188,7 +189,7 @@ class _Comparison:
     def _ends_string(self, old: int, new: int) -> bool:
         """Whether two NULs are the ends of strings: then both are empty strings."""
         last = self._before.bytes_at(old - 1, 1), self._after.bytes_at(new - 1, 1)
-        return all(one is not None and (one == b"\0" or one.isascii()) for one in last)
+        return all(byte is not None and (byte == b"\0" or byte.isascii()) for byte in last)
 
     def _is_table(self, address: int, symbol: Symbol) -> bool:
         return next(_entries(self._before, address, symbol), None) is not None
@@ -221,12 +222,12 @@ def _addresses(
         yield place, 1, (ends[0] + jumps[0], ends[1] + jumps[1])
     for start in range(place, max(-1, place - _LONG), -1):
         if start > place - _WORD and start + _WORD <= len(old):
-            one, other = (_signed(body, start) for body in (old, new))
+            old_offset, new_offset = (_signed(body, start) for body in (old, new))
             for after_it in _AFTER_CODE if before.is_function else _AFTER_DATA:
                 end = start + after_it
-                targets = before.address + end + one, after.address + end + other
+                targets = before.address + end + old_offset, after.address + end + new_offset
                 yield start, _WORD, (targets[0] % _SPACE, targets[1] % _SPACE)
-            yield start, _WORD, (one % _SPACE, other % _SPACE)
+            yield start, _WORD, (old_offset % _SPACE, new_offset % _SPACE)
         if start + _LONG <= len(old):
             pair = tuple(int.from_bytes(b[start : start + _LONG], "little") for b in (old, new))
             yield start, _LONG, (pair[0], pair[1])

@@ -22,5 +22,5 @@ def changed_options(before: Kernel, after: Kernel) -> tuple[str, ...]:
     if before.id == after.id or not all(file.is_file() for file in files):
         return ()
     old, new = (file.read_text(errors="replace") for file in files)
-    found = kconfig.differences(old, new)
-    return tuple(option for option in found if not _OF_THE_HOST.match(option))
+    differences = kconfig.differences(old, new)
+    return tuple(option for option in differences if not _OF_THE_HOST.match(option))

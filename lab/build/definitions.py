@@ -18,8 +18,8 @@ _CALLED = re.compile(r"([A-Za-z_]\w*)\(")
 
 def files(patches: Sequence[Path]) -> list[str]:
     """The C files that patches touch, as the patches name them."""
-    found = [name for one in patches for name in _FILE.findall(one.read_text(errors="replace"))]
-    return [name for name in dict.fromkeys(found) if name.endswith((".c", ".h"))]
+    names = [name for patch in patches for name in _FILE.findall(patch.read_text(errors="replace"))]
+    return [name for name in dict.fromkeys(names) if name.endswith((".c", ".h"))]
 
 
 def places(tree: str, functions: Collection[str], names: Sequence[str]) -> dict[str, str]:
@@ -32,10 +32,10 @@ def places(tree: str, functions: Collection[str], names: Sequence[str]) -> dict[
         listed = git("grep", "-nE", r"^[A-Za-z_].*[A-Za-z0-9_]\(", tree, "--", *names)
     except LabError:  # nothing matches
         return {}
-    found: dict[str, str] = {}
+    by_function: dict[str, str] = {}
     for line in listed.splitlines():
-        own = _LINE.fullmatch(line)
-        called = own and _CALLED.search(own["text"])
-        if own and called and called[1] in functions and not own["text"].endswith(";"):
-            found.setdefault(called[1], f"{own['file']}:{own['line']}")
-    return found
+        match = _LINE.fullmatch(line)
+        called = match and _CALLED.search(match["text"])
+        if match and called and called[1] in functions and not match["text"].endswith(";"):
+            by_function.setdefault(called[1], f"{match['file']}:{match['line']}")
+    return by_function

@@ -58,7 +58,7 @@ def _stub(program: Path, kept: dict[str, Path]) -> Path:
     Calling one of them ends the program by an illegal instruction.
     """
     there = {name for path in kept.values() for name, _ in _symbols(path, "--defined-only")}
-    missing = [one for one in _symbols(program, "--undefined-only") if one[0] not in there]
+    missing = [symbol for symbol in _symbols(program, "--undefined-only") if symbol[0] not in there]
     labels = "".join(f".globl {name}\n.type {name}, @function\n{name}:\n" for name, _ in missing)
     source = f'.text\n{labels}ud2\n.section .note.GNU-stack,"",@progbits\n'
     # The dynamic linker asks for the version that a program was linked with.
@@ -75,19 +75,19 @@ def _stub(program: Path, kept: dict[str, Path]) -> Path:
 
 def _by_version(symbols: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Each version with its symbols, separated by semicolons."""
-    found: dict[str, list[str]] = {}
+    by_version: dict[str, list[str]] = {}
     for name, version in symbols:
         if version:
-            found.setdefault(version, []).append(name)
-    return [(version, "; ".join(names)) for version, names in found.items()]
+            by_version.setdefault(version, []).append(name)
+    return [(version, "; ".join(names)) for version, names in by_version.items()]
 
 
 def _symbols(path: Path, which: str) -> list[tuple[str, str]]:
     """A file's dynamic symbols, each with its version or nothing; weak ones may be missing."""
     lines = run(["nm", "-D", which, str(path)]).output.splitlines()
     words = [line.split() for line in lines]
-    names = sorted({own[-1].replace("@@", "@") for own in words if own[-2] not in "wv"})
-    return [(name, version) for name, _, version in (one.partition("@") for one in names)]
+    names = sorted({fields[-1].replace("@@", "@") for fields in words if fields[-2] not in "wv"})
+    return [(name, version) for name, _, version in (symbol.partition("@") for symbol in names)]
 
 
 def _require_start(program: Path, libraries: dict[str, Path]) -> None:

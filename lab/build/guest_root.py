@@ -105,13 +105,13 @@ def _busybox() -> Path:
 
 
 def _find(program: str) -> Path:
-    found = which(program)
-    if not found:
+    path = which(program)
+    if not path:
         raise LabError(
             f"{program} is not installed",
             hint="`make setup`, or `python3 -m lab.setup`, installs what the lab needs",
         )
-    return Path(found)
+    return Path(path)
 
 
 def _fill(root: Path, busybox: Path, programs: dict[str, Path], libraries: dict[str, Path]) -> None:

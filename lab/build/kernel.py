@@ -70,8 +70,8 @@ class Kernel:
 
     def block_layer(self, reference: Kernel) -> frozenset[str]:
         """The names of its functions that count as the block layer, beside a reference kernel."""
-        known, own = (block_layer.of_kernel(kernel.id) for kernel in (reference, self))
-        return block_layer.beside(known, reference.functions, own, self.functions)
+        known, listed = (block_layer.of_kernel(kernel.id) for kernel in (reference, self))
+        return block_layer.beside(known, reference.functions, listed, self.functions)
 
     @cached_property
     def code(self) -> str:
@@ -119,7 +119,9 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
 def find(identity: str) -> Kernel | None:
     """The kernel with this id, when the cache holds it."""
     folder = cache.root() / "kernels" / identity
-    return _read(folder) if cache.whole(folder, sound=lambda own: _read(own) is not None) else None
+    return (
+        _read(folder) if cache.whole(folder, sound=lambda entry: _read(entry) is not None) else None
+    )
 
 
 def _read(folder: Path) -> Kernel | None:
@@ -170,8 +172,8 @@ def _configure(
     goal = [f"KCONFIG_ALLCONFIG={how.scratch / _FRAGMENT}", "allnoconfig"]
     with progress.step("configuring the kernel"):
         how.run(goal, log, "configuration", {_FRAGMENT: kconfig.text(options)})
-    found = products.text(how.objects, ".config")
-    kconfig.check_survivors(options, found, lambda: _declared(bench.tree))
+    config = products.text(how.objects, ".config")
+    kconfig.check_survivors(options, config, lambda: _declared(bench.tree))
     if how.keeps:  # objects of a foreign tree are thrown away
         known = [inputs, cache.file_hash(products.product(how.objects, ".config"))]
         cache.write_atomically(record, json.dumps(known))
@@ -185,14 +187,14 @@ def _configuring_files(tree: Tree) -> list[str]:
 
 def _declared(tree: Tree) -> set[str]:
     """All options that the tree's Kconfig files declare, as CONFIG_ names."""
-    found = git("grep", "-hE", r"^\s*(menu)?config [A-Z0-9_]+", tree.hash, "--", "*Kconfig*")
-    return {f"CONFIG_{line.split()[1]}" for line in found.splitlines()}
+    lines = git("grep", "-hE", r"^\s*(menu)?config [A-Z0-9_]+", tree.hash, "--", "*Kconfig*")
+    return {f"CONFIG_{line.split()[1]}" for line in lines.splitlines()}
 
 
 def _compile(how: Make, bench: Workbench, log: Path, progress: Progress) -> None:
     jobs = os.cpu_count() or 1
     with (
-        host_time.told(host_time.disturbing, progress),
+        host_time.showing_wait(host_time.disturbing, progress),
         progress.step(f"building the kernel ({jobs} jobs)", lambda: make.steps_done(log)),
         bench.writing(how.objects),
     ):

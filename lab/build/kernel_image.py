@@ -62,36 +62,41 @@ class Image:
             self._sections, self.symbols, self._labels = self._read()
         except (struct.error, ValueError, IndexError) as exc:
             raise BuildError(f"not a kernel image: {exc}", where=str(path)) from exc
-        self._starts = [one.address for one in self._sections]
+        self._starts = [section.address for section in self._sections]
 
     def bytes_at(self, address: int, size: int) -> bytes | None:
         """What the file has at an address; None where it holds nothing (.bss), or not so much."""
-        own = self._section(address)
-        if own is None or not own.stored or size < 0 or address + size > own.address + own.size:
+        section = self._section(address)
+        if (
+            section is None
+            or not section.stored
+            or size < 0
+            or address + size > section.address + section.size
+        ):
             return None
-        start = own.offset + address - own.address
-        found = self._content[start : start + size]
-        return found if len(found) == size else None
+        start = section.offset + address - section.address
+        content = self._content[start : start + size]
+        return content if len(content) == size else None
 
     def string_at(self, address: int, most: int) -> bytes | None:
         """The bytes from an address up to a NUL, at most so many; None where nothing is stored."""
-        own = self._section(address)
-        if own is None:
+        section = self._section(address)
+        if section is None:
             return None
-        found = self.bytes_at(address, min(most, own.address + own.size - address))
-        return None if found is None else found.partition(b"\0")[0]
+        content = self.bytes_at(address, min(most, section.address + section.size - address))
+        return None if content is None else content.partition(b"\0")[0]
 
     def place(self, address: int) -> tuple[str, int] | None:
         """The symbol that an address lies in, and how far in; None for what has no name.
 
         In code that is the nearest symbol before it; a variable has to reach as far.
         """
-        own = self._section(address)
-        if own is None:
+        section = self._section(address)
+        if section is None:
             return None
         addresses, ends, names = self._table
         index = bisect_right(addresses, address) - 1
-        if index < 0 or (address >= ends[index] and not own.executable):
+        if index < 0 or (address >= ends[index] and not section.executable):
             return None
         return names[index], address - addresses[index]
 
@@ -99,16 +104,20 @@ class Image:
     def constants(self) -> list[tuple[int, bytes]]:
         """The sections .rodata: where each begins, and its bytes."""
         return [
-            (own.address, self._content[own.offset : own.offset + own.size])
-            for own in self._sections
-            if own.stored and own.constant
+            (section.address, self._content[section.offset : section.offset + section.size])
+            for section in self._sections
+            if section.stored and section.constant
         ]
 
     @property
     def code(self) -> tuple[int, int]:
         """Where the code begins, and where it ends."""
-        own = [(one.address, one.address + one.size) for one in self._sections if one.executable]
-        return min(own, default=(0, 0))[0], max((end for _, end in own), default=0)
+        ranges = [
+            (section.address, section.address + section.size)
+            for section in self._sections
+            if section.executable
+        ]
+        return min(ranges, default=(0, 0))[0], max((end for _, end in ranges), default=0)
 
     def follows(self, address: int, prefix: str) -> bool:
         """Whether the nearest symbol before an address has a name that begins so."""
@@ -124,18 +133,20 @@ class Image:
 
     @cached_property
     def _names(self) -> dict[int, frozenset[str]]:
-        found: dict[int, set[str]] = {}
-        for one in self._labels:
-            found.setdefault(one.address, set()).add(stem(one.name))
-        return {address: frozenset(names) for address, names in found.items()}
+        by_address: dict[int, set[str]] = {}
+        for label in self._labels:
+            by_address.setdefault(label.address, set()).add(stem(label.name))
+        return {address: frozenset(names) for address, names in by_address.items()}
 
     @cached_property
     def _table(self) -> tuple[list[int], list[int], list[str]]:
         """Addresses, ends and names of what an address can lie in, one for each address."""
-        found: dict[int, tuple[int, str]] = {}
-        for one in sorted(self._labels, key=lambda own: (own.size == 0, own.name)):
-            found.setdefault(one.address, (one.address + max(one.size, 1), stem(one.name)))
-        ordered = sorted(found.items())
+        by_address: dict[int, tuple[int, str]] = {}
+        for label in sorted(self._labels, key=lambda label: (label.size == 0, label.name)):
+            by_address.setdefault(
+                label.address, (label.address + max(label.size, 1), stem(label.name))
+            )
+        ordered = sorted(by_address.items())
         ends, names = [end for _, (end, _) in ordered], [name for _, (_, name) in ordered]
         return [address for address, _ in ordered], ends, names
 
@@ -143,8 +154,8 @@ class Image:
         index = bisect_right(self._starts, address) - 1
         if index < 0:
             return None
-        own = self._sections[index]
-        return own if address < own.address + own.size else None
+        section = self._sections[index]
+        return section if address < section.address + section.size else None
 
     def _read(self) -> tuple[list[_Section], list[Symbol], list[Symbol]]:
         content = self._content
@@ -158,24 +169,24 @@ class Image:
         titles = raw[header[13]][4]
         sections = [
             _Section(
-                own[3],
-                own[5],
-                own[4],
-                own[1] == _SHT_PROGBITS,
-                bool(own[2] & _SHF_EXECINSTR),
-                content.startswith(_CONSTANTS, titles + own[0]),
+                fields[3],
+                fields[5],
+                fields[4],
+                fields[1] == _SHT_PROGBITS,
+                bool(fields[2] & _SHF_EXECINSTR),
+                content.startswith(_CONSTANTS, titles + fields[0]),
             )
-            for own in raw
-            if own[2] & _SHF_ALLOC and own[1] in (_SHT_PROGBITS, _SHT_NOBITS) and own[5]
+            for fields in raw
+            if fields[2] & _SHF_ALLOC and fields[1] in (_SHT_PROGBITS, _SHT_NOBITS) and fields[5]
         ]
-        (table,) = (own for own in raw if own[1] == _SHT_SYMTAB)
+        (table,) = (fields for fields in raw if fields[1] == _SHT_SYMTAB)
         names = raw[table[6]]
         strings = content[names[4] : names[4] + names[5]]
         symbols = list(_symbols(content[table[4] : table[4] + table[5]], strings))
         return (
-            sorted(sections, key=lambda own: own.address),
-            [own for own, kind in symbols if kind in (_OBJECT, _FUNC) and own.size],
-            [own for own, _ in symbols],
+            sorted(sections, key=lambda section: section.address),
+            [symbol for symbol, kind in symbols if kind in (_OBJECT, _FUNC) and symbol.size],
+            [symbol for symbol, _ in symbols],
         )
 
 

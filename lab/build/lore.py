@@ -20,8 +20,8 @@ def thread(message_id: str) -> bytes:
 
     Raises UsageError for what is no Message-ID, LabError when b4 is missing or finds nothing.
     """
-    found = _ID.fullmatch(message_id)
-    if not found:
+    match = _ID.fullmatch(message_id)
+    if not match:
         raise UsageError(
             f"not a Message-ID: {message_id!r}", hint="write lore:20240131-x-v1-0-1@example.org"
         )
@@ -32,12 +32,12 @@ def thread(message_id: str) -> bytes:
             "mailbox and give that",
         )
     with cache.scratch() as folder:
-        argv = ["b4", "mbox", "--outdir", str(folder), "--mbox-name", _NAME, found[1]]
+        argv = ["b4", "mbox", "--outdir", str(folder), "--mbox-name", _NAME, match[1]]
         done = run(argv, check=False, merge=True, timeout_s=_LIMIT_S)
         made = folder / _NAME
         if done.status or not made.exists():
             raise LabError(
-                f"b4 does not get the thread of {found[1]}:\n{tail(done.output)}",
+                f"b4 does not get the thread of {match[1]}:\n{tail(done.output)}",
                 where=" ".join(argv),
                 hint="check the network and the Message-ID, or save the thread as a mailbox and "
                 "give that",

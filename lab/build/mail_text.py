@@ -76,8 +76,8 @@ def decoded(written: str) -> str:
 
 def tags(subject: str) -> tuple[str, str]:
     """The words in brackets that a subject begins with, and the rest of it."""
-    found = _TAGS.match(subject)
-    return (found[0], subject[found.end() :]) if found else ("", subject)
+    match = _TAGS.match(subject)
+    return (match[0], subject[match.end() :]) if match else ("", subject)
 
 
 def version(words: str) -> int:
@@ -112,8 +112,8 @@ def has_diff(text: str) -> bool:
 
 def diff(text: str) -> str:
     """The diff of a text, without what was written before it and signed below it."""
-    found = _DIFF.search(text)
-    below = text[found.start() :] if found else ""
+    match = _DIFF.search(text)
+    below = text[match.start() :] if match else ""
     return below.partition("\n-- \n")[0].rstrip()
 
 

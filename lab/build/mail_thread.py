@@ -54,17 +54,19 @@ def find(content: bytes, where: str, first: str, senders: Collection[str]) -> Th
             cover = mail
         elif subject == first:
             patch = mail
-    found = patch if cover is None else cover
-    if found is None or not (ids := _ID.findall(str(found.get("Message-ID") or "")[:2000])):
+    first_mail = patch if cover is None else cover
+    if first_mail is None or not (
+        ids := _ID.findall(str(first_mail.get("Message-ID") or "")[:2000])
+    ):
         return None
     return Thread(
         message_id=ids[0],
-        references=tuple(_ID.findall(_all(found, "References"))[-_MOST_REFERENCES:]),
-        subject=mail_text.header(found, "Subject"),
-        sender=next(iter(_people(found, "From")), ""),
-        date=mail_text.header(found, "Date"),
-        to=_people(found, "To"),
-        cc=_people(found, "Cc"),
+        references=tuple(_ID.findall(_all(first_mail, "References"))[-_MOST_REFERENCES:]),
+        subject=mail_text.header(first_mail, "Subject"),
+        sender=next(iter(_people(first_mail, "From")), ""),
+        date=mail_text.header(first_mail, "Date"),
+        to=_people(first_mail, "To"),
+        cc=_people(first_mail, "Cc"),
     )
 
 
@@ -75,7 +77,7 @@ def named_base(content: bytes, where: str, senders: Collection[str]) -> str:
 
 def base_commit(texts: Iterable[str]) -> str:
     """The commit that a series says it applies to, the last that is named; empty without one."""
-    named = [found for text in texts for found in _BASE.findall(text)]
+    named = [commit for text in texts for commit in _BASE.findall(text)]
     return named[-1] if named else ""
 
 
@@ -94,8 +96,8 @@ def _all(mail: Message, name: str) -> str:
 
 def _people(mail: Message, name: str) -> tuple[str, ...]:
     """The addresses of a header that can be written to, each once."""
-    found = {}
+    people = {}
     for person, address in getaddresses([_all(mail, name)]):
-        if _ADDRESS.fullmatch(address) and address.lower() not in found:
-            found[address.lower()] = formataddr((mail_text.decoded(person), address))
-    return tuple(found.values())[:_MOST_PEOPLE]
+        if _ADDRESS.fullmatch(address) and address.lower() not in people:
+            people[address.lower()] = formataddr((mail_text.decoded(person), address))
+    return tuple(people.values())[:_MOST_PEOPLE]

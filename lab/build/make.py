@@ -84,9 +84,9 @@ class Make:
 
     def _command(self) -> list[str]:
         compiler = "ccache gcc" if shutil.which("ccache") else "gcc"
-        own = [f"O={self.objects}", f"CC={compiler}"]
         # LOCALVERSION= keeps scripts/setlocalversion from adding a plus sign.
-        return ["make", "-C", str(self.source), *own, "LOCALVERSION=", f"KAFLAGS={_NOT_CACHED}"]
+        variables = ["LOCALVERSION=", f"KAFLAGS={_NOT_CACHED}"]
+        return ["make", "-C", str(self.source), f"O={self.objects}", f"CC={compiler}", *variables]
 
     @property
     def _is_first(self) -> bool:
@@ -143,7 +143,9 @@ def delete(folder: Path) -> None:
     while left:
         place = left.pop()
         place.chmod(0o700)  # first, for only then can be seen what is in it
-        left += [Path(one.path) for one in os.scandir(place) if one.is_dir(follow_symlinks=False)]
+        left += [
+            Path(entry.path) for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False)
+        ]
     cache.remove(folder)
     if folder.exists():
         raise UsageError(f"cannot delete {folder}", hint="delete it by hand")

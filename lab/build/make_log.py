@@ -20,8 +20,8 @@ _HOST = re.compile(
 
 def failures(output: str) -> str:
     """The lines that tell why make failed."""
-    told = (line for line in output.splitlines() if _MISTAKE.search(line) or _FAILED.search(line))
-    return "\n".join(told)
+    lines = (line for line in output.splitlines() if _MISTAKE.search(line) or _FAILED.search(line))
+    return "\n".join(lines)
 
 
 def blames_source(output: str) -> bool:

@@ -50,28 +50,28 @@ def arguments() -> list[str]:
 
 def git(*args: str, env: Mapping[str, str] | None = None, stdin: str | None = None) -> str:
     """Run git in the lab's object store and return its output without the last newline."""
-    own = {**ISOLATED, **(env or {})}
-    return run([*arguments(), *args], env=own, stdin=stdin).output.rstrip("\n")
+    environment = {**ISOLATED, **(env or {})}
+    return run([*arguments(), *args], env=environment, stdin=stdin).output.rstrip("\n")
 
 
-def copy(other: Repository, commit: str) -> None:
+def copy(repository: Repository, commit: str) -> None:
     """Copy a commit and its files, which get the names that they deserve.
 
     Raises LabError where the repository has other content under a name, UsageError for a tree that
     is too large for a kernel.
     """
-    tree = other.git("rev-parse", f"{commit}^{{tree}}")
-    _take(other, missing(_below(other.git, tree)), "--fsck-objects")
+    tree = repository.git("rev-parse", f"{commit}^{{tree}}")
+    _take(repository, missing(_below(repository.git, tree)), "--fsck-objects")
     lost = missing([tree]) or missing(_below(git, tree))
     if not lost:
-        _require_finite(tree, other.path)
+        _require_finite(tree, repository.path)
         # Commits of old histories are not always as git fsck wants them.
-        _take(other, [commit])
+        _take(repository, [commit])
         lost = missing([commit])
     if lost:
         raise LabError(
             f"the repository has something else under the name of object {lost[0]}",
-            where=str(other.path),
+            where=str(repository.path),
             hint="`git fsck` there tells more",
         )
 
@@ -92,10 +92,11 @@ def _require_finite(tree: str, where: Path) -> None:
         raise UsageError(f"tree {tree} has too many files for a kernel", where=str(where)) from exc
     # Mode, kind, name and size stand before a tab; a submodule has no size.
     sizes = [entry.partition(b"\t")[0].rpartition(b" ")[2] for entry in entries]
-    own = [int(size) for size in sizes if size.isdigit()]
-    if max(own, default=0) > MOST_FILE_BYTES or sum(own) > MOST_BYTES:
+    file_sizes = [int(size) for size in sizes if size.isdigit()]
+    if max(file_sizes, default=0) > MOST_FILE_BYTES or sum(file_sizes) > MOST_BYTES:
         raise UsageError(
-            f"tree {tree} is too large for a kernel: {sum(own):,} bytes, {max(own):,} in one file",
+            f"tree {tree} is too large for a kernel: {sum(file_sizes):,} bytes, "
+            f"{max(file_sizes):,} in one file",
             where=str(where),
         )
 
@@ -107,18 +108,18 @@ def _below(of: Callable[..., str], tree: str) -> list[str]:
 
 def missing(names: Sequence[str]) -> list[str]:
     """Those of some objects that the store lacks."""
-    asked = "".join(f"{name}\n" for name in dict.fromkeys(names))
-    told = git("cat-file", "--batch-check=%(objectname)", stdin=asked)
-    return [line.split()[0] for line in told.splitlines() if line.endswith(" missing")]
+    queries = "".join(f"{name}\n" for name in dict.fromkeys(names))
+    answers = git("cat-file", "--batch-check=%(objectname)", stdin=queries)
+    return [line.split()[0] for line in answers.splitlines() if line.endswith(" missing")]
 
 
-def _take(other: Repository, names: Sequence[str], *options: str) -> None:
+def _take(repository: Repository, names: Sequence[str], *options: str) -> None:
     """Copy objects into the store, as one pack whose index git makes from their content."""
     if not names:
         return
     with cache.scratch() as folder:
         packing = ("pack-objects", "-q", "--window=0", str(folder / "pack"))
-        name = other.git(*packing, stdin="".join(f"{one}\n" for one in names))
+        name = repository.git(*packing, stdin="".join(f"{object_name}\n" for object_name in names))
         pack = folder / f"pack-{name}.pack"
         index = folder / "checked.idx"
         git("index-pack", *options, "-o", str(index), str(pack))

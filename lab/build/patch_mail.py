@@ -98,8 +98,8 @@ def author(patch: Path) -> str:
     """
     with patch.open(errors="replace") as file:
         head, _, body = file.read(10_000).partition("\n\n")
-    found = _AUTHOR.match(body.lstrip()) or _AUTHOR.search(head)
-    return " ".join(found[1].split()) if found else ""
+    match = _AUTHOR.match(body.lstrip()) or _AUTHOR.search(head)
+    return " ".join(match[1].split()) if match else ""
 
 
 def parse(content: bytes, where: str) -> list[Patch]:
@@ -107,22 +107,22 @@ def parse(content: bytes, where: str) -> list[Patch]:
 
     Cover letters and replies are none. Raises UsageError when there is no patch, or too many.
     """
-    found = []
+    patches = []
     for mail in mail_text.mails(content, where):
         try:
             patch = _patch(mail)
         except mail_text.MALFORMED:
             continue  # no mail that a mail program sends
         if patch:
-            found.append(patch)
-    if not found:
+            patches.append(patch)
+    if not patches:
         raise UsageError("no patch is in it", where=where, hint="a patch has a diff in plain text")
-    if len(found) > _MOST_PATCHES:
+    if len(patches) > _MOST_PATCHES:
         raise UsageError(f"more than {_MOST_PATCHES:,} patches", where=where, hint="try `b4 am`")
-    return found
+    return patches
 
 
-def series(found: Sequence[Patch], where: str, senders: Collection[str] = ()) -> list[Patch]:
+def series(patches: Sequence[Patch], where: str, senders: Collection[str] = ()) -> list[Patch]:
     """The patches of a series among all that a mailbox has, in order; the newest version counts.
 
     All must have been sent by one person, for anybody can write into a thread: senders are the
@@ -132,7 +132,7 @@ def series(found: Sequence[Patch], where: str, senders: Collection[str] = ()) ->
     Raises UsageError when several people sent patches, or a number of the series is missing, or is
     there twice.
     """
-    wanted = _sent_by(found, senders, where)
+    wanted = _sent_by(patches, senders, where)
     newest = max(patch.version for patch in wanted)
     latest = [patch for patch in wanted if patch.version == newest]
     numbered = [patch for patch in latest if patch.number]
@@ -163,9 +163,9 @@ def _bounded(digits: str) -> int:
     return int(digits) if len(digits) < 5 else _MOST_PATCHES + 1
 
 
-def _sent_by(found: Sequence[Patch], senders: Collection[str], where: str) -> list[Patch]:
+def _sent_by(patches: Sequence[Patch], senders: Collection[str], where: str) -> list[Patch]:
     """The patches of the senders that are wanted, else of the only one that there is."""
-    present = list(dict.fromkeys(patch.sender for patch in found))
+    present = list(dict.fromkeys(patch.sender for patch in patches))
     wanted = [address.lower() for address in senders]
     if unknown := [address for address in wanted if address not in present]:
         raise UsageError(
@@ -178,7 +178,7 @@ def _sent_by(found: Sequence[Patch], senders: Collection[str], where: str) -> li
             hint=f"choose whose to judge: --from {present[0]}, and once more for each other who "
             "sent a part of the series",
         )
-    return [patch for patch in found if patch.sender in (wanted or present)]
+    return [patch for patch in patches if patch.sender in (wanted or present)]
 
 
 def _in_order(patches: Sequence[Patch], where: str) -> list[Patch]:
@@ -195,9 +195,9 @@ def _in_order(patches: Sequence[Patch], where: str) -> list[Patch]:
             )
     total = max(patch.total for patch in patches)
     if total > _MOST_PATCHES or max(by_number) > total:
-        one = next(p for p in patches if p.total > _MOST_PATCHES or p.number > total)
+        misplaced = next(p for p in patches if p.total > _MOST_PATCHES or p.number > total)
         raise UsageError(
-            f"{one.title!r} has an impossible place in its series",
+            f"{misplaced.title!r} has an impossible place in its series",
             where=where,
             hint=f"a series has at most {_MOST_PATCHES:,} patches: [PATCH 1/{_MOST_PATCHES}]",
         )
@@ -228,8 +228,8 @@ def _read(file: IO[bytes], where: str) -> bytes:
 
 def _written(content: bytes, where: str, senders: Collection[str]) -> Collected:
     """The patches of a mailbox as files that keep their order, under a hash of what they are."""
-    found = parse(content, where)
-    patches = series(found, where, senders)
+    mailed = parse(content, where)
+    patches = series(mailed, where, senders)
     folder = cache.root() / "series" / cache.key([patch.text for patch in patches])
     names = [f"{n:04}-{_slug(patch.title)}.patch" for n, patch in enumerate(patches, start=1)]
     if not cache.whole(folder):
@@ -237,13 +237,13 @@ def _written(content: bytes, where: str, senders: Collection[str]) -> Collected:
             for name, patch in zip(names, patches, strict=True):
                 (aside / name).write_text(patch.text)
     taken = {mail_text.diff(patch.text) for patch in patches}
-    others = [patch for patch in found if mail_text.diff(patch.text) not in taken]
-    own = {patch.sender for patch in patches}
+    skipped = [patch for patch in mailed if mail_text.diff(patch.text) not in taken]
+    chosen_senders = {patch.sender for patch in patches}
     return Collected(
         tuple(folder / name for name in names),
-        tuple(f"{one.title}, version {one.version}, by {one.sender}" for one in others),
-        mail_thread.find(content, where, patches[0].subject, own),
-        mail_thread.named_base(content, where, own),
+        tuple(f"{patch.title}, version {patch.version}, by {patch.sender}" for patch in skipped),
+        mail_thread.find(content, where, patches[0].subject, chosen_senders),
+        mail_thread.named_base(content, where, chosen_senders),
     )
 
 
@@ -253,17 +253,17 @@ def _from_git(source: str) -> tuple[Path, ...]:
     if not at or ".." not in commits:
         raise UsageError(f"not a range: {source!r}", hint="write git:PATH@A..B")
     try:
-        with repository.opened(Path(path)) as other:
-            if other.git("rev-list", "--merges", commits):
+        with repository.opened(Path(path)) as repo:
+            if repo.git("rev-list", "--merges", commits):
                 raise UsageError(f"{commits} has merges", hint="give a range of plain commits")
-            ids = other.git("rev-list", commits)
+            ids = repo.git("rev-list", commits)
             if not ids:
                 raise UsageError(f"no commit is in {commits}", where=path)
             folder = cache.root() / "series" / cache.key("git", 3, ids)
             if not cache.whole(folder):
                 with cache.building(folder) as aside:
                     options = ["-q", "--no-signature", *_AS_GIT_APPLIES, "-o", str(aside)]
-                    other.git("format-patch", *options, commits)
+                    repo.git("format-patch", *options, commits)
     except CommandError as exc:
         raise UsageError(f"git cannot read {commits}: {exc.output.strip()}", where=path) from exc
     return tuple(sorted(folder.glob("*.patch")))

@@ -89,21 +89,21 @@ def is_foreign(patch: Path) -> bool:
 @functools.cache
 def _committed(checkout: Path) -> dict[Path, str]:
     """The names of the contents of what the lab's last commit has in its folders of patches."""
-    with suppress(CommandError, UsageError), repository.opened(checkout) as own:
+    with suppress(CommandError, UsageError), repository.opened(checkout) as repo:
         top = checkout.resolve()
-        entries = own.git("ls-tree", "-r", "-z", "HEAD", "--", *_OWN).split("\0")
+        entries = repo.git("ls-tree", "-r", "-z", "HEAD", "--", *_OWN).split("\0")
         facts = (entry.partition("\t") for entry in entries if entry)
-        return {top / path: told.split(" ")[2] for told, _, path in facts}
+        return {top / path: columns.split(" ")[2] for columns, _, path in facts}
     return {}
 
 
 def _reason(patch: Path, output: str) -> str:
     """File and hunk from git apply's error output, else git's own words."""
-    if found := _FAILED_AT.search(output):
-        file, line = found["file"], found["line"]
+    if match := _FAILED_AT.search(output):
+        file, line = match["file"], match["line"]
         return f"hunk {_hunk_number(patch, file, line)} of {file} (at line {line})"
-    if found := _MISSING.search(output):
-        return f"{found['file']}: {found['why'].lower()}"
+    if match := _MISSING.search(output):
+        return f"{match['file']}: {match['why'].lower()}"
     return output.strip().splitlines()[-1] if output.strip() else "git apply gave no reason"
 
 

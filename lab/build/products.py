@@ -24,14 +24,14 @@ def product(objects: Path, name: str) -> Path:
     """
     path = objects / name
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError as exc:
         raise BuildError(f"the build made no {name}: {exc.strerror}", where=str(path)) from exc
-    if not stat.S_ISREG(found.st_mode) or path.resolve() != objects.resolve() / name:
+    if not stat.S_ISREG(status.st_mode) or path.resolve() != objects.resolve() / name:
         raise BuildError(f"the build's {name} is not a file of its own", where=str(path))
     most = _MOST_BYTES.get(path.name, _USUAL_MOST)
-    if found.st_size > most:
-        size = f"{found.st_size / _MIB:.0f} MiB, more than {most / _MIB:.0f}"
+    if status.st_size > most:
+        size = f"{status.st_size / _MIB:.0f} MiB, more than {most / _MIB:.0f}"
         raise BuildError(f"the build's {name} is too large: {size}", where=str(path))
     return path
 
@@ -44,10 +44,10 @@ def text(objects: Path, name: str) -> str:
 def release(objects: Path) -> str:
     """The kernel's release, as uname will print it. Raises BuildError for what cannot be one."""
     name = "include/config/kernel.release"
-    found = product(objects, name).open("rb").read(4096).decode(errors="replace").strip()
-    if not _RELEASE.fullmatch(found):
-        raise BuildError(f"not a kernel release: {found!r:.80}", where=str(objects / name))
-    return found
+    printed = product(objects, name).open("rb").read(4096).decode(errors="replace").strip()
+    if not _RELEASE.fullmatch(printed):
+        raise BuildError(f"not a kernel release: {printed!r:.80}", where=str(objects / name))
+    return printed
 
 
 def check_symbols(objects: Path) -> None:

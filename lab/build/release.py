@@ -45,9 +45,9 @@ def fetch(version: str, folder: Path, progress: Progress) -> Path:
     Raises LabError when it cannot be had, or is another one than the list says.
     """
     name = f"linux-{checked(version)}.tar.xz"
-    own = os.environ.get(FOLDER)
-    if own and (Path(own) / name).is_file():
-        tarball, sums = Path(own) / name, Path(own) / _SUMS
+    local = os.environ.get(FOLDER)
+    if local and (Path(local) / name).is_file():
+        tarball, sums = Path(local) / name, Path(local) / _SUMS
     else:
         tarball, sums = folder / name, folder / _SUMS
         url = _folder(version)

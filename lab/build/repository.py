@@ -77,7 +77,7 @@ def opened(path: Path) -> Iterator[Repository]:
 
     Raises UsageError where there is none.
     """
-    own, common = _git_folders(path)
+    git_folder, common = _git_folders(path)
     with cache.scratch() as folder:
         (folder / "config").write_text(_CONFIGURATION)
         (folder / "objects/info").mkdir(parents=True)
@@ -87,7 +87,7 @@ def opened(path: Path) -> Iterator[Repository]:
             if (common / name).is_dir() or (common / name).is_file():
                 (folder / name).symlink_to(common / name)
         # Copied, for git takes no folder for a repository whose HEAD is a link.
-        for head in own.glob("*HEAD"):
+        for head in git_folder.glob("*HEAD"):
             if head.is_file():
                 (folder / head.name).write_text(_read(head))
         yield Repository(path, folder)
@@ -99,12 +99,12 @@ def _git_folders(path: Path) -> tuple[Path, Path]:
     """
     start = path.expanduser().absolute()
     for folder in (start, *start.parents) if start.is_dir() else ():
-        own = _git_folder(folder)
-        if own:
-            shared = own / "commondir"
-            common = own / _read(shared).strip() if shared.is_file() else own
+        git_folder = _git_folder(folder)
+        if git_folder:
+            shared = git_folder / "commondir"
+            common = git_folder / _read(shared).strip() if shared.is_file() else git_folder
             if (common / "objects").is_dir() and "\n" not in str(common):
-                return own, common
+                return git_folder, common
             break
     raise UsageError(f"{path} is no git repository", hint="write git:PATH@REV")
 
@@ -113,8 +113,8 @@ def _git_folder(folder: Path) -> Path | None:
     """The folder with a repository's HEAD, of its top folder or of itself; None for another one."""
     inside = folder / ".git"
     if inside.is_file():
-        found = _GIT_DIR.match(_read(inside))
-        return folder / found[1] if found else None
+        match = _GIT_DIR.match(_read(inside))
+        return folder / match[1] if match else None
     bare = all((folder / name).exists() for name in ("HEAD", "objects", "refs"))
     return inside if inside.is_dir() else folder if bare else None
 
@@ -124,11 +124,11 @@ def _read(path: Path) -> str:
         return file.read(_MOST_BYTES)
 
 
-def merge_base(path: Path, one: str, other: str) -> str:
+def merge_base(path: Path, first: str, second: str) -> str:
     """The commit from which two revisions of a repository diverged. Raises UsageError for none."""
     try:
         with opened(path) as repository:
-            ends = (repository.commit(one), repository.commit(other))
+            ends = (repository.commit(first), repository.commit(second))
             return repository.git("merge-base", *ends)
     except CommandError as exc:
-        raise UsageError(f"no merge base of {one} with {other}", where=str(path)) from exc
+        raise UsageError(f"no merge base of {first} with {second}", where=str(path)) from exc

@@ -59,8 +59,8 @@ def at_commit(spec: str, commit: str) -> str:
         return ""
     path = Path(spec.removeprefix("git:").rpartition("@")[0] or ".").expanduser()
     try:
-        with repository.opened(path) as other:
-            return f"git:{path}@{other.commit(commit)}"
+        with repository.opened(path) as repo:
+            return f"git:{path}@{repo.commit(commit)}"
     except (CommandError, UsageError):
         return ""
 
@@ -187,9 +187,9 @@ def _git(spec: str, rest: str, progress: Progress) -> Source:
         raise UsageError(f"no revision in {spec!r}", hint="write git:PATH@REV")
     place = Path(path).expanduser().absolute()
     try:
-        with repository.opened(place) as other:
-            commit = other.commit(revision)
-            _copy(other, commit, progress)
+        with repository.opened(place) as repo:
+            commit = repo.commit(revision)
+            _copy(repo, commit, progress)
     except CommandError as exc:
         raise UsageError(
             f"{spec}: no such repository or revision", where=exc.output.strip()
@@ -198,14 +198,14 @@ def _git(spec: str, rest: str, progress: Progress) -> Source:
     return Source(spec, commit[:12], tree, origin=f"git-{place}")
 
 
-def _copy(other: Repository, commit: str, progress: Progress) -> None:
+def _copy(repo: Repository, commit: str, progress: Progress) -> None:
     """Copy a commit into the store where it is not there yet."""
     if not object_store.missing([commit]):
         return
     with _importing(progress):
         cache.require_space(cache.root(), _IMPORT_GIB, f"a copy of commit {commit[:12]}")
         with progress.step(f"copying commit {commit[:12]}"):
-            object_store.copy(other, commit)
+            object_store.copy(repo, commit)
 
 
 def _importing(progress: Progress) -> AbstractContextManager[None]:

@@ -41,16 +41,16 @@ def places(image: Path, ranges: Sequence[tuple[int, int]]) -> dict[int, LinePlac
     They are those of the image: what a kernel writes over them when it boots has other lengths now
     and then. Raises CommandError for what is no program.
     """
-    addresses = [one for start, end in ranges for one in _instructions(image, start, end)]
-    asked = "".join(f"{address:x}\n" for address in addresses)
-    lines = _confined(["addr2line", "-e", str(image)], image, asked)
+    addresses = [address for start, end in ranges for address in _instructions(image, start, end)]
+    queries = "".join(f"{address:x}\n" for address in addresses)
+    lines = _confined(["addr2line", "-e", str(image)], image, queries)
     return dict(zip(addresses, map(_place, lines.splitlines()), strict=True))
 
 
 def _instructions(image: Path, start: int, end: int) -> list[int]:
     argv = ["objdump", "-d", "--no-show-raw-insn"]
     argv += [f"--start-address={start:#x}", f"--stop-address={end:#x}", str(image)]
-    return [int(found, 16) for found in _INSTRUCTION.findall(_confined(argv, image))]
+    return [int(address, 16) for address in _INSTRUCTION.findall(_confined(argv, image))]
 
 
 def _confined(argv: Sequence[str], image: Path, stdin: str = "") -> str:
@@ -60,5 +60,5 @@ def _confined(argv: Sequence[str], image: Path, stdin: str = "") -> str:
 
 
 def _place(text: str) -> LinePlace:
-    found = _PLACE.fullmatch(text)
-    return LinePlace(found["file"], int(found["line"])) if found and int(found["line"]) else UNKNOWN
+    match = _PLACE.fullmatch(text)
+    return LinePlace(match["file"], int(match["line"])) if match and int(match["line"]) else UNKNOWN

@@ -79,9 +79,9 @@ class _Member(tarfile.TarInfo):
             raise tarfile.ReadError(f"{visible(_shown(self.name))} is {_SPARSE}")
         if self.type in _EXTENSIONS and self.size > _MOST_HEADER_BYTES:
             raise tarfile.ReadError(f"a name or header of {self.size:,} bytes")
-        own = super()._proc_member(tarfile_)  # type: ignore[misc]  # not in typeshed
-        assert isinstance(own, tarfile.TarInfo)
-        return own
+        member = super()._proc_member(tarfile_)  # type: ignore[misc]  # not in typeshed
+        assert isinstance(member, tarfile.TarInfo)
+        return member
 
     def _proc_sparse_map(self, *_: object) -> None:
         raise tarfile.ReadError(f"{visible(_shown(self.name))} is {_SPARSE}")

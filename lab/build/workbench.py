@@ -111,15 +111,18 @@ class Workbench:
         """
         if path.exists() and any(path.iterdir()):
             return
-        others = {
+        candidates = {
             self.source / record.stem: {*record.read_text().split()}
             for record in self.folder.glob(f"{_OBJECTS}*.fragments")
             if (self.source / record.stem / "vmlinux").exists()
         }
         cache.write_atomically(self.folder / f"{path.name}.fragments", "\n".join(fragments))
-        if not others:
+        if not candidates:
             return
-        nearest = min(others, key=lambda other: (len(others[other] ^ {*fragments}), other.name))
+        nearest = min(
+            candidates,
+            key=lambda candidate: (len(candidates[candidate] ^ {*fragments}), candidate.name),
+        )
         aside = self.folder / "copied"
         make.delete(aside)
         run(["cp", "-a", "--reflink=auto", str(nearest), str(aside)])
@@ -171,12 +174,12 @@ class Workbench:
         """
         if self.tree.source.packaged:
             return
-        mark, own = self.folder / "programs", _programs(self.tree.source.tree)
-        if mark.exists() and mark.read_text() == own:
+        mark, programs = self.folder / "programs", _programs(self.tree.source.tree)
+        if mark.exists() and mark.read_text() == programs:
             return
         for made in (*self.source.glob(f"{_OBJECTS}*"), self._ccache):
             make.delete(made)
-        cache.write_atomically(mark, own)
+        cache.write_atomically(mark, programs)
 
     def drop_half_written(self) -> None:
         """After a build that was killed, delete the files that it may have left half-written."""

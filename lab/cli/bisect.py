@@ -101,8 +101,8 @@ def bisect_command(
     measure.compare(line[0], line[-1])
     if here:
         return _here(line, tree, measure)
-    found = bisect_search.search(line, lambda commit: _value(commit, tree, measure))
-    _finish(found, line, tree, measure)
+    bisection = bisect_search.search(line, lambda commit: _value(commit, tree, measure))
+    _finish(bisection, line, tree, measure)
     return ExitCode.DONE
 
 
@@ -118,23 +118,25 @@ def _value(commit: str, tree: CommitTree, measure: CommitMeasure) -> float | Non
     """The value of a commit; what it is and what came out is said."""
     progress = tree.session.progress
     progress.say(bisect_search.subject(tree.repository, commit))
-    found = measure.value(commit)
-    if found is not None:
-        progress.say(f"    {measure.shown(found)}")
-    return found
+    value = measure.value(commit)
+    if value is not None:
+        progress.say(f"    {measure.shown(value)}")
+    return value
 
 
-def _finish(found: Found, line: list[str], tree: CommitTree, measure: CommitMeasure) -> None:
+def _finish(bisection: Found, line: list[str], tree: CommitTree, measure: CommitMeasure) -> None:
     """Record and print what a bisection found."""
-    subjects = [bisect_search.subject(tree.repository, commit) for commit in found.suspects]
-    shown = [result_tables.of_bisection(found, line, measure, subjects)]
+    subjects = [bisect_search.subject(tree.repository, commit) for commit in bisection.suspects]
+    shown = [result_tables.of_bisection(bisection, line, measure, subjects)]
     outcomes, changes = [], []
-    if len(found.suspects) == 1:
-        changes = measure.changes(found.last_good, found.suspects[0])
+    if len(bisection.suspects) == 1:
+        changes = measure.changes(bisection.last_good, bisection.suspects[0])
         shown += result_tables.of_changes(changes)
-        outcomes = [side for one in changes for side in (one.before, one.after)]
+        outcomes = [side for change in changes for side in (change.before, change.after)]
         if not changes:
-            shown.append(result_tables.note(measure.conclusion(found.last_good, found.suspects[0])))
+            shown.append(
+                result_tables.note(measure.conclusion(bisection.last_good, bisection.suspects[0]))
+            )
     session = tree.session
     title = f"Bisection of {line[0][:12]}..{line[-1][:12]}, {len(tree.built)} kernels"
     run = RunBuilder(session, title).measured(

@@ -35,7 +35,7 @@ as_json = click.option(
     "--json",
     is_flag=True,
     expose_value=False,
-    callback=lambda context, _option, given: context.meta.update({_KEY: given}),
+    callback=lambda context, _option, chosen: context.meta.update({_KEY: chosen}),
     help="Print one JSON document (`lab schema`) in place of text.",
 )
 
@@ -138,7 +138,7 @@ def coloured(text: str) -> str:
     """Text with its verdicts in colour; click.echo takes that out where there is no terminal."""
     if os.environ.get("NO_COLOR"):
         return text
-    return _VERDICT.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]]), text)
+    return _VERDICT.sub(lambda match: click.style(match[0], fg=_COLOURS[match[0]]), text)
 
 
 def wanted() -> bool:
@@ -146,38 +146,38 @@ def wanted() -> bool:
     return bool(click.get_current_context().meta.get(_KEY))
 
 
-def answer(own: Model, text: Callable[[], Any]) -> None:
+def answer(document: Model, text: Callable[[], Any]) -> None:
     """Print a document, or have the text printed."""
     if wanted():
-        click.echo(own.model_dump_json(indent=1))
+        click.echo(document.model_dump_json(indent=1))
     else:
         text()
 
 
-def planned(found: Plan) -> None:
+def planned(plan: Plan) -> None:
     """Say what a command would do."""
     cells = tuple(
         PlannedBoots(
-            cell=str(one.cell),
-            engine=one.cell.engine,
-            cpus=one.cell.cpus,
-            arms=one.arms,
-            boots=one.count,
-            rounds=one.rounds,
+            cell=str(planned_cell.cell),
+            engine=planned_cell.cell.engine,
+            cpus=planned_cell.cell.cpus,
+            arms=planned_cell.arms,
+            boots=planned_cell.count,
+            rounds=planned_cell.rounds,
         )
-        for one in found.boots
+        for planned_cell in plan.boots
     )
-    own = Planned(boots=sum(one.boots for one in cells), seconds=found.seconds, cells=cells)
-    answer(own, lambda: click.echo(visible(found.text)))
+    document = Planned(boots=sum(cell.boots for cell in cells), seconds=plan.seconds, cells=cells)
+    answer(document, lambda: click.echo(visible(plan.text)))
 
 
 def run(
-    found: RunRecord, session: Session, *, for_ci: bool = False, phases: bool = True
+    record: RunRecord, session: Session, *, for_ci: bool = False, phases: bool = True
 ) -> Finished:
     """Write down what a run found, and print it, or its record."""
-    done = finish.finish(found, session.store, for_ci=for_ci)
+    done = finish.finish(record, session.store, for_ci=for_ci)
     if wanted():
-        click.echo(exports.json_text(found), nl=False)
+        click.echo(exports.json_text(record), nl=False)
     else:
         click.echo(coloured(done.ending(session.progress.summary() if phases else "")))
     return done

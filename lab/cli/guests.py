@@ -54,13 +54,13 @@ def shell_command(
     The cell is that of the series' first claim, else nullb, none, randread_burst. The guest has fio
     and dbench, and no network; it runs by the host's clock. The lab keeps nothing of it.
     """
-    own = series.get(name).configured(session.config) if name else None
+    patch_series = series.get(name).configured(session.config) if name else None
     work = options.one_workload(work, fio)
-    cell, arms = _cell(own, arm, topology, scheduler, work, queue)
-    tree = spec or (own.tree if own else "")
-    patches = own.patches(arms.patches) if own and arms else ()
+    cell, arms = _cell(patch_series, arm, topology, scheduler, work, queue)
+    tree = spec or (patch_series.tree if patch_series else "")
+    patches = patch_series.patches(arms.patches) if patch_series and arms else ()
     trust.require(tree, patches)
-    fragments = (*own.kernel, *workload.get(cell.workload).kernel) if own else ()
+    fragments = (*patch_series.kernel, *workload.get(cell.workload).kernel) if patch_series else ()
     kernel = session.kernel(tree, patches, fragments)
     engine = session.testbed.host.best_wall_clock()
     task = Task(cell=replace(cell, engine=engine), kernel=kernel, arm=arm)
@@ -69,26 +69,29 @@ def shell_command(
         if job.refusal:
             raise UsageError(job.refusal)
         session.progress.say(f"Linux {kernel.release}: {task}, {cell.cpus} vCPUs")
-        if told := changes(cell):
-            session.progress.say(told)
+        if changed := changes(cell):
+            session.progress.say(changed)
         interactive.talk(job.at(folder), job.orders)
     return ExitCode.DONE
 
 
 def _cell(
-    own: Series | None, arm: str, topology: str, scheduler: str, work: str, queue: Settings
+    patch_series: Series | None, arm: str, topology: str, scheduler: str, work: str, queue: Settings
 ) -> tuple[Cell, Arm | None]:
     """What the guest is, out of the series' first claim and what the user says else."""
-    claim = next(iter(own.all_claims.values())) if own else None
-    side = own.all_arms.get(arm) if own else None
-    if own and side is None:
-        raise UsageError(f"no arm is called {arm!r}", hint=nearest(arm, own.all_arms))
+    claim = next(iter(patch_series.all_claims.values())) if patch_series else None
+    side = patch_series.all_arms.get(arm) if patch_series else None
+    if patch_series and side is None:
+        raise UsageError(f"no arm is called {arm!r}", hint=nearest(arm, patch_series.all_arms))
     topology = topology or (side.topology if side else "") or (claim.topology if claim else "")
     scheduler = scheduler or (side.scheduler if side else "") or (claim.scheduler if claim else "")
     work = work or (claim.workload if claim else "") or _WORKLOAD
     topology, scheduler = topology or _TOPOLOGY, scheduler or _SCHEDULER
     matrix.require_known(
-        [topology], [scheduler], [work], own_schedulers=own.schedulers if own else ()
+        [topology],
+        [scheduler],
+        [work],
+        own_schedulers=patch_series.schedulers if patch_series else (),
     )
     matrix.require_possible(work, topology, "")
     # Of a workload that is swept the first of its points.
@@ -124,24 +127,24 @@ def rerun_command(session: Session, boot: str, console: bool, gdb: bool) -> int:
 
     Exit codes: 0 equal, timed by the host's clock, or debugged. 3 it failed or differs.
     """
-    found = rerun.run(recorded.find(session.store, boot), session, console=console, gdb=gdb)
-    ending.answer(_record(found), lambda: click.echo(rerun.text(found), nl=False))
-    timed = not found.recorded.cell.engine.deterministic and not found.failure
-    return ExitCode.DONE if found.equal or timed or found.debugged else ExitCode.FAILED
+    repeated = rerun.run(recorded.find(session.store, boot), session, console=console, gdb=gdb)
+    ending.answer(_record(repeated), lambda: click.echo(rerun.text(repeated), nl=False))
+    timed = not repeated.recorded.cell.engine.deterministic and not repeated.failure
+    return ExitCode.DONE if repeated.equal or timed or repeated.debugged else ExitCode.FAILED
 
 
-def _record(found: rerun.Repeated) -> ending.RerunRecord:
-    then = found.recorded.values
+def _record(repeated: rerun.Repeated) -> ending.RerunRecord:
+    then = repeated.recorded.values
     numbers = {
-        metric: ending.Number(then=then.get(metric), now=found.now.get(metric))
-        for metric in sorted({**then, **found.now})
-        if then.get(metric) != found.now.get(metric)
+        metric: ending.Number(then=then.get(metric), now=repeated.now.get(metric))
+        for metric in sorted({**then, **repeated.now})
+        if then.get(metric) != repeated.now.get(metric)
     }
     return ending.RerunRecord(
-        boot=found.recorded.id,
-        equal=found.equal,
-        outcome=found.recorded.outcome,
-        failure=found.failure.outcome if found.failure else "",
-        changed=found.changed,
-        numbers={} if found.debugged else numbers,
+        boot=repeated.recorded.id,
+        equal=repeated.equal,
+        outcome=repeated.recorded.outcome,
+        failure=repeated.failure.outcome if repeated.failure else "",
+        changed=repeated.changed,
+        numbers={} if repeated.debugged else numbers,
     )

@@ -196,7 +196,7 @@ def main(entry: click.Command = lab, program: str = "lab") -> None:
     os.umask(os.umask(0) | stat.S_IWOTH)  # what the lab runs, nobody else may change
     try:
         status = _answer(_status(entry, program))
-        _flush(told=status == ExitCode.FAILED)
+        _flush(reported=status == ExitCode.FAILED)
     except BrokenPipeError:
         _give_up_output()
         status = ExitCode.CLOSED_PIPE
@@ -213,9 +213,9 @@ def _notice_signals() -> None:
 
 def _end(signum: int, frame: object) -> NoReturn:
     """End like an interrupted command: what is half made is deleted. Once is enough."""
-    for other in (signal.SIGTERM, signal.SIGHUP):
+    for ending_signal in (signal.SIGTERM, signal.SIGHUP):
         # Not SIG_IGN: Python prints a complaint about one that is on its way.
-        signal.signal(other, lambda *_: None)
+        signal.signal(ending_signal, lambda *_: None)
     sys.exit(ExitCode.SIGNAL + signum)
 
 
@@ -226,9 +226,9 @@ def _stay_done() -> None:
         signal.signal(signum, signal.SIG_IGN)
 
 
-def _flush(*, told: bool) -> None:
+def _flush(*, reported: bool) -> None:
     """Write what was printed; the lab reports a full disk here, for Python would end in its own
-    way. With told it was: some Pythons drop what they could not write, some try again.
+    way. With reported it was: some Pythons drop what they could not write, some try again.
     """
     try:
         if sys.stdout:
@@ -237,7 +237,7 @@ def _flush(*, told: bool) -> None:
         raise
     except OSError as exc:
         _give_up_output()
-        if not told:
+        if not reported:
             click.echo(f"lab: cannot print: {exc.strerror}", err=True)
         sys.exit(ExitCode.FAILED)
 
@@ -251,7 +251,7 @@ def _give_up_output() -> None:
 def _status(entry: click.Command, program: str) -> int:
     """What the command ended with; what went wrong has been told."""
     try:
-        with _closed_pipe_told():
+        with _closed_pipe_raised():
             status = entry.main(prog_name=program, standalone_mode=False)
         return status if isinstance(status, int) else ExitCode.DONE
     except click.ClickException as exc:
@@ -283,7 +283,7 @@ def _status(entry: click.Command, program: str) -> int:
 
 
 @contextmanager
-def _closed_pipe_told() -> Iterator[None]:
+def _closed_pipe_raised() -> Iterator[None]:
     """Click ends a command whose output nobody reads with 1, which is a verdict here."""
     try:
         yield

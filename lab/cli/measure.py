@@ -44,8 +44,8 @@ def doctor_command(session: Session, fresh: bool) -> None:
     The lab keeps the answer until the machine reboots. The first call builds the kernel that
     `lab run` uses.
     """
-    found = session.check_engines(fresh=fresh).host
-    ending.answer(host_record(found), lambda: click.echo("\n".join(host.lines(found))))
+    report = session.check_engines(fresh=fresh).host
+    ending.answer(host_record(report), lambda: click.echo("\n".join(host.lines(report))))
 
 
 @click.command("build", cls=Verb, example="lab build --patch 0001-fix.patch")
@@ -56,9 +56,9 @@ def doctor_command(session: Session, fresh: bool) -> None:
 def build_command(session: Session, spec: str, patches: tuple[Path, ...]) -> None:
     """Build a kernel and print its path."""
     built = session.kernel(spec, patches)
-    told = f"Linux {visible(built.release)}\nkernel id {built.id}\n{built.vmlinux}"
-    own = ending.Built(id=built.id, release=built.release, image=str(built.vmlinux))
-    ending.answer(own, lambda: click.echo(told))
+    text = f"Linux {visible(built.release)}\nkernel id {built.id}\n{built.vmlinux}"
+    document = ending.Built(id=built.id, release=built.release, image=str(built.vmlinux))
+    ending.answer(document, lambda: click.echo(text))
 
 
 @click.command(
@@ -100,7 +100,9 @@ def matrix_command(
     report = session.check_engines(spec).host
     kernel = session.kernel(spec, patches)
     planned = matrix.cells(profile, selection, host.chosen(report, wanted))
-    outcomes = session.outcomes([one.on(kernel) for one in planned], profile.boots)
+    outcomes = session.outcomes(
+        [planned_cell.on(kernel) for planned_cell in planned], profile.boots
+    )
     title = f"Linux {kernel.release}, {profile.title}"
     run = RunBuilder(session, title).measured(outcomes)
     ending.run(run, session)
@@ -142,28 +144,31 @@ def scaling_command(
 
     It does so for each scheduler, without and with a series; the workload has one job a CPU.
     """
-    own = series.get(name).configured(session.config) if name else None
+    patch_series = series.get(name).configured(session.config) if name else None
     work = options.one_workload(workload_name, fio) or _SCALED_WORKLOAD
     scaling.require_possible(machine, work, cpus)
-    spec = own.tree if own else ""
-    fragments = own.kernel if own else ()
+    spec = patch_series.tree if patch_series else ""
+    fragments = patch_series.kernel if patch_series else ()
     session.check_engines(spec, fragments).host.require(Engine.SIM)
     kernels = (
         {
-            arm: session.kernel(spec, own.patches(own.all_arms[arm].patches), fragments)
+            arm: session.kernel(
+                spec, patch_series.patches(patch_series.all_arms[arm].patches), fragments
+            )
             for arm in ("before", "after")
         }
-        if own
+        if patch_series
         else {STOCK: session.kernel()}
     )
-    found = scaling.measure(session, kernels, topology, work, schedulers, machine, cpus, queue)
-    title = f"{own.name if own else 'Stock kernel'}: {work} on {topology}, simulated {machine}"
-    table = result_tables.of_scaling(title, cpus, found)
+    curves = scaling.measure(session, kernels, topology, work, schedulers, machine, cpus, queue)
+    measured = patch_series.name if patch_series else "Stock kernel"
+    title = f"{measured}: {work} on {topology}, simulated {machine}"
+    table = result_tables.of_scaling(title, cpus, curves)
     run = RunBuilder(session, title).measured(
-        [outcome for one in found for outcome in one.outcomes], (table,)
+        [outcome for curve in curves for outcome in curve.outcomes], (table,)
     )
     ending.run(run, session)
-    if failed := sum(bool(each.error) for one in found for each in one.outcomes):
+    if failed := sum(bool(each.error) for curve in curves for each in curve.outcomes):
         raise LabError(f"{failed} guest(s) failed")
 
 
@@ -234,24 +239,26 @@ def diff_command(
     planned = [
         matrix.cells(
             session.profile,
-            Selection((topology_name,), (one,), (work,), cpus=cpus, machine=machine, queue=queue),
+            Selection(
+                (topology_name,), (scheduler,), (work,), cpus=cpus, machine=machine, queue=queue
+            ),
             Engine(engine),
         )[0]
-        for one in schedulers * (3 - len(schedulers))
+        for scheduler in schedulers * (3 - len(schedulers))
     ]
     session.check_engines(spec).host.require(Engine(engine))
     fragments = (*session.fragments, *((source_lines.FRAGMENT,) if by_line else ()))
     kernels = [session.kernel(spec, patches if n == "after" else (), fragments) for n in names]
     by_arm = zip(planned, kernels, names, strict=True)
-    tasks = [one.on(kernel, name, kernels[0]) for one, kernel, name in by_arm]
+    tasks = [planned_cell.on(kernel, name, kernels[0]) for planned_cell, kernel, name in by_arm]
     outcomes, costs = zip(*session.costs(tasks), strict=True)
     what = "CPU ns" if Engine(engine).simulated else "instructions"
     shown = [tables.of_costs(names, costs, rows, f"Kernel {what} per I/O")]
     if Engine(engine).simulated:
         shown += _simulated(session, names, outcomes)
     if by_line:
-        found = line_costs.differences(session.store, outcomes)
-        shown.append(line_costs.table(names, found, rows))
+        differences = line_costs.differences(session.store, outcomes)
+        shown.append(line_costs.table(names, differences, rows))
     run = RunBuilder(session, shown[0].title).measured(outcomes, tuple(shown), compared=[outcomes])
     ending.run(run, session, phases=False)
 

@@ -80,21 +80,21 @@ def gate_command(
     Exit codes: 0 green. 1 a branch is red. 2 wrong configuration. 3 the lab or a baseline failed
     for a branch. 4 a branch is undecided.
     """
-    own = gate_config.read(config)
-    for branch in () if accept else own.branches.values():
+    settings = gate_config.read(config)
+    for branch in () if accept else settings.branches.values():
         trust.require(branch.source)
-    session = options.placed(Session(profile.get(own.profile)), fleet, fleet_keys)
-    session.config = own.config
+    session = options.placed(Session(profile.get(settings.profile)), fleet, fleet_keys)
+    session.config = settings.config
     history = GateHistory(session.store)
     if accept:
         if not reason.strip():
             raise UsageError("a baseline is changed for a reason", hint="give --reason TEXT")
-        gate.known_branch(own, accept)
+        gate.known_branch(settings, accept)
         known = judged or history.last_run(accept)
         if not known:
             raise UsageError(f"{accept} was never judged", hint="run the gate without --accept")
         record = record_store.load(record_store.find(session.store.folder, known))
-        state = gate.accept(own, accept, record, cells, reason, history)
+        state = gate.accept(settings, accept, record, cells, reason, history)
         click.echo(f"{accept}: {state} is the baseline now")
         return ExitCode.DONE
     if judged or cells:
@@ -102,16 +102,16 @@ def gate_command(
     if dry_run:
         kernels = [
             f"{name}: {which}"
-            for name, branch in own.branches.items()
+            for name, branch in settings.branches.items()
             for which in (branch.source, f"its baseline, {branch.baseline}")
         ]
-        wanted = gate.cells(own, session.profile)
+        wanted = gate.cells(settings, session.profile)
         ending.planned(plan.of_cells(kernels, wanted, SEED_COUNTS[0], session.durations))
         return ExitCode.DONE
     session.check_engines()
     builder = RunBuilder(session, f"Gate {config.name}")
-    results = gate.judge(Gating(own, session, history, builder))
-    run = builder.run(tuple(one.series for one in results), tables=(table(results),))
+    results = gate.judge(Gating(settings, session, history, builder))
+    run = builder.run(tuple(result.series for result in results), tables=(table(results),))
     ending.run(run, session, for_ci=True)
     gate.remember(results, run.id, history)
     if not ending.wanted() and os.environ.get("GITHUB_ACTIONS") == "true":
@@ -121,7 +121,7 @@ def gate_command(
 
 def exit_code(results: Sequence[BranchResult]) -> ExitCode:
     """The exit code of a gate: red before all else, for a regression must not be missed."""
-    verdicts = {one.series.verdict for one in results}
+    verdicts = {result.series.verdict for result in results}
     if Verdict.REFUTED in verdicts:
         return ExitCode.REFUTED
     if Verdict.ERROR in verdicts:
@@ -132,18 +132,20 @@ def exit_code(results: Sequence[BranchResult]) -> ExitCode:
 def table(results: Sequence[BranchResult]) -> TableRecord:
     """One line a branch, then what is red in it."""
     rows, notes = [], []
-    for one in results:
-        changed = sum(bool(change) for change in one.changes.values())
-        cells = f"{len(one.changes)}, {changed} differ" if one.changes else "-"
-        state = one.state.rpartition("@")[2] or "-"
-        rows.append((one.series.name, state, _COLOURS.get(one.series.verdict, "green"), cells))
-        if one.series.error:
-            notes.append(f"{one.series.name}: {one.series.error}")
-        for claim in one.series.claims:
-            (found,) = claim.findings
-            if found.verdict is not Verdict.HOLDS or found.measured_change:
-                shown = view.of_finding(found).change or "-"
-                notes.append(f"  {one.series.name} {claim.name}: {shown} ({found.reason})")
+    for result in results:
+        changed = sum(bool(change) for change in result.changes.values())
+        cells = f"{len(result.changes)}, {changed} differ" if result.changes else "-"
+        state = result.state.rpartition("@")[2] or "-"
+        rows.append(
+            (result.series.name, state, _COLOURS.get(result.series.verdict, "green"), cells)
+        )
+        if result.series.error:
+            notes.append(f"{result.series.name}: {result.series.error}")
+        for claim in result.series.claims:
+            (finding,) = claim.findings
+            if finding.verdict is not Verdict.HOLDS or finding.measured_change:
+                shown = view.of_finding(finding).change or "-"
+                notes.append(f"  {result.series.name} {claim.name}: {shown} ({finding.reason})")
     columns = texts("branch", "state", "verdict", "cells")
     return TableRecord(title="Gate", columns=columns, rows=tuple(rows), notes=tuple(notes))
 
@@ -178,14 +180,14 @@ def trend_command(
     if not store.folder.is_dir():
         raise UsageError(f"no night was judged in {store.folder} yet", hint="`lab gate` judges one")
     least = threshold / 100
-    found = trends.collect(GateHistory(store), least, branches, pattern)
+    branch_trends = trends.collect(GateHistory(store), least, branches, pattern)
     target = (output or store.folder / "trend.html").absolute()
-    cache.write_atomically(target, html.trend_page(found, least))
-    text = f"{visible(chr(10).join(map(tables.text, trend.tables(found))))}Page: {target}"
-    ending.answer(_record(found), lambda: click.echo(text))
+    cache.write_atomically(target, html.trend_page(branch_trends, least))
+    text = f"{visible(chr(10).join(map(tables.text, trend.tables(branch_trends))))}Page: {target}"
+    ending.answer(_record(branch_trends), lambda: click.echo(text))
 
 
-def _record(found: Sequence[BranchTrend]) -> ending.Trends:
+def _record(branch_trends: Sequence[BranchTrend]) -> ending.Trends:
     return ending.Trends(
         branches=tuple(
             ending.Trend(
@@ -200,7 +202,7 @@ def _record(found: Sequence[BranchTrend]) -> ending.Trends:
                     if cell.jumps
                 },
             )
-            for branch in found
+            for branch in branch_trends
         )
     )
 
@@ -223,19 +225,19 @@ def gc_command(days: float, dry_run: bool) -> None:
     """
     store, progress = BootStore(), Progress()
     with cache.lock(store.folder / "lock", progress, "using these results"):
-        found = gc.garbage(store, GateHistory(store), days)
+        garbage = gc.garbage(store, GateHistory(store), days)
         if not dry_run:
-            gc.delete(found, store)
-    kinds = Counter(one.kind for one in found)
+            gc.delete(garbage, store)
+    kinds = Counter(entry.kind for entry in garbage)
     freed = ending.Freed(
-        deleted=not dry_run, bytes=sum(one.size for one in found), entries=dict(kinds)
+        deleted=not dry_run, bytes=sum(entry.size for entry in garbage), entries=dict(kinds)
     )
-    ending.answer(freed, lambda: _told(found, dry_run=dry_run))
+    ending.answer(freed, lambda: _print_freed(garbage, dry_run=dry_run))
 
 
-def _told(found: Sequence[gc.Garbage], *, dry_run: bool) -> None:
-    for kind in dict.fromkeys(one.kind for one in found):
-        sizes = [one.size for one in found if one.kind == kind]
+def _print_freed(garbage: Sequence[gc.Garbage], *, dry_run: bool) -> None:
+    for kind in dict.fromkeys(entry.kind for entry in garbage):
+        sizes = [entry.size for entry in garbage if entry.kind == kind]
         click.echo(f"{len(sizes):>6} {kind}(s), {sum(sizes) / 2**20:,.0f} MiB")
-    total = sum(one.size for one in found) / 2**20
+    total = sum(entry.size for entry in garbage) / 2**20
     click.echo(f"{total:,.0f} MiB {'could be' if dry_run else 'were'} deleted")

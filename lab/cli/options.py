@@ -70,7 +70,7 @@ trusting = click.option(
     is_flag=True,
     is_eager=True,  # before the options that ask for it
     expose_value=False,
-    callback=lambda context, option, given: _believe(context, option, trusted=given),
+    callback=lambda context, option, trusted: _believe(context, option, trusted=trusted),
     help="Run foreign code even where no sandbox works; also LAB_TRUST=1.",
 )
 tree = click.option(
@@ -126,11 +126,11 @@ output = click.option(
 )
 
 
-def _fio_workload(_context: click.Context, _option: click.Parameter, given: Any) -> Any:
+def _fio_workload(_context: click.Context, _option: click.Parameter, written: Any) -> Any:
     """The names of the workloads that fio lines or job files make, or of one."""
-    if isinstance(given, tuple):
-        return tuple(map(workload.of_line_or_file, given))
-    return workload.of_line_or_file(given) if given else ""
+    if isinstance(written, tuple):
+        return tuple(map(workload.of_line_or_file, written))
+    return workload.of_line_or_file(written) if written else ""
 
 
 def queue(command: Command) -> Command:

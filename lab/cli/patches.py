@@ -116,16 +116,16 @@ def try_(
     patch does not apply or build, or the lab failed. 4 a claim or a change is undecided.
     """
     collected = patch_mail.collect(source, senders)
-    patches = _told(collected, session)
+    patches = _report_collected(collected, session)
     spec = _base(collected.base_commit, spec, session) if based else spec
     trust.require(spec, patches)
     mail = _mail(source, collected)
     chooses = selection != Selection() or engine != Engine.EXACT
     if claims_file:
         _refuse(selection=chooses, each=each)
-        own = _on_tree(_series(patches, claims_file), claims_file, spec)
-        own = own.configured(session.config)
-        return _judged(own, claims, session, mail, dry_run=dry_run)
+        patch_series = _on_tree(_series(patches, claims_file), claims_file, spec)
+        patch_series = patch_series.configured(session.config)
+        return _judged(patch_series, claims, session, mail, dry_run=dry_run)
     _refuse(claim=bool(claims))
     subject = Subject(spec, patches)
     wanted = _cells(session, selection, Engine(engine))
@@ -133,7 +133,7 @@ def try_(
         ending.planned(_planned(subject, wanted, session, each=each))
         return ExitCode.DONE
     builder = RunBuilder(session, f"What {source} changes", mail=mail)
-    if chooses and all(cost_diff.has_exact_cost(one.cell) for one in wanted):
+    if chooses and all(cost_diff.has_exact_cost(planned_cell.cell) for planned_cell in wanted):
         return _measured(subject, wanted, session, builder, each=each)
     if chooses:
         tried = try_patches.examine_cells(subject, wanted, session, each=each)
@@ -151,7 +151,7 @@ def _mail(source: str, collected: patch_mail.Collected) -> Mail | None:
 
 
 def _judged(
-    own: Series,
+    patch_series: Series,
     names: tuple[str, ...],
     session: Session,
     mail: Mail | None,
@@ -159,39 +159,42 @@ def _judged(
     dry_run: bool,
 ) -> int:
     """Judge the claims of a series, or say what that would build and boot."""
-    session.progress.say(f"     the tree: {own.tree}")
-    pairs = chosen([own], names)
+    session.progress.say(f"     the tree: {patch_series.tree}")
+    pairs = chosen([patch_series], names)
     if dry_run:
-        say_plan([own], session, pairs)
+        say_plan([patch_series], session, pairs)
         return ExitCode.DONE
-    return judged([own], session, f"Verdicts on {own.name}", claims=pairs, mail=mail)
+    return judged(
+        [patch_series], session, f"Verdicts on {patch_series.name}", claims=pairs, mail=mail
+    )
 
 
 def _answered(
     tried: Sequence[Tried], command: Sequence[str], session: Session, builder: RunBuilder
 ) -> int:
     """Record and print what all engines found; command repeats it."""
-    trials = [one.trial for one in tried]
+    trials = [step.trial for step in tried]
     run = builder.measured(
-        [outcome for one in trials for outcome in one.outcomes],
+        [outcome for trial in trials for outcome in trial.outcomes],
         try_tables.of_tried(tried, command),
-        tuple(StepRecord(title=one.title, broken=one.broken) for one in tried),
-        compared=[sides for one in trials for sides in one.compared],
+        tuple(StepRecord(title=step.title, broken=step.broken) for step in tried),
+        compared=[sides for trial in trials for sides in trial.compared],
     )
     ending.run(run, session)
-    return try_answers.exit_code([answer for one in tried for answer in one.answers])
+    return try_answers.exit_code([answer for step in tried for answer in step.answers])
 
 
 def _cells(session: Session, selection: Selection, engine: Engine) -> list[PlannedCell]:
     """The cells that were selected; without a selection all that have an exact cost."""
-    found = matrix.cells(session.profile, selection, engine)
-    matrix.require_used(selection, found)
+    planned = matrix.cells(session.profile, selection, engine)
+    matrix.require_used(selection, planned)
     if engine.simulated:
-        return found
+        return planned
     possible = [
-        one
-        for one in found
-        if cost_diff.has_exact_cost(one.cell) or workload.get(one.cell.workload).checks_data
+        planned_cell
+        for planned_cell in planned
+        if cost_diff.has_exact_cost(planned_cell.cell)
+        or workload.get(planned_cell.cell.workload).checks_data
     ]
     return possible or cost_diff.cells(session.profile, selection)
 
@@ -206,16 +209,18 @@ def _measured(
 ) -> int:
     """Measure exact cells that were selected, as exactly as the threshold asks."""
     steps = try_patches.run(subject, wanted, session, each=each)
-    changes = [one for step in steps for one in step.found]
+    changes = [change for step in steps for change in step.found]
     run = builder.measured(
-        [side for one in changes for side in (one.before, one.after)],
+        [side for change in changes for side in (change.before, change.after)],
         result_tables.of_steps(steps),
-        tuple(StepRecord(title=one.title, broken=one.broken, warned=one.warned) for one in steps),
+        tuple(
+            StepRecord(title=step.title, broken=step.broken, warned=step.warned) for step in steps
+        ),
         compared=cost_diff.compared(changes),
     )
     ending.run(run, session)
-    worse = any(try_answers.is_clearly_worse(one) for one in changes)
-    return ExitCode.REFUTED if worse or any(one.broken for one in steps) else ExitCode.DONE
+    worse = any(try_answers.is_clearly_worse(change) for change in changes)
+    return ExitCode.REFUTED if worse or any(step.broken for step in steps) else ExitCode.DONE
 
 
 def _planned(
@@ -233,9 +238,9 @@ def _base(commit: str, spec: str, session: Session) -> str:
     """The source at the commit that patches say they apply to, else the one that was given."""
     if not commit:
         return spec
-    if found := source_tree.at_commit(spec, commit):
+    if pinned := source_tree.at_commit(spec, commit):
         session.progress.say(f"     base-commit {commit[:12]}: applied there")
-        return found
+        return pinned
     where = spec or session.profile.tree
     session.progress.say(
         f"     base-commit {commit[:12]} is not in {where}: applied to that instead"
@@ -243,29 +248,29 @@ def _base(commit: str, spec: str, session: Session) -> str:
     return spec
 
 
-def _refuse(**given: bool) -> None:
+def _refuse(**flags: bool) -> None:
     """Raise UsageError for options that would do nothing, with --claims or without."""
-    if bad := [name for name, is_given in given.items() if is_given]:
+    if bad := [name for name, is_given in flags.items() if is_given]:
         raise UsageError(_USELESS[bad[0]])
 
 
-def _on_tree(own: Series, claims: Path, spec: str) -> Series:
+def _on_tree(patch_series: Series, claims: Path, spec: str) -> Series:
     """A series on the source that the user names, where he names one.
 
     Raises UsageError for a source of this machine that only somebody else's claims name.
     """
     if spec:
-        return own.model_copy(update={"tree": spec})
-    if own.tree.startswith(("git:", "tar:")) and own.tree != os.environ.get(TREE):
+        return patch_series.model_copy(update={"tree": spec})
+    if patch_series.tree.startswith(("git:", "tar:")) and patch_series.tree != os.environ.get(TREE):
         raise UsageError(
-            f"the claims name a source of this machine: {own.tree!r}",
+            f"the claims name a source of this machine: {patch_series.tree!r}",
             where=f"{claims}, tree",
-            hint=f"if you want it read, say so: --tree {shlex.quote(own.tree)}",
+            hint=f"if you want it read, say so: --tree {shlex.quote(patch_series.tree)}",
         )
-    return own
+    return patch_series
 
 
-def _told(collected: patch_mail.Collected, session: Session) -> tuple[Path, ...]:
+def _report_collected(collected: patch_mail.Collected, session: Session) -> tuple[Path, ...]:
     """The patches; what they are, who wrote them, and what is not among them has been said."""
     for number, patch in enumerate(collected.patches, start=1):
         author = patch_mail.author(patch)
@@ -282,13 +287,13 @@ def _series(patches: tuple[Path, ...], claims: Path) -> Series:
     """
     folder = _folder(patches, claims)
     try:
-        own = series.get(str(folder))
-        well_formed.check(own)
+        patch_series = series.get(str(folder))
+        well_formed.check(patch_series)
     except UsageError as exc:
         copy = str(folder / "series.toml")
         exc.what, exc.where = (text.replace(copy, str(claims)) for text in (exc.what, exc.where))
         raise
-    return own
+    return patch_series
 
 
 def _folder(patches: tuple[Path, ...], claims: Path) -> Path:
@@ -296,13 +301,13 @@ def _folder(patches: tuple[Path, ...], claims: Path) -> Path:
     texts = [patch.read_text(errors="replace") for patch in patches]
     # Once, and no more than one that is too large takes: it can be a pipe.
     with claims.open("rb") as stream:
-        told = stream.read(toml.MOST_BYTES + 1)
-    key = cache.key("claims", told.hex(), texts)
+        content = stream.read(toml.MOST_BYTES + 1)
+    key = cache.key("claims", content.hex(), texts)
     folder = cache.root() / "series" / key / claims.absolute().parent.name
     if not cache.whole(folder):
         with cache.building(folder) as aside:
             (aside / "series").mkdir()
             for number, patch in enumerate(patches, start=1):
                 shutil.copy(patch, aside / "series" / f"{number:04}-{patch.name}")
-            (aside / "series.toml").write_bytes(told)
+            (aside / "series.toml").write_bytes(content)
     return folder

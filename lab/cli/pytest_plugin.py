@@ -126,8 +126,8 @@ class ClaimItem(pytest.Item):
 
     def setup(self) -> None:
         """Measure, all selected claims at once; the lab's own failures are raised here."""
-        found = self._found()
-        errors = [one for one in found.findings if one.verdict is Verdict.ERROR]
+        record = self._record()
+        errors = [finding for finding in record.findings if finding.verdict is Verdict.ERROR]
         if errors:
             raise LabError(errors[0].reason)
 
@@ -135,26 +135,26 @@ class ClaimItem(pytest.Item):
         """Pass when the claim holds, xfail when it is missed as it is recorded; skip when the
         profile leaves all of it out. A check that fails is an xfail unless checks are strict.
         """
-        found = self._found()
-        self.user_properties.append((_VERDICT, view.verdict(found)))
-        text = visible("\n".join(terminal.claim(found)))
+        record = self._record()
+        self.user_properties.append((_VERDICT, view.verdict(record)))
+        text = visible("\n".join(terminal.claim(record)))
         self.add_report_section("call", "claim", text)
-        if found.verdict is Verdict.SKIPPED:
-            pytest.skip(found.findings[0].reason)
-        if found.counts_as is not Verdict.HOLDS:
-            if found.is_check and not found.breaks and not self.config.getoption("lab_strict"):
-                pytest.xfail(f"a check of the lab's own: {_reason(found)}")
+        if record.verdict is Verdict.SKIPPED:
+            pytest.skip(record.findings[0].reason)
+        if record.counts_as is not Verdict.HOLDS:
+            if record.is_check and not record.breaks and not self.config.getoption("lab_strict"):
+                pytest.xfail(f"a check of the lab's own: {_reason(record)}")
             raise NotShownError(text)
-        if found.verdict is not Verdict.HOLDS:
-            pytest.xfail(f"known miss: {_reason(found)}")
+        if record.verdict is not Verdict.HOLDS:
+            pytest.xfail(f"known miss: {_reason(record)}")
 
-    def _found(self) -> ClaimRecord:
+    def _record(self) -> ClaimRecord:
         """The claim in the record. Raises LabError when its series could not be judged."""
         name, title = self.claim
-        (own,) = (one for one in _run(self.session).series if one.name == name)
-        if own.error:
-            raise LabError(own.error)
-        return next(claim for claim in own.claims if claim.name == title)
+        (series_record,) = (entry for entry in _run(self.session).series if entry.name == name)
+        if series_record.error:
+            raise LabError(series_record.error)
+        return next(claim for claim in series_record.claims if claim.name == title)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any) -> Any:
         """Published, expected and measured instead of a traceback."""
@@ -184,11 +184,11 @@ def _run(session: pytest.Session) -> RunRecord:
         wanted = [item.claim for item in session.items if isinstance(item, ClaimItem)]
         capture = config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled():
-            own = profile.get(config.getoption("lab_profile"))
+            lab_profile = profile.get(config.getoption("lab_profile"))
             if config.getoption("lab_strict"):
-                own = own.model_copy(update={"checks": True})
+                lab_profile = lab_profile.model_copy(update={"checks": True})
             lab = Session(
-                own,
+                lab_profile,
                 host_time=config.getoption("lab_host_time"),
             )
             lab.progress.say("")
@@ -198,14 +198,14 @@ def _run(session: pytest.Session) -> RunRecord:
 
 
 def _measured(wanted: Sequence[tuple[str, str]], lab: Session, config: pytest.Config) -> RunRecord:
-    own = [series.get(name) for name in dict.fromkeys(name for name, _ in wanted)]
+    wanted_series = [series.get(name) for name in dict.fromkeys(name for name, _ in wanted)]
     try:
-        found = judge.judge(own, lab, claims=wanted)
+        judged = judge.judge(wanted_series, lab, claims=wanted)
     except LabError as exc:  # of all claims, not to be met again by each of them
-        found = tuple(Judged(one, (), str(exc)) for one in own)
-    title = f"Verdicts on {', '.join(one.name for one in own)}"
+        judged = tuple(Judged(patch_series, (), str(exc)) for patch_series in wanted_series)
+    title = f"Verdicts on {', '.join(patch_series.name for patch_series in wanted_series)}"
     command = shlex.join(["pytest", *map(str, config.invocation_params.args)])
-    return RunBuilder(lab, title, command).judged(found)
+    return RunBuilder(lab, title, command).judged(judged)
 
 
 @pytest.hookimpl(wrapper=True)

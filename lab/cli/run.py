@@ -68,19 +68,23 @@ def run_command(
     """
     wanted = [series.get(name) for name in names or series.known()]
     pairs = chosen(wanted, claims)
-    wanted = [own for own in wanted if any(own.name == name for name, _ in pairs)]
-    wanted = [judge.CONTROLS[control](own) for own in wanted] if control else wanted
-    wanted = [own.model_copy(update={"tree": spec}) for own in wanted] if spec else wanted
-    wanted = [own.configured(session.config) for own in wanted]
+    named = {name for name, _ in pairs}
+    wanted = [patch_series for patch_series in wanted if patch_series.name in named]
+    if control:
+        wanted = [judge.CONTROLS[control](patch_series) for patch_series in wanted]
+    if spec:
+        wanted = [patch_series.model_copy(update={"tree": spec}) for patch_series in wanted]
+    wanted = [patch_series.configured(session.config) for patch_series in wanted]
     if control or spec or session.config:
-        wanted = [series.without_known_misses(own) for own in wanted]
+        wanted = [series.without_known_misses(patch_series) for patch_series in wanted]
     session.host_time = host_time
-    if checks or strict or any(title in own.checks for own in wanted for title in claims):
+    names_a_check = any(title in patch_series.checks for patch_series in wanted for title in claims)
+    if checks or strict or names_a_check:
         session.profile = session.profile.model_copy(update={"checks": True})
     if dry_run:
         say_plan(wanted, session, pairs)
         return ExitCode.DONE
-    title = f"Verdicts on {', '.join(own.name for own in wanted)}"
+    title = f"Verdicts on {', '.join(patch_series.name for patch_series in wanted)}"
     title = title if names else "Verdicts on all series"
     title = f"{title}, on {spec}" if spec else title
     title = f"{title}, with {' and '.join(session.config)}" if session.config else title
@@ -108,34 +112,38 @@ def judged(
     mail: Mail | None = None,
 ) -> ExitCode:
     """Judge series, print and record what was found, and return the exit code."""
-    for own in wanted:
-        source.require_possible(own.tree)
-        trust.require(own.tree, [patch for level in own.levels for patch in own.patches(level)])
+    for patch_series in wanted:
+        source.require_possible(patch_series.tree)
+        levels = patch_series.levels
+        patches = [patch for level in levels for patch in patch_series.patches(level)]
+        trust.require(patch_series.tree, patches)
 
-    def say(one: Judged) -> None:
+    def say(judged_series: Judged) -> None:
         after = duration(time.time() - session.started)
-        outcome = view.outcome(one.verdict(), one.counts_as(strict=strict))
-        session.progress.say(f"{one.series.name}: {outcome}, after {after}")
+        outcome = view.outcome(judged_series.verdict(), judged_series.counts_as(strict=strict))
+        session.progress.say(f"{judged_series.series.name}: {outcome}, after {after}")
 
-    found = judge.judge(wanted, session, claims=claims, finished=say)
-    run = RunBuilder(session, title, mail=mail).judged(found, control, strict=strict)
+    results = judge.judge(wanted, session, claims=claims, finished=say)
+    run = RunBuilder(session, title, mail=mail).judged(results, control, strict=strict)
     ending.run(run, session)
     return _exit_code(run)
 
 
 def chosen(wanted: Sequence[Series], claims: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of series and claim: all claims of the series, or those of the given titles."""
-    found = [(own.name, title) for own in wanted for title in own.all_claims]
-    titles = {title for _, title in found}
+    pairs = [
+        (patch_series.name, title) for patch_series in wanted for title in patch_series.all_claims
+    ]
+    titles = {title for _, title in pairs}
     for title in claims:
         if title not in titles:
             raise UsageError(f"no claim is called {title!r}", hint=nearest(title, titles))
-    return [pair for pair in found if not claims or pair[1] in claims]
+    return [pair for pair in pairs if not claims or pair[1] in claims]
 
 
 def _exit_code(run: RunRecord) -> ExitCode:
     """The exit code for what was found, the worst first."""
-    verdicts = {one.counts_as for one in run.series}
+    verdicts = {series_record.counts_as for series_record in run.series}
     codes = {
         Verdict.ERROR: ExitCode.FAILED,
         Verdict.REFUTED: ExitCode.REFUTED,
@@ -156,10 +164,12 @@ def check_series_command(session: Session, names: tuple[str, ...]) -> None:
     failed.
     """
     wanted = [series.get(name) for name in names or series.known()]
-    found = [commit for own in wanted for commit in check_series.check(own, session)]
-    title = f"Every patch of {', '.join(own.name for own in wanted)}"
-    outcomes = [outcome for commit in found for outcome in commit.outcomes]
-    run = RunBuilder(session, title).measured(outcomes, (result_tables.of_commits(found),))
+    commits = [
+        commit for patch_series in wanted for commit in check_series.check(patch_series, session)
+    ]
+    title = f"Every patch of {', '.join(patch_series.name for patch_series in wanted)}"
+    outcomes = [outcome for commit in commits for outcome in commit.outcomes]
+    run = RunBuilder(session, title).measured(outcomes, (result_tables.of_commits(commits),))
     ending.run(run, session)
-    if bad := [commit for commit in found if commit.error]:
-        raise LabError(f"{len(bad)} of {len(found)} patches are not as they should be")
+    if bad := [commit for commit in commits if commit.error]:
+        raise LabError(f"{len(bad)} of {len(commits)} patches are not as they should be")

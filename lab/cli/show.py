@@ -100,8 +100,8 @@ def show(run: str) -> None:
 
     RUN is an id (`lab list`), the beginning of one, `last`, or `last~1` for the one before.
     """
-    found = record_store.load(record_store.find(BootStore().folder, run))
-    ending.answer(found, lambda: click.echo(ending.coloured(terminal.text(found)), nl=False))
+    record = record_store.load(record_store.find(BootStore().folder, run))
+    ending.answer(record, lambda: click.echo(ending.coloured(terminal.text(record)), nl=False))
 
 
 @click.command("report", cls=Verb, example="lab report last --format commit")
@@ -142,14 +142,14 @@ def report_command(run: str, name: str, tested_by: str, cell: str, output: Path 
         raise UsageError(what, hint=f"leave it out, or give --format {', '.join(PROFILES)}")
     store = BootStore()
     folder = record_store.find(store.folder, run)
-    found = record_store.load(folder)
+    record = record_store.load(folder)
     if name == "html":
-        click.echo(finish.write_page(found, store, output))
+        click.echo(finish.write_page(record, store, output))
         return
     if name in PROFILES:
-        text = _profile(found, store, name, cell)
+        text = _profile(record, store, name, cell)
     else:
-        text = mail.reply(found, tested_by) if name == "mail" else FORMATS[name](found)
+        text = mail.reply(record, tested_by) if name == "mail" else FORMATS[name](record)
     if output:
         cache.write_atomically(output, text)
     else:
@@ -172,17 +172,17 @@ def _profile(run: RunRecord, store: BootStore, name: str, cell: str) -> str:
 
 @click.command("compare", cls=Verb, example="lab compare last~1 last")
 @ending.as_json
-@click.argument("one", metavar="RUN", shell_complete=complete.runs)
-@click.argument("other", metavar="RUN", default="last", shell_complete=complete.runs)
-def compare_command(one: str, other: str) -> None:
+@click.argument("first", metavar="RUN", shell_complete=complete.runs)
+@click.argument("second", metavar="RUN", default="last", shell_complete=complete.runs)
+def compare_command(first: str, second: str) -> None:
     """Show in which verdicts and values two runs differ.
 
     RUN is an id (`lab list`), the beginning of one, `last`, or `last~1` for the one before.
     """
     folder = BootStore().folder
-    runs = [record_store.load(record_store.find(folder, name)) for name in (one, other)]
-    found = compare.compared(runs[0], runs[1])
-    ending.answer(found, lambda: click.echo(compare.text(runs[0], runs[1]), nl=False))
+    runs = [record_store.load(record_store.find(folder, name)) for name in (first, second)]
+    comparison = compare.compared(runs[0], runs[1])
+    ending.answer(comparison, lambda: click.echo(compare.text(runs[0], runs[1]), nl=False))
 
 
 @click.command("schema", cls=Verb, example="lab schema series >series.schema.json")

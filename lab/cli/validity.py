@@ -25,10 +25,10 @@ def calibrate_command() -> int:
     number. The lab discards disturbed repetitions.
     """
     progress = Progress()
-    found = calibrate.calibrate(progress)
-    click.echo(found.text, nl=False)
-    if found.disturbed:
-        progress.say(f"{found.disturbed} repetitions were disturbed, and not used")
+    calibration = calibrate.calibrate(progress)
+    click.echo(calibration.text, nl=False)
+    if calibration.disturbed:
+        progress.say(f"{calibration.disturbed} repetitions were disturbed, and not used")
     return ExitCode.DONE
 
 

@@ -109,8 +109,8 @@ class _Watch:
         if self.phase != MEASURED:
             return
         due = not self.readings or time.monotonic() - self.readings[-1].at > _LISTEN_S
-        if due and (found := self.read_noise()):
-            self.readings = [*self.readings[:1], found]
+        if due and (reading := self.read_noise()):
+            self.readings = [*self.readings[:1], reading]
 
     def begin(self, phase: str) -> None:
         if phase not in self.orders.deadlines_s:
@@ -175,8 +175,8 @@ def _noise(guest: Process, slot: Slot | None) -> host_noise.Reading | None:
     if slot is None:
         return host_noise.reading(guest.members())
     company = slot.company()
-    found = host_noise.reading(guest.members(), company) if company else None
-    return found if slot.company() == company else None
+    reading = host_noise.reading(guest.members(), company) if company else None
+    return reading if slot.company() == company else None
 
 
 def view(machine: Machine) -> View:
@@ -284,8 +284,8 @@ def _late(
 ) -> bool:
     """Whether the guest's phase has passed its deadline."""
     allowed = orders.deadlines_s.get(watch.phase, orders.deadlines_s["boot"])
-    own = slot.ran_s if slot else None
-    waited = time.monotonic() - watch.since if own is None else own
+    ran_s = slot.ran_s if slot else None
+    waited = time.monotonic() - watch.since if ran_s is None else ran_s
     if waited <= allowed or not machine.engine.deterministic:
         return waited > allowed
     had = sum(map(host_noise.cpu_seconds, guest.members()))
@@ -316,9 +316,9 @@ def _judge(machine: Machine, watch: _Watch, status: int | None) -> None:
             where=where,
         )
     if watch.offence:
-        own = watch.offence
-        what = f"{own.what} (phase {watch.phase})"
-        raise GuestError(own.outcome, what, where=str(machine.folder))
+        offence = watch.offence
+        what = f"{offence.what} (phase {watch.phase})"
+        raise GuestError(offence.outcome, what, where=str(machine.folder))
     if watch.failure:
         what = _failed_step(watch, text, machine.topology.log_prefixes)
         raise GuestError("failed", what, where=str(machine.folder))

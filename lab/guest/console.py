@@ -89,9 +89,9 @@ def death(console: str) -> str | None:
     lines = _unstamped(console)
     for pattern in _DEATHS:
         for number, line in enumerate(lines):
-            if found := pattern.search(line):
+            if match := pattern.search(line):
                 where = "" if _FUNCTION.search(line) else _place(_below(lines, number))
-                return _with_place(found[0][:_SHOWN], where)
+                return _with_place(match[0][:_SHOWN], where)
     return None
 
 
@@ -102,13 +102,13 @@ def complaints(console: str) -> tuple[str, ...]:
     file or the sector: a warning by the function that it is in, all else without its numbers.
     """
     lines = _unstamped(console)
-    found: dict[str, None] = {}
+    kinds: dict[str, None] = {}
     for number, line in enumerate(lines):
         if match := _COMPLAINTS.search(line):
-            found[_kind(match[0][:_SHOWN], _below(lines, number))] = None
-        if len(found) == _KINDS:
+            kinds[_kind(match[0][:_SHOWN], _below(lines, number))] = None
+        if len(kinds) == _KINDS:
             break
-    return tuple(found)
+    return tuple(kinds)
 
 
 def kind(cause: str) -> str:
@@ -128,8 +128,8 @@ def _kind(line: str, below: Iterable[str]) -> str:
         return _with_place(_NUMBER.sub("N", line), where)
     fault = _FAULT.search(line)
     kind = fault[0] if fault else line.partition(": ")[0]
-    own = function[1]
-    return f"{kind} in {_place(below) if _ANYONES.fullmatch(own) else own}()"
+    name = function[1]
+    return f"{kind} in {_place(below) if _ANYONES.fullmatch(name) else name}()"
 
 
 def _with_place(line: str, function: str) -> str:
@@ -141,8 +141,8 @@ def _place(below: Iterable[str]) -> str:
     in_trace = False
     for number, line in enumerate(below):
         taken = _TAKEN.search(line)
-        if taken and not _ANYONES.fullmatch(own := taken[1] or taken[2]):
-            return own
+        if taken and not _ANYONES.fullmatch(function := taken[1] or taken[2]):
+            return function
         if in_trace and (call := _CALL.match(line)) and not _ANYONES.fullmatch(call[1]):
             return call[1]
         in_trace = in_trace or _TRACE in line

@@ -65,15 +65,15 @@ def signals(before: Reading, after: Reading) -> dict[str, float]:
     The run delay is that of the vCPU thread that waited longest.
     """
     window = max(after.at - before.at, 1e-3)
-    found = {
+    spent = {
         name: after.totals[name] - before.totals[name]
         for name in after.totals.keys() & before.totals.keys()
     }
     threads = after.run_delay.keys() & before.run_delay.keys()
     if threads:
-        found["run_delay"] = max(after.run_delay[t] - before.run_delay[t] for t in threads)
+        spent["run_delay"] = max(after.run_delay[t] - before.run_delay[t] for t in threads)
     # The totals are kept by different clocks, so a difference of two may be negative.
-    return {f"{PREFIX}{n}": max(0.0, 100 * taken / window) for n, taken in sorted(found.items())}
+    return {f"{PREFIX}{n}": max(0.0, 100 * taken / window) for n, taken in sorted(spent.items())}
 
 
 def disturbance(
@@ -94,7 +94,7 @@ def disturbance(
 
 
 def _run_delays(processes: Iterable[int]) -> dict[int, float]:
-    found = {}
+    delays = {}
     for process in processes:
         for task in _tasks(process):
             try:
@@ -103,8 +103,8 @@ def _run_delays(processes: Iterable[int]) -> dict[int, float]:
             except OSError:
                 continue  # it ended meanwhile
             if name.startswith(_VCPU) and len(fields) > 1:
-                found[int(task.name)] = int(fields[1]) / 1e9
-    return found
+                delays[int(task.name)] = int(fields[1]) / 1e9
+    return delays
 
 
 def _tasks(process: int) -> list[Path]:
@@ -136,8 +136,8 @@ def _others(times: Sequence[float], processes: Iterable[int]) -> dict[str, float
     if len(times) < 7:
         return {}
     user, nice, system, _, _, hard, soft = times[:7]
-    own = sum(map(cpu_seconds, [*processes, os.getpid()])) / (os.cpu_count() or 1)
-    return {"others": user + nice + system + hard + soft - own}
+    guest_and_lab = sum(map(cpu_seconds, [*processes, os.getpid()])) / (os.cpu_count() or 1)
+    return {"others": user + nice + system + hard + soft - guest_and_lab}
 
 
 def cpu_seconds(process: int) -> float:

@@ -25,10 +25,12 @@ def talk(machine: Machine, orders: Orders) -> int:
     """
     folder = cache.make_folder(machine.folder)
     steps = orders.steps[: orders.steps.index(f"phase {boot.MEASURED}")]
-    own = replace(orders, steps=tuple(step for step in steps if not step.startswith("phase ")))
+    shell_orders = replace(
+        orders, steps=tuple(step for step in steps if not step.startswith("phase "))
+    )
     argv = command(machine, folder / "initramfs.cpio")
     with cache.disk_space_matters(folder):
-        boot.write_inputs(machine, own, argv)
+        boot.write_inputs(machine, shell_orders, argv)
         _pack(machine, folder / "initramfs.cpio")
     return converse(sandbox.confined(argv, boot.view(machine)))
 

@@ -31,11 +31,11 @@ class Orders:
     @property
     def outputs(self) -> frozenset[str]:
         """The names of all files that the agent can send while it takes these steps."""
-        found = set[str]()
+        names = set[str]()
         for step in self.steps:
             verb, _, words = step.partition(" ")
-            found.update(name.format(words) for name in _SENT.get(verb, ()))
-        return frozenset(found)
+            names.update(name.format(words) for name in _SENT.get(verb, ()))
+        return frozenset(names)
 
     def archive(self) -> bytes:
         """The orders as the tar archive that the agent unpacks; equal orders, equal bytes."""

@@ -240,19 +240,19 @@ def _preload(machine: Machine) -> list[str]:
     """Puts the plugin between QEMU and the C library. By its name: a path may have blanks."""
     if machine.plugin is None:
         return []
-    own = machine.plugin
-    return ["env", f"LD_LIBRARY_PATH={own.parent}", f"LD_PRELOAD={own.name}"]
+    plugin = machine.plugin
+    return ["env", f"LD_LIBRARY_PATH={plugin.parent}", f"LD_PRELOAD={plugin.name}"]
 
 
 def _plugin(machine: Machine) -> list[str]:
     if machine.plugin is None:
         return []
-    own = [f"out={_escaped(machine.live(machine.counts))}", f"marker={machine.marker:x}"]
-    own += [f"io={machine.io:x}"] if machine.io else []
+    arguments = [f"out={_escaped(machine.live(machine.counts))}", f"marker={machine.marker:x}"]
+    arguments += [f"io={machine.io:x}"] if machine.io else []
     if machine.called:
         addresses = "/".join(f"{address:x}" for address in machine.called)
-        own += [f"calls={addresses}", f"called={_escaped(machine.live(machine.calls))}"]
-    return ["-plugin", ",".join([_escaped(machine.plugin), *own, *machine.plugin_options])]
+        arguments += [f"calls={addresses}", f"called={_escaped(machine.live(machine.calls))}"]
+    return ["-plugin", ",".join([_escaped(machine.plugin), *arguments, *machine.plugin_options])]
 
 
 def _virtme(machine: Machine) -> list[str]:

@@ -23,24 +23,24 @@ def opened(path: Path) -> IO[bytes]:
     Raises FileNotFoundError, and GuestError (``corrupt``) for anything but a regular file.
     """
     try:
-        found = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise
     except OSError as exc:  # a link (ELOOP), a socket (ENXIO)
         raise _no_file(path) from exc
-    if not stat.S_ISREG(os.fstat(found).st_mode):
-        os.close(found)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise _no_file(path)
-    return os.fdopen(found, "rb")
+    return os.fdopen(descriptor, "rb")
 
 
 def size(path: Path) -> int:
     """The bytes of a regular file; 0 where there is none."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return 0
-    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
 def keep(source: Path, target: Path, names: Iterable[str]) -> GuestError | None:
@@ -52,10 +52,10 @@ def keep(source: Path, target: Path, names: Iterable[str]) -> GuestError | None:
     for name in names:
         path = source / name
         try:
-            found = path.lstat()
+            status = path.lstat()
         except OSError:
             continue
-        if stat.S_ISREG(found.st_mode):
+        if stat.S_ISREG(status.st_mode):
             path.rename(target / name)
         else:
             failure = failure or _no_file(path)

@@ -52,11 +52,11 @@ class Monitor:
     def _connect(self, path: Path) -> None:
         # The address of a socket holds 108 bytes (unix(7)); the path of its folder may be longer.
         # QEMU's own socket, and not one of somebody else's that a link leads to.
-        own = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW)
         try:
-            self._socket.connect(f"/proc/self/fd/{own}")
+            self._socket.connect(f"/proc/self/fd/{descriptor}")
         finally:
-            os.close(own)
+            os.close(descriptor)
 
     def _command(self, name: str, arguments: Mapping[str, str] | None = None) -> object:
         """Give a command and return its answer; None when there is none, or none that is QEMU's."""

@@ -134,12 +134,12 @@ class Slot:
     def company(self) -> set[int] | None:
         """The processes of all guests of the round; None once one of them has ended."""
         guests = [slot._guest for slot in self._slices.slots if slot._guest]
-        found = {process for guest in guests for process in guest.members()}
+        processes = {process for guest in guests for process in guest.members()}
         left = any(slot._monitor and slot._left for slot in self._slices.slots)
-        if left or not self._company <= found:
+        if left or not self._company <= processes:
             return None
-        self._company = found
-        return found
+        self._company = processes
+        return processes
 
     def resume(self) -> None:
         """Let the guest run."""

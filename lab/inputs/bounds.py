@@ -35,10 +35,10 @@ class Bound:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read ``>= X``, ``<= X``, ``== X`` or ``X .. Y``. Raises ValueError for anything else."""
-        if found := _ONE_SIDED.fullmatch(text):
-            numbers, signs = [float(found[2])], {found[3]}
-        elif found := _RANGE.fullmatch(text):
-            numbers, signs = [float(found[1]), float(found[3])], {found[2], found[4]}
+        if match := _ONE_SIDED.fullmatch(text):
+            numbers, signs = [float(match[2])], {match[3]}
+        elif match := _RANGE.fullmatch(text):
+            numbers, signs = [float(match[1]), float(match[3])], {match[2], match[4]}
         else:
             raise ValueError(
                 f"not a bound: {text!r}; write for example '>= +20%', '-1% .. +1%' or '== 9'"
@@ -47,8 +47,8 @@ class Bound:
             raise ValueError(f"{text!r}: a change is in percent, a value is not")
         percent = "%" in signs
         ends = [number / 100 if percent else number for number in numbers]
-        low = None if found[1] == "<=" else ends[0]
-        high = None if found[1] == ">=" else ends[-1]
+        low = None if match[1] == "<=" else ends[0]
+        high = None if match[1] == ">=" else ends[-1]
         if low is not None and high is not None and low > high:
             raise ValueError(f"{text!r}: the first number is the larger one")
         return cls(low, high, "%" if percent else "")

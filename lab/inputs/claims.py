@@ -222,12 +222,12 @@ def _expectations(written: Any) -> tuple[Expectation, ...]:
     for row, keys in zip(table.rows, full, strict=True):
         if "parameters" in keys:
             keys["parameters"] = {**table.parameters, **row.parameters}
-    found = _Expanded.model_validate({"rows": tuple(full)}).rows
-    for place, row in enumerate(found):
+    expectations = _Expanded.model_validate({"rows": tuple(full)}).rows
+    for place, row in enumerate(expectations):
         for earlier in range(place):
-            if row.repeats(found[earlier]):
+            if row.repeats(expectations[earlier]):
                 raise wrong(f"bounds the same number as rows.{earlier}", "rows", place)
-    return found
+    return expectations
 
 
 def _keys(row: ExpectationKeys) -> dict[str, Any]:
@@ -242,7 +242,9 @@ def _expanded(written: Any) -> Any:
     """All that a claim expects, row by row, in the order in which it is written."""
     if not isinstance(written, tuple):
         return written
-    return tuple(one for block in _WRITTEN.validate_python(written) for one in block)
+    return tuple(
+        expectation for block in _WRITTEN.validate_python(written) for expectation in block
+    )
 
 
 def wrong(what: str, *place: int | str) -> ValidationError:
@@ -328,7 +330,7 @@ class Check(Claim):
     @field_validator("expect")
     @classmethod
     def _is_ours(cls, expect: tuple[Expectation, ...]) -> tuple[Expectation, ...]:
-        if any(one.published for one in expect):
+        if any(expectation.published for expectation in expect):
             raise ValueError("a check has no published figure: what was published is a claim")
         return expect
 

@@ -64,8 +64,8 @@ class Counter(Model):
     @property
     def functions(self) -> tuple[str, ...]:
         """All functions whose calls tell it."""
-        others = (*self.objects, *((self.after,) if self.after else ()))
-        return (*self.calls, *(name for one in others for name in one.calls))
+        object_calls = (*self.objects, *((self.after,) if self.after else ()))
+        return (*self.calls, *(name for calls in object_calls for name in calls.calls))
 
     @model_validator(mode="after")
     def _has_object(self) -> Self:
@@ -89,16 +89,16 @@ def with_operands(wanted: Iterable[str]) -> dict[str, Counter]:
 
     Raises UsageError for a counter that does not exist, or that divides and is itself divided.
     """
-    found: dict[str, Counter] = {}
+    counters: dict[str, Counter] = {}
     left = [*wanted, REQUESTS]
     while left:
         name = left.pop()
-        if name not in found:
-            found[name] = get(name)
-            left += filter(None, (found[name].per, found[name].less))
-    for name, counter in found.items():
-        if counter.per and found[counter.per].per:
+        if name not in counters:
+            counters[name] = get(name)
+            left += filter(None, (counters[name].per, counters[name].less))
+    for name, counter in counters.items():
+        if counter.per and counters[counter.per].per:
             raise UsageError(
                 f"{counter.per} is itself divided", where=str(FOLDER / f"{name}.toml: per")
             )
-    return found
+    return counters

@@ -106,17 +106,17 @@ def fitted(job: FioJob, guest: Guest, jobs: int) -> Fitted:
     Raises UsageError for what the guest has no room for, or does not have.
     """
     needs = fio_needs.of(job)
-    found = list(job.jobs())
-    if jobs != needs.jobs and len(found) > 1:
+    job_sections = list(job.jobs())
+    if jobs != needs.jobs and len(job_sections) > 1:
         raise UsageError(
-            f"numjobs={jobs} for {len(found)} sections, which have {needs.jobs} jobs",
+            f"numjobs={jobs} for {len(job_sections)} sections, which have {needs.jobs} jobs",
             hint="write numjobs into the sections",
         )
     changes = Changes()
     sections = []
-    for name, options in found:
-        own = {**options, "numjobs": str(jobs)} if jobs != needs.jobs else options
-        fit = _JobSection(name, own, guest, changes)
+    for name, options in job_sections:
+        adjusted = {**options, "numjobs": str(jobs)} if jobs != needs.jobs else options
+        fit = _JobSection(name, adjusted, guest, changes)
         sections.append((name, fit.options()))
     if needs.on_files:
         _shrink_files(sections, guest, changes)
@@ -143,24 +143,24 @@ class _JobSection:
 
     def __init__(self, name: str, options: dict[str, str], guest: Guest, changes: Changes) -> None:
         self._name = name
-        self._own = options
+        self._options = options
         self._guest = guest
         self._tell = changes.tell
 
     def options(self) -> dict[str, str]:
         """All options of the section as the guest's fio gets them."""
-        kept = {name: value for name, value in self._own.items() if self._keeps(name)}
+        kept = {name: value for name, value in self._options.items() if self._keeps(name)}
         kept = dict(self._where()) | {
             k: v for k, v in kept.items() if k not in _OF_FILES or self._files
         }
         if not self._files:
             kept |= self._scaled(kept)
         kept |= self._cpus(kept)
-        if fio_needs.verifies(self._own):
+        if fio_needs.verifies(self._options):
             self._tell("verify", "has a disk that keeps what is written")
         else:
             kept |= {"norandommap": "1", "io_size": _WITHOUT_END}
-            if fio_needs.direction(kept).startswith("rand") and "norandommap" not in self._own:
+            if fio_needs.direction(kept).startswith("rand") and "norandommap" not in self._options:
                 self._tell("norandommap", "added: offsets may repeat, as work is fixed")
         for name in _IDLE:
             if kept.get(name, "0") not in ("", "0"):
@@ -174,7 +174,7 @@ class _JobSection:
 
     @property
     def _files(self) -> bool:
-        return fio_needs.is_on_files(self._own)
+        return fio_needs.is_on_files(self._options)
 
     def _keeps(self, name: str) -> bool:
         """Whether an option stays as it is; what becomes of others is told."""
@@ -185,7 +185,7 @@ class _JobSection:
         elif name in _OUTPUT:
             self._tell(name, "dropped: output")
         elif name in _OF_THE_LAB:
-            if name != "norandommap" and not fio_needs.is_on({name: "1", **self._own}, name):
+            if name != "norandommap" and not fio_needs.is_on({name: "1", **self._options}, name):
                 self._tell(f"{name}=0", "is 1, as in all jobs of the lab")
         elif name in ("filename", "directory"):
             return False
@@ -197,15 +197,19 @@ class _JobSection:
         """Whether an option of [global] is one that only the engine of another section has."""
         if name in fio_program.options():
             return False
-        own = fio_needs.engine(self._own)
-        others = (one for one in fio_needs.ENGINES if name in fio_program.engine_options(one))
-        return name not in fio_program.engine_options(own) and any(others)
+        engine = fio_needs.engine(self._options)
+        having = (
+            candidate
+            for candidate in fio_needs.ENGINES
+            if name in fio_program.engine_options(candidate)
+        )
+        return name not in fio_program.engine_options(engine) and any(having)
 
     def _where(self) -> Iterator[tuple[str, str]]:
         """Where the section's I/O goes."""
-        name, folder = self._own.get("filename", ""), self._own.get("directory", "")
+        name, folder = self._options.get("filename", ""), self._options.get("directory", "")
         if not self._files:
-            character = fio_needs.engine(self._own) == "io_uring_cmd"
+            character = fio_needs.engine(self._options) == "io_uring_cmd"
             written = f"filename={name}" if name else "no filename"
             what = "the disk's NVMe character device" if character else "the disk"
             self._tell(written, f"is {what}")
@@ -258,8 +262,8 @@ class _JobSection:
         if (cpu := kept.get("sqthread_poll_cpu", "")).isdecimal():
             changed["sqthread_poll_cpu"] = str(int(cpu[:9]) % self._guest.cpus)
         for name, value in changed.items():
-            if value != self._own.get(name):
-                written = self._own.get(name) or f"cpumask {mask}"
+            if value != self._options.get(name):
+                written = self._options.get(name) or f"cpumask {mask}"
                 self._tell(f"{name}={written}", f"is {value}: the guest's CPUs")
         return changed
 
@@ -273,13 +277,13 @@ def _file_names(text: str) -> list[str]:
 
 def _cpu_numbers(text: str) -> set[int]:
     """The CPUs of a list such as 0-3,8. Raises UsageError for what is none."""
-    found = set[int]()
+    cpus = set[int]()
     for part in re.split("[,:]", text.replace(" ", "")):
         if not _CPUS.fullmatch(part):
             raise UsageError(f"cpus_allowed={text[:80]} is no list of CPUs", hint="write 0-3,8")
         first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found
+        cpus |= set(range(int(first), int(last or first) + 1))
+    return cpus
 
 
 def _numbers(cpus: set[int]) -> str:
@@ -297,16 +301,16 @@ def _shrink_files(
     """Make the files of all sections fit the disk's file system."""
     room = int(guest.disk * _SHARE_FOR_FILES) >> 20 << 20
     wanted, shared = 0, set[str]()
-    for _, own in sections:
-        name = own.get("filename", "")
-        copies = number_of_jobs(own) if not name else int(name not in shared)
+    for _, options in sections:
+        name = options.get("filename", "")
+        copies = number_of_jobs(options) if not name else int(name not in shared)
         shared.add(name)
-        wanted += copies * (_file_size(own)[1] or 0)
-    jobs = sum(number_of_jobs(own) for _, own in sections)
-    for name, own in sections:
-        option, size = _file_size(own)
-        files = _number(own, "nrfiles")
-        least = -(-fio_sizes.blocks(own)[1] // _PAGE) * _PAGE * files
+        wanted += copies * (_file_size(options)[1] or 0)
+    jobs = sum(number_of_jobs(options) for _, options in sections)
+    for name, options in sections:
+        option, size = _file_size(options)
+        files = _number(options, "nrfiles")
+        least = -(-fio_sizes.blocks(options)[1] // _PAGE) * _PAGE * files
         if size is None:
             size, less = 0, max(least, room // jobs // _PAGE * _PAGE)
         elif wanted <= room:
@@ -320,9 +324,9 @@ def _shrink_files(
                 hint="take less of numjobs, nrfiles or bs",
             )
         each = less // files // _PAGE * _PAGE if option == "filesize" else less
-        told = f"{option}={own[option]}" if size else f"no {option}"
-        changes.tell(told, f"is {fio_sizes.shown(each)}: files have {fio_sizes.shown(room)}")
-        own[option] = fio_sizes.shown(each)
+        written = f"{option}={options[option]}" if size else f"no {option}"
+        changes.tell(written, f"is {fio_sizes.shown(each)}: files have {fio_sizes.shown(room)}")
+        options[option] = fio_sizes.shown(each)
 
 
 def _file_size(options: dict[str, str]) -> tuple[str, int | None]:

@@ -79,11 +79,11 @@ class FioJob:
         """
         shared: dict[str, str] = {}
         for section in self.sections:
-            own = {_ALIASES.get(name, name): value for name, value in section.options}
+            options = {_ALIASES.get(name, name): value for name, value in section.options}
             if section.name == GLOBAL:
-                shared |= own
+                shared |= options
             else:
-                yield section.name, {**shared, **own}
+                yield section.name, {**shared, **options}
 
 
 def _line(name: str, value: str) -> str:
@@ -126,18 +126,18 @@ def parse(text: str, full_name: Callable[[str], str] = str) -> FioJob:
     text = text.replace("\r\n", "\n")
     if len(text.encode()) > MOST_BYTES:
         raise UsageError(f"a job of more than {MOST_BYTES >> 10} KiB is none")
-    if found := _UNPRINTABLE.search(text):
-        raise UsageError(f"a job has no character {found[0]!a}")
+    if match := _UNPRINTABLE.search(text):
+        raise UsageError(f"a job has no character {match[0]!a}")
     job = FioJob(tuple(_of_file(text) if _is_file(text) else _of_line(text, full_name)))
     _require_jobs(job)
     return job
 
 
 def _require_jobs(job: FioJob) -> None:
-    found = list(job.jobs())
-    if not found:
+    sections = list(job.jobs())
+    if not sections:
         raise UsageError("the job has no section", hint="write [NAME], or --name=NAME")
-    count = sum(number_of_jobs(options) for _, options in found)
+    count = sum(number_of_jobs(options) for _, options in sections)
     if count > MOST_JOBS:
         raise UsageError(
             f"{count:,} jobs are more than fio takes", hint=f"{MOST_JOBS:,} are the most: numjobs"
@@ -206,8 +206,8 @@ def _of_line(text: str, full_name: Callable[[str], str]) -> list[Section]:
         if "=" not in word and words and not words[0].startswith("-"):
             value = words.pop(0)
         option = full_name(option)
-        if found := re.search("[\n;#]", value):
-            raise UsageError(f"the value of {option[:40]} has the character {found[0]!a}")
+        if match := re.search("[\n;#]", value):
+            raise UsageError(f"the value of {option[:40]} has the character {match[0]!a}")
         if option != "name":
             sections[-1][1].append(_named(option, value))
         elif _SECTION.fullmatch(f"[{value}]"):
@@ -216,7 +216,9 @@ def _of_line(text: str, full_name: Callable[[str], str]) -> list[Section]:
             raise UsageError(f"{value[:80]!r} is no name of a job", hint="write --name=NAME")
     if len(sections) == 1:
         sections = [(_UNNAMED, sections[0][1])]
-    return [Section(name, tuple(own)) for name, own in sections if own or name != GLOBAL]
+    return [
+        Section(name, tuple(options)) for name, options in sections if options or name != GLOBAL
+    ]
 
 
 def _words(text: str) -> list[str]:

@@ -95,20 +95,20 @@ def is_on_files(options: Options) -> bool:
 @lru_cache(maxsize=256)
 def of(job: FioJob) -> Needs:
     """What a job needs. Raises UsageError for one that no guest can run, with the reason."""
-    sections = [own for _, own in job.jobs()]
-    for name, own in job.jobs():
-        _require_possible(name, own)
-    kinds = {is_on_files(own) for own in sections}
+    sections = [options for _, options in job.jobs()]
+    for name, options in job.jobs():
+        _require_possible(name, options)
+    kinds = {is_on_files(options) for options in sections}
     if len(kinds) > 1:
         raise UsageError(
             "sections on the disk and on files of a file system: a guest has one disk",
             hint="leave out one kind",
         )
-    counts = [number_of_jobs(own) for own in sections]
-    polled = [own for own in sections if is_on(own, "hipri")]
+    counts = [number_of_jobs(options) for options in sections]
+    polled = [options for options in sections if is_on(options, "hipri")]
     buffers = sum(
-        count * _depth(own) * fio_sizes.blocks(own)[1]
-        for own, count in zip(sections, counts, strict=True)
+        count * _depth(options) * fio_sizes.blocks(options)[1]
+        for options, count in zip(sections, counts, strict=True)
     )
     if buffers > _MOST_BUFFERS:
         raise UsageError(
@@ -121,12 +121,14 @@ def of(job: FioJob) -> Needs:
         on_files=on_files,
         keeps=keeps,
         polled=bool(polled),
-        only_polled=any(engine(own) in _URING for own in polled),
-        character=any(engine(own) == _CHARACTER for own in sections),
-        trims=any("trim" in direction(own) for own in sections),
+        only_polled=any(engine(options) in _URING for options in polled),
+        character=any(engine(options) == _CHARACTER for options in sections),
+        trims=any("trim" in direction(options) for options in sections),
         buffers=buffers,
         ios=_ios(sections, counts, _BYTES_KEPT if on_files or keeps else _BYTES),
-        twofold=sum(count for own, count in zip(sections, counts, strict=True) if verifies(own)),
+        twofold=sum(
+            count for options, count in zip(sections, counts, strict=True) if verifies(options)
+        ),
     )
 
 
@@ -138,10 +140,11 @@ def _depth(options: Options) -> int:
 
 def _require_possible(name: str, options: Options) -> None:
     """Raise UsageError for a section that no guest can run as it is."""
-    own = engine(options)
-    if own not in ENGINES:
+    engine_name = engine(options)
+    if engine_name not in ENGINES:
         raise UsageError(
-            f"the engine {own} of job {name} does no I/O to a disk", hint="leave the job out"
+            f"the engine {engine_name} of job {name} does no I/O to a disk",
+            hint="leave the job out",
         )
     for option in ("create_only", "verify_only"):
         if is_on(options, option):
@@ -161,7 +164,7 @@ def _require_possible(name: str, options: Options) -> None:
             f"{fio_sizes.SECTOR} bytes",
             hint="is a unit missing, as in bs=64k?",
         )
-    if own == "io_uring" and is_on(options, "hipri") and not direct:
+    if engine_name == "io_uring" and is_on(options, "hipri") and not direct:
         raise UsageError(
             f"hipri of job {name}: what is polled is direct I/O", hint="write direct=1"
         )
@@ -175,13 +178,13 @@ def _require_possible(name: str, options: Options) -> None:
 def _ios(sections: Sequence[Options], counts: Sequence[int], most_bytes: int) -> tuple[int, int]:
     """The I/Os of all jobs in two runs, as many for each job."""
     jobs = sum(counts)
-    largest = max(fio_sizes.blocks(own)[1] for own in sections)
+    largest = max(fio_sizes.blocks(options)[1] for options in sections)
     deepest = max(map(_depth, sections))
     each = max(_IOS[0] // jobs, _FILLS * deepest, 1)
     few = max(1, min(each, _MOST_FEW // jobs, most_bytes // largest // jobs))
     # At least as many again: how long fewer more take is lost in how long threads wait for a CPU.
     more = max(few, min(_IOS[1], most_bytes // largest) // jobs)
-    room = [_written_once(own) for own in sections if verifies(own)]
+    room = [_written_once(options) for options in sections if verifies(options)]
     many = max(2, min([few + more, *room]))
     return min(few, many // 2) * jobs, many * jobs
 

@@ -58,11 +58,11 @@ def read(text: str) -> FioJob:
     parsed = parse(text, _full_name)
     chosen = {v for s in parsed.sections for name, v in s.options if name == _SECTION}
     sections = tuple(
-        Section(one.name, tuple(o for o in one.options if not _is_of_program(o[0])))
-        for one in parsed.sections
-        if not chosen or one.name in {GLOBAL, *chosen}
+        Section(section.name, tuple(o for o in section.options if not _is_of_program(o[0])))
+        for section in parsed.sections
+        if not chosen or section.name in {GLOBAL, *chosen}
     )
-    if unknown := sorted(chosen - {one.name for one in parsed.sections}):
+    if unknown := sorted(chosen - {section.name for section in parsed.sections}):
         raise UsageError(f"--section={unknown[0]} names no section of the job")
     job = FioJob(sections)
     for section in sections:
@@ -129,8 +129,8 @@ def _require_parsed(job: FioJob) -> None:
 def _full_name(name: str) -> str:
     """The whole name of an option that begins so, as getopt_long(3) finds it."""
     every = options() | _program_options()
-    found = [one for one in every if one.startswith(name)]
-    return found[0] if name not in every and len(found) == 1 else name
+    matching = [option for option in every if option.startswith(name)]
+    return matching[0] if name not in every and len(matching) == 1 else name
 
 
 @cache
@@ -158,8 +158,8 @@ def _program_options() -> frozenset[str]:
 
 
 def _names(listing: str) -> frozenset[str]:
-    found = map(_NAME.match, listing.splitlines())
-    return frozenset(one[1] for one in found if one)
+    matches = map(_NAME.match, listing.splitlines())
+    return frozenset(match[1] for match in matches if match)
 
 
 def _said(question: str) -> str:
@@ -168,7 +168,7 @@ def _said(question: str) -> str:
 
 
 def _fio() -> str:
-    found = which("fio")
-    if not found:
+    path = which("fio")
+    if not path:
         raise LabError("fio is not installed", hint="`make setup` installs what the lab needs")
-    return str(Path(found).resolve())
+    return str(Path(path).resolve())

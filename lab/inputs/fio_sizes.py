@@ -19,11 +19,11 @@ _BLOCKS = ("bs", "bsrange", "bssplit")
 
 def of(text: str) -> int | None:
     """A size in bytes; None for a percentage, for zones, and for what is no size."""
-    found = _SIZE.fullmatch(text.strip())
-    if not found:
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
         return None
-    number = int(found[1], 16) if found[1][:2].lower() == "0x" else int(found[1])
-    return number * _UNITS[found[2].lower()]
+    number = int(match[1], 16) if match[1][:2].lower() == "0x" else int(match[1])
+    return number * _UNITS[match[2].lower()]
 
 
 def shown(size: int) -> str:
@@ -35,9 +35,9 @@ def shown(size: int) -> str:
 def blocks(options: Mapping[str, str]) -> tuple[int, int]:
     """The smallest and the largest block of a job, in bytes."""
     words = (re.split("[,:-]", options[name]) for name in _BLOCKS if name in options)
-    sizes = [of(word.partition("/")[0]) for own in words for word in own]
-    found = [size for size in sizes if size] or [_PAGE]
-    return min(found), max(found)
+    sizes = [of(word.partition("/")[0]) for parts in words for word in parts]
+    block_sizes = [size for size in sizes if size] or [_PAGE]
+    return min(block_sizes), max(block_sizes)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ class HardwareCurve(Model):
     @property
     def labels(self) -> list[str]:
         """The values of the parameter, in order."""
-        return sorted({label for own in self.values.values() for label in own}, key=int)
+        return sorted({label for by_label in self.values.values() for label in by_label}, key=int)
 
 
 class MeasuredMachine(Model):

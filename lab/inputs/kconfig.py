@@ -63,14 +63,14 @@ class Option:
 
 def version(makefile: str) -> Version:
     """The version that a kernel's Makefile gives, such as (6, 12); BuildError when it has none."""
-    found = dict(_VERSION.findall(makefile))
-    if len(found) < 2:
+    numbers = dict(_VERSION.findall(makefile))
+    if len(numbers) < 2:
         raise BuildError(
             "the kernel source does not tell its version",
             where="VERSION and PATCHLEVEL in its Makefile",
             hint="give the whole source of a kernel",
         )
-    return int(found["VERSION"]), int(found["PATCHLEVEL"])
+    return int(numbers["VERSION"]), int(numbers["PATCHLEVEL"])
 
 
 def merge(names: Sequence[str], kernel: Version, folder: Path = FRAGMENTS) -> dict[str, Option]:
@@ -102,14 +102,14 @@ def text(options: dict[str, Option]) -> str:
 
 def values(config: str) -> dict[str, str]:
     """Name and value of every option that a .config file sets."""
-    return {found[1]: found[2] for line in config.splitlines() if (found := _SET.match(line))}
+    return {match[1]: match[2] for line in config.splitlines() if (match := _SET.match(line))}
 
 
 def differences(before: str, after: str) -> tuple[str, ...]:
     """What differs between two .config files, such as ``CONFIG_X: n -> y``, sorted by name."""
     old, new = values(before), values(after)
     pairs = ((name, old.get(name, "n"), new.get(name, "n")) for name in sorted({*old, *new}))
-    return tuple(f"{name}: {one} -> {other}" for name, one, other in pairs if one != other)
+    return tuple(f"{name}: {was} -> {now}" for name, was, now in pairs if was != now)
 
 
 def check_survivors(
@@ -137,10 +137,10 @@ def check_survivors(
 def _option(line: str, where: str) -> Option | None:
     line = line.strip()
     text, since, before = _for_versions(line)
-    if found := _SET.match(text):
-        return Option(found[1], found[2], where, since, before)
-    if found := _UNSET.match(text):
-        return Option(found[1], "n", where, since, before)
+    if match := _SET.match(text):
+        return Option(match[1], match[2], where, since, before)
+    if match := _UNSET.match(text):
+        return Option(match[1], "n", where, since, before)
     if line and (not line.startswith("#") or " is not set" in line):
         raise UsageError(
             f"not a kernel option: {line!r}",
@@ -152,10 +152,10 @@ def _option(line: str, where: str) -> Option | None:
 
 def _for_versions(line: str) -> tuple[str, Version, Version]:
     """A line without the versions at its end, and these: the first, and the first too late."""
-    found = _RANGE.search(line)
-    if not found or not any(found.groups()):
+    match = _RANGE.search(line)
+    if not match or not any(match.groups()):
         return line, _FIRST, _NEVER
-    return line[: found.start()], _parsed(found["since"], _FIRST), _parsed(found["before"], _NEVER)
+    return line[: match.start()], _parsed(match["since"], _FIRST), _parsed(match["before"], _NEVER)
 
 
 def _parsed(text: str | None, default: Version) -> Version:

@@ -149,7 +149,7 @@ class MachineModel(Model):
                 f"a guest of {vcpus} vCPUs has no place on this machine: {self.title}",
                 hint=f"choose at most {most}",
             )
-        levels = (":".join(f"{n:g}" for n in (one.cpus, *one.costs_ns)) for one in self.level)
+        levels = (":".join(f"{n:g}" for n in (level.cpus, *level.costs_ns)) for level in self.level)
         return (
             f"quantum={QUANTUM_NS}",
             f"insn={_thousandths(self.insn_ns)}",

@@ -53,5 +53,5 @@ def get(name: str) -> Profile:
 
     Raises UsageError that names the nearest one.
     """
-    found = load(named(FOLDER, name, ".toml", "profile"), Profile)
-    return found.model_copy(update={"tree": kernel_source(found.tree)})
+    profile = load(named(FOLDER, name, ".toml", "profile"), Profile)
+    return profile.model_copy(update={"tree": kernel_source(profile.tree)})

@@ -58,8 +58,10 @@ class Series(Model):
     @field_validator("arms")
     @classmethod
     def _keeps_its_own(cls, arms: dict[str, Arm]) -> dict[str, Arm]:
-        if own := sorted(arms.keys() & _ARMS.keys()):
-            raise ValueError(f"the arm {own[0]} is what it is: without the patches, or with them")
+        if reserved := sorted(arms.keys() & _ARMS.keys()):
+            raise ValueError(
+                f"the arm {reserved[0]} is what it is: without the patches, or with them"
+            )
         return arms
 
     @model_validator(mode="after")
@@ -76,19 +78,19 @@ class Series(Model):
         """Give a claim that names another one as what it expects that one's expectations."""
         if not isinstance(written, dict):
             return written
-        found: dict[str, Any] = {}
+        claims: dict[str, Any] = {}
         for title, claim in written.items():
             same = claim.get("expect") if isinstance(claim, dict) else None
             if not isinstance(same, str):
-                found[title] = claim
-            elif same in found:
+                claims[title] = claim
+            elif same in claims:
                 # A claim above that is wrong itself is told first.
-                right = isinstance(found[same], dict)
-                found[title] = {**claim, "expect": found[same].get("expect", ()) if right else ()}
+                right = isinstance(claims[same], dict)
+                claims[title] = {**claim, "expect": claims[same].get("expect", ()) if right else ()}
             else:
-                hint = nearest(same, found)
+                hint = nearest(same, claims)
                 raise wrong(f"nothing above is called {same!r}; {hint}", title, "expect")
-        return found
+        return claims
 
     @property
     def all_claims(self) -> Mapping[str, Claim]:
@@ -113,8 +115,8 @@ class Series(Model):
     def patches(self, level: PatchLevel) -> tuple[Path, ...]:
         """The patch files of a level in order: base alone, or base and then another folder."""
         parts = dict.fromkeys((BASE, level))
-        found = (sorted((self.folder / part).glob("*.patch")) for part in parts)
-        return tuple(path for paths in found for path in paths)
+        by_part = (sorted((self.folder / part).glob("*.patch")) for part in parts)
+        return tuple(path for paths in by_part for path in paths)
 
     @property
     def levels(self) -> tuple[PatchLevel, ...]:
@@ -139,9 +141,9 @@ def get(name: str) -> Series:
     """
     path = file(name)
     written = load(path, Series)
-    found = written.model_copy(update={"tree": kernel_source(written.tree)})
-    found._folder = Path(os.path.normpath(path.parent.absolute()))
-    return found
+    series = written.model_copy(update={"tree": kernel_source(written.tree)})
+    series._folder = Path(os.path.normpath(path.parent.absolute()))
+    return series
 
 
 def reverse(judged: Series) -> Series:
@@ -168,7 +170,8 @@ def without_known_misses(judged: Series) -> Series:
             name: claim.model_copy(
                 update={
                     "expect": tuple(
-                        one.model_copy(update={"known_miss": None}) for one in claim.expect
+                        expectation.model_copy(update={"known_miss": None})
+                        for expectation in claim.expect
                     )
                 }
             )

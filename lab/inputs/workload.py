@@ -180,12 +180,12 @@ def known() -> list[str]:
 
 def is_given(name: str) -> bool:
     """Whether a workload was made by give()."""
-    return bool(_GIVEN.fullmatch(name)) and _given(name).is_file()
+    return bool(_GIVEN.fullmatch(name)) and _given_job_file(name).is_file()
 
 
 def get(name: str) -> Workload:
     """The workload called name; UsageError names the nearest one."""
-    path = _given(name) if is_given(name) else FOLDER / f"{name}{_JOB_FILE}"
+    path = _given_job_file(name) if is_given(name) else FOLDER / f"{name}{_JOB_FILE}"
     if path.is_file() and not (FOLDER / f"{name}.toml").is_file():
         return _of_job(fio_line.read(path), str(path))
     return load(named(FOLDER, name, ".toml", "workload"), Workload)
@@ -202,7 +202,7 @@ def give(text: str, where: str, stem: str = "") -> str:
     plain = re.sub(r"[^A-Za-z0-9_]", "_", stem or fio_needs.direction(first))
     name = f"{plain[:_LONGEST_STEM]}-{cache.key(work.fio)[:_ID_LENGTH]}"
     if not is_given(name):
-        cache.write_atomically(_given(name), work.fio)
+        cache.write_atomically(_given_job_file(name), work.fio)
     return name
 
 
@@ -215,14 +215,14 @@ def options(name: str) -> list[str]:
     return ["--fio", fio_line.command_line(job)]
 
 
-def of_line_or_file(given: str) -> str:
+def of_line_or_file(line_or_file: str) -> str:
     """The name of the workload that a user gives as a fio command line, or as the path of a job
     file. Raises UsageError as give() does.
     """
-    path = Path(given)
-    if given.endswith(_JOB_FILE) and len(given.split()) == 1:
-        return give(fio_line.read(path), given, path.stem)
-    return give(given, "--fio")
+    path = Path(line_or_file)
+    if line_or_file.endswith(_JOB_FILE) and len(line_or_file.split()) == 1:
+        return give(fio_line.read(path), line_or_file, path.stem)
+    return give(line_or_file, "--fio")
 
 
 @lru_cache(maxsize=256)
@@ -234,7 +234,7 @@ def _of_job(text: str, where: str) -> Workload:
     return parse({"fio": text}, Workload, Path(where))
 
 
-def _given(name: str) -> Path:
+def _given_job_file(name: str) -> Path:
     return cache.root() / "fio" / f"{name}{_JOB_FILE}"
 
 
@@ -255,8 +255,8 @@ def fio_job(name: str, parameters: Mapping[str, Value]) -> str:
     try:
         return _environment(FOLDER).get_template(template).render(parameters) + "\n"
     except jinja2.TemplateNotFound as exc:
-        own = exc.name == template
-        what = f"workload {name!r} has no job file" if own else f"no template {exc.name!r}"
+        is_job_file = exc.name == template
+        what = f"workload {name!r} has no job file" if is_job_file else f"no template {exc.name!r}"
         raise UsageError(what, where=str(FOLDER / template)) from exc
     except jinja2.TemplateError as exc:
         line = f":{exc.lineno}" if isinstance(exc, jinja2.TemplateSyntaxError) else ""

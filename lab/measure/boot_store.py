@@ -110,8 +110,8 @@ class BootStore:
     """The results folder, made when it is first used; several processes may use it at once."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        own = os.environ.get("LAB_RESULTS")
-        wanted = folder or (Path(own).absolute() if own else results())
+        configured = os.environ.get("LAB_RESULTS")
+        wanted = folder or (Path(configured).absolute() if configured else results())
         self.folder = places.trusted(wanted, "LAB_RESULTS")
         self._database = self.folder / "lab.sqlite"
         self._files = RawFiles(self.folder)
@@ -175,15 +175,15 @@ class BootStore:
 
     def boots(self, identities: Sequence[str]) -> dict[str, StoredBoot]:
         """Boots by id; those that are not on record are skipped."""
-        found = {}
+        by_id = {}
         with self.connection() as connection:
             for identity in identities:
                 row = connection.execute(
                     f"SELECT {_COLUMNS} FROM boots WHERE id = ?", (identity,)
                 ).fetchone()
                 if row:
-                    found[identity] = _stored(connection, row)
-        return found
+                    by_id[identity] = _stored(connection, row)
+        return by_id
 
     def history(self, boot: str, metric: str) -> list[tuple[float, str, float]]:
         """A metric of all boots of the same cell and arm as a boot, of any kernel, in their order.
@@ -202,7 +202,7 @@ class BootStore:
 
     def by_seed(self, cell: Cell, metric: str) -> list[list[float]]:
         """A metric of all boots of a deterministic cell, whatever their seeds, by kernel."""
-        found: dict[str, list[float]] = {}
+        by_kernel: dict[str, list[float]] = {}
         with self.connection() as connection:
             rows = connection.execute(
                 "SELECT kernel, value FROM boots JOIN samples ON boot = id"
@@ -211,8 +211,8 @@ class BootStore:
                 (metric, json.dumps(asdict(cell))),
             )
             for kernel, value in rows:
-                found.setdefault(str(kernel), []).append(float(value))
-        return list(found.values())
+                by_kernel.setdefault(str(kernel), []).append(float(value))
+        return list(by_kernel.values())
 
     def reject(self, round_id: str, outcome: str, why: str) -> None:
         """Take a round out of the results: ``disturbed`` by the host, or ``alone``, for another of

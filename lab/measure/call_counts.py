@@ -49,14 +49,14 @@ def entries(name: str, functions: Collection[str], names: Symbols) -> list[int]:
     Raises GuestError when the kernel has none of them.
     """
     known = zip(names.addresses, names.names, strict=True)
-    found = [address for address, own in known if _CLONE.sub("", own) in functions]
-    if not found:
+    addresses = [address for address, symbol in known if _CLONE.sub("", symbol) in functions]
+    if not addresses:
         raise GuestError(
             "mismatch",
             f"{name}: the kernel has no function {' or '.join(functions)}; the compiler may have "
             "put it into those that call it",
         )
-    return found
+    return addresses
 
 
 def values(counters: Mapping[str, Counter], done: Executed) -> dict[str, float]:
@@ -65,18 +65,18 @@ def values(counters: Mapping[str, Counter], done: Executed) -> dict[str, float]:
     Raises GuestError for a function that the kernel does not have, when nothing was called about
     what a counter is about, or when there is nothing to divide by.
     """
-    raw = {name: _raw(name, one, done) for name, one in counters.items()}
-    found = {}
-    for name, one in counters.items():
-        below = raw[one.per] if one.per else 1
+    raw = {name: _raw(name, counter, done) for name, counter in counters.items()}
+    results = {}
+    for name, counter in counters.items():
+        below = raw[counter.per] if counter.per else 1
         if below == 0:
             raise GuestError(
                 "garbled",
-                f"the counter {name} is per {one.per}, and none were counted",
+                f"the counter {name} is per {counter.per}, and none were counted",
                 hint=f"choose a workload that has some, or see per in configs/counter/{name}.toml",
             )
-        found[name] = (raw[name] - (raw[one.less] if one.less else 0)) / below
-    return found
+        results[name] = (raw[name] - (raw[counter.less] if counter.less else 0)) / below
+    return results
 
 
 def _raw(name: str, counter: Counter, done: Executed) -> int:
@@ -100,13 +100,16 @@ def _logged(name: str, counter: Counter, done: Executed) -> int:
         return len(calls)
     place = counter.argument - 1
     if counter.objects:
-        told = [
-            {call.arguments[given.argument - 1] for call in _about(name, given, counter, done)}
-            for given in counter.objects
+        object_sets = [
+            {
+                call.arguments[condition.argument - 1]
+                for call in _about(name, condition, counter, done)
+            }
+            for condition in counter.objects
         ]
-        if not all(told):
+        if not all(object_sets):
             return 0
-        objects = set.intersection(*told)
+        objects = set.intersection(*object_sets)
         if not objects:
             raise GuestError(
                 "mismatch",
@@ -122,10 +125,10 @@ def _logged(name: str, counter: Counter, done: Executed) -> int:
     return len(calls)
 
 
-def _about(name: str, given: Given, counter: Counter, done: Executed) -> list[Call]:
-    """The logged calls that are given, in order."""
-    callees = set(entries(name, given.calls or counter.calls, done.names))
-    callers = _callers(given.callers, done)
+def _about(name: str, condition: Given, counter: Counter, done: Executed) -> list[Call]:
+    """The logged calls that meet a condition, in order."""
+    callees = set(entries(name, condition.calls or counter.calls, done.names))
+    callers = _callers(condition.callers, done)
     return [
         call
         for call in done.log
@@ -154,7 +157,7 @@ def _overtaken(
         if id(call) in chosen:
             places[call.arguments[chosen_place]] = number
         elif id(call) in issued and call.arguments[place] in places:
-            own = places.pop(call.arguments[place])
-            overtaken += own < latest
-            latest = max(latest, own)
+            chosen_at = places.pop(call.arguments[place])
+            overtaken += chosen_at < latest
+            latest = max(latest, chosen_at)
     return overtaken

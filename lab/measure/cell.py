@@ -50,8 +50,8 @@ class Cell:
     @property
     def queue(self) -> tuple[tuple[str, str], ...]:
         """Attributes of the disk's queue that a user set, in their order."""
-        own = [(name, str(v)) for name, v in self.parameters if name.startswith(PREFIX)]
-        return tuple((name.removeprefix(PREFIX), value) for name, value in own)
+        attributes = [(name, str(v)) for name, v in self.parameters if name.startswith(PREFIX)]
+        return tuple((name.removeprefix(PREFIX), value) for name, value in attributes)
 
     def number(self, name: str) -> float:
         """A parameter that must be a number; 0 when the workload has none of that name.
@@ -143,7 +143,7 @@ def resolved(
     A simulated one is on the machine called so, or the usual one, and has as many vCPUs as that has
     active ones. Raises UsageError for a topology or a machine that does not exist.
     """
-    own = topology.get(topology_name)
+    guest_topology = topology.get(topology_name)
     if engine.simulated:
         machine = machine or machine_model.DEFAULT
         cpus = cpus or machine_model.get(machine).usual_cpus
@@ -161,8 +161,8 @@ def resolved(
             *((PREFIX + name, value) for name, value in queue),
         ),
         engine=engine,
-        cpus=cpus or own.cpus,
-        hw_queues=hw_queues or own.hw_queues,
+        cpus=cpus or guest_topology.cpus,
+        hw_queues=hw_queues or guest_topology.hw_queues,
         kernel_parameters=kernel_parameters,
         counters=counters,
         cost=costed,

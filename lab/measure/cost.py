@@ -93,9 +93,9 @@ def other_work(arms: Sequence[Sequence[Mapping[str, float]]]) -> str:
     there, or a window of the count that was moved, shows.
     """
     seen = [
-        (statistics.fmean(b[USER] for b in own), statistics.fmean(b[TIME] for b in own))
-        for own in arms
-        if own and all(USER in boot and TIME in boot for boot in own)
+        (statistics.fmean(b[USER] for b in boots), statistics.fmean(b[TIME] for b in boots))
+        for boots in arms
+        if boots and all(USER in boot and TIME in boot for boot in boots)
     ]
     for user, ns in seen[1:]:
         first, first_ns = seen[0]
@@ -111,16 +111,16 @@ def changes(before: Sequence[Cost], after: Sequence[Cost], alpha: float = _ALPHA
     The largest difference comes first; they sum to that of the totals. Which ones are sure is told
     for all together: with the chance 1 - alpha none of them is chance.
     """
-    names = sorted({name for one in (*before, *after) for name in one.kernel})
-    found = []
+    names = sorted({name for cost in (*before, *after) for name in cost.kernel})
+    changed = []
     for name in names:
-        old, new = ([one.kernel.get(name, 0.0) for one in own] for own in (before, after))
+        old, new = ([cost.kernel.get(name, 0.0) for cost in costs] for costs in (before, after))
         known = Change(name, statistics.fmean(old), statistics.fmean(new))
         if known.difference:
             sure = len(old) == len(new) and surely_apart(old, new, alpha / max(_FAMILY, len(names)))
             rare = len(old) < SEED_COUNTS[1] and abs(known.difference) < _RARE
-            found.append(replace(known, sure=sure and not rare))
-    return sorted(found, key=lambda change: (-abs(change.difference), change.function))
+            changed.append(replace(known, sure=sure and not rare))
+    return sorted(changed, key=lambda change: (-abs(change.difference), change.function))
 
 
 def to_text(cost: Cost) -> str:

@@ -83,8 +83,8 @@ def tree(lines: Iterable[str]) -> str:
     folders: list[str] = []
     for line in lines:
         words = _PATH.sub("", line).split()
-        found = _PATH.search(line)
-        path = _local(found[1]) if found else ""
+        match = _PATH.search(line)
+        path = _local(match[1]) if match else ""
         if words[0] == "Mkdir":
             folders.append(path)
         elif words[0] == "NTCreateX" and words[-1] == "NT_STATUS_OK":
@@ -118,7 +118,7 @@ def metrics(output: str, clients: int, seconds: float) -> dict[str, float]:
     """
     # The first table is the sum over all clients; one for each client follows.
     totals = output.split("Per client results:")[0]
-    counts = {found[1]: found for found in _COUNT.finditer(totals)}
+    counts = {match[1]: match for match in _COUNT.finditer(totals)}
     throughput = _THROUGHPUT.search(output)
     if "NTCreateX" not in counts or not throughput:
         last = output.strip().splitlines()[-1:] or ["nothing"]
@@ -131,12 +131,12 @@ def metrics(output: str, clients: int, seconds: float) -> dict[str, float]:
             f"{seconds:g} s, too few to tell how long one takes",
             hint=f"give the workload more seconds: {_LEAST:g} passes a client are needed",
         )
-    found = {
+    values = {
         "amean_ms": 1000 * seconds * clients / passes,
         "passes": passes,
         "throughput_mb": float(throughput[1]),
         "lat_max_ms": float(throughput[2]),
     }
     if "Flush" in counts:
-        found["flush_mean_ms"] = float(counts["Flush"][3])
-    return found
+        values["flush_mean_ms"] = float(counts["Flush"][3])
+    return values

@@ -64,8 +64,10 @@ def require_sound(
         difference = cache.read(kept, _text)
         if difference is None:
             folders = [probes / f"{engine}-{run}" for run in ("first", "second")]
-            own = (testbed.probe_kernel.release, testbed.probe_kernel.fragments)
-            possible = (name for name in _PROBES if not topology.get(name).refusal(*own))
+            release_and_fragments = (testbed.probe_kernel.release, testbed.probe_kernel.fragments)
+            possible = (
+                name for name in _PROBES if not topology.get(name).refusal(*release_and_fragments)
+            )
             cell = probe_cell(topology_name=next(possible, _PROBES[0]), cpus=4, engine=engine)
             job = resolve(Task(cell=cell, kernel=testbed.probe_kernel), testbed)
             with progress.step(f"checking that {engine} repeats itself exactly"):
@@ -103,9 +105,11 @@ def first_difference(left: Path, right: Path) -> str:
         if not (left / name).exists() and not (right / name).exists():
             continue
         lines = (_lines(folder / name) for folder in (left, right))
-        for number, (one, other) in enumerate(zip_longest(*lines, fillvalue="(nothing)"), start=1):
-            if one != other:
-                return f"{name}, line {number}: {one!r} against {other!r}"
+        for number, (left_line, right_line) in enumerate(
+            zip_longest(*lines, fillvalue="(nothing)"), start=1
+        ):
+            if left_line != right_line:
+                return f"{name}, line {number}: {left_line!r} against {right_line!r}"
     return ""
 
 
@@ -113,10 +117,10 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(errors="replace").splitlines()
 
 
-def _text(found: object) -> str:
-    if not isinstance(found, str):
+def _text(answer: object) -> str:
+    if not isinstance(answer, str):
         raise TypeError
-    return found
+    return answer
 
 
 def _answer(testbed: Testbed, engine: Engine) -> Path:

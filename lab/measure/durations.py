@@ -28,8 +28,8 @@ class Durations:
 
     def of(self, cell: Cell) -> float:
         """How many seconds a boot of a cell takes."""
-        if (found := self.known.get(_kind(cell))) is not None:
-            return found
+        if (seconds := self.known.get(_kind(cell))) is not None:
+            return seconds
         base, each = _SIMULATED if cell.engine.simulated else _EXACT
         base, each = (base, each) if cell.engine.deterministic else _TIMED
         dbench = workload.get(cell.workload).tool == "dbench"
@@ -46,7 +46,7 @@ def recorded(store: BootStore) -> Durations:
         rows = connection.execute(
             f"SELECT {kind}, avg(seconds) FROM boots WHERE outcome = 'ok' GROUP BY {kind}"
         ).fetchall()
-    return Durations({(own[0], own[1], own[2], own[3]): mean for *own, mean in rows})
+    return Durations({(key[0], key[1], key[2], key[3]): mean for *key, mean in rows})
 
 
 def _kind(cell: Cell) -> Kind:

@@ -133,7 +133,7 @@ def run(output: str) -> Run:
         "ctx_per_io": job.ctx / ios,
         **_latencies(max(job.sides, key=lambda side: side.total_ios)),
     }
-    every = [side for one in jobs for side in one.sides]
+    every = [side for job in jobs for side in job.sides]
     longest_s = max(side.runtime for side in every) / 1000
     return Run(values, sum(side.total_ios for side in every), longest_s)
 
@@ -161,8 +161,8 @@ def _jobs(output: str) -> list[_Job]:
 
 def _require_one_rate(side: _Side) -> None:
     """Fio prints all three of the same counts; what took less than a millisecond has no rate."""
-    printed, told = side.iops * side.runtime, 1000 * side.total_ios
-    if side.runtime and not math.isclose(printed, told, rel_tol=_EXACT):
+    printed, counted = side.iops * side.runtime, 1000 * side.total_ios
+    if side.runtime and not math.isclose(printed, counted, rel_tol=_EXACT):
         what = f"{side.iops:.0f} IOPS of {side.total_ios:,} I/Os in {side.runtime:.0f} ms"
         raise GuestError("corrupt", f"fio contradicts itself: {what}")
 
@@ -171,8 +171,8 @@ def _latencies(side: _Side) -> dict[str, float]:
     completion = side.clat_ns if side.clat_ns.count else side.lat_ns
     if not completion.count:  # gtod_reduce: fio did not look
         return {}
-    found = {"lat_mean_ms": completion.mean * _MS, "lat_max_ms": completion.max * _MS}
+    latencies = {"lat_mean_ms": completion.mean * _MS, "lat_max_ms": completion.max * _MS}
     for percentile, name in _PERCENTILES.items():
         if percentile in completion.percentile:
-            found[f"lat_{name}_ms"] = completion.percentile[percentile] * _MS
-    return found
+            latencies[f"lat_{name}_ms"] = completion.percentile[percentile] * _MS
+    return latencies

@@ -32,7 +32,7 @@ def fitted(cell: Cell, work: Workload) -> Fitted | None:
     return fio_job.fitted(work.job, guest, int(cell.number(workload.JOBS)))
 
 
-def hardware(own: Topology, work: Workload) -> dict[str, Any]:
+def hardware(guest_topology: Topology, work: Workload) -> dict[str, Any]:
     """What a job changes of a topology: by field, its value."""
     if work.job is None:
         return {}
@@ -40,20 +40,22 @@ def hardware(own: Topology, work: Workload) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     more = max(0, needs.buffers - _BUFFERS) >> 20
     if more:
-        changes["memory_mib"] = own.memory_mib + more
-    if own.null_blk is None:
-        if needs.polled and own.disk.by == "nvme":
-            changes["kernel_parameters"] = (*own.kernel_parameters, "nvme.poll_queues=1")
+        changes["memory_mib"] = guest_topology.memory_mib + more
+    if guest_topology.null_blk is None:
+        if needs.polled and guest_topology.disk.by == "nvme":
+            changes["kernel_parameters"] = (*guest_topology.kernel_parameters, "nvme.poll_queues=1")
         return changes
     attributes: dict[str, int | str] = {}
-    if _in_memory(needs) and not own.holds_data:
+    if _in_memory(needs) and not guest_topology.holds_data:
         attributes["memory_backed"] = 1
         changes |= {"holds_data": True, "disk_in_memory": True}
-    if needs.polled and "poll_queues" in own.null_blk:
+    if needs.polled and "poll_queues" in guest_topology.null_blk:
         attributes["poll_queues"] = 1
     if needs.trims:
         attributes["discard"] = 1
-    return {**changes, "null_blk": {**own.null_blk, **attributes}} if attributes else changes
+    if not attributes:
+        return changes
+    return {**changes, "null_blk": {**guest_topology.null_blk, **attributes}}
 
 
 def _in_memory(needs: Needs) -> bool:
@@ -73,31 +75,32 @@ def changes(cell: Cell, work: Workload, ios: dict[str, int]) -> str:
     fit = fitted(cell, work)
     if fit is None:
         return ""
-    own, told = topology.get(cell.topology), list(fit.changes)
+    guest_topology, phrases = topology.get(cell.topology), list(fit.changes)
     if amounts := sorted({number for number in ios.values() if number}):
         counted = " and ".join(f"{number:,}" for number in amounts)
         jobs = int(cell.number(workload.JOBS))
-        told.append(f"{f'each of {jobs} jobs' if jobs > 1 else 'the job'} does {counted} I/Os")
-    changed = hardware(own, work)
-    given = changed.get("null_blk", {})
-    if given.get("memory_backed", 0) != (own.null_blk or {}).get("memory_backed", 0):
-        told.append("null_blk is memory-backed")
-    if given.get("poll_queues") or "kernel_parameters" in changed:
-        told.append("hipri has a poll queue")
+        phrases.append(f"{f'each of {jobs} jobs' if jobs > 1 else 'the job'} does {counted} I/Os")
+    changed = hardware(guest_topology, work)
+    attributes = changed.get("null_blk", {})
+    backed = (guest_topology.null_blk or {}).get("memory_backed", 0)
+    if attributes.get("memory_backed", 0) != backed:
+        phrases.append("null_blk is memory-backed")
+    if attributes.get("poll_queues") or "kernel_parameters" in changed:
+        phrases.append("hipri has a poll queue")
     if "memory_mib" in changed:
-        told.append(f"the guest has {changed['memory_mib']} MiB for the buffers")
-    return f"{cell.workload}: {'; '.join(told)}"
+        phrases.append(f"the guest has {changed['memory_mib']} MiB for the buffers")
+    return f"{cell.workload}: {'; '.join(phrases)}"
 
 
 def require_possible(cell: Cell, where: str = "") -> None:
     """Raise UsageError, before anything is built, for a job that the cell's disk or CPUs cannot
     run.
     """
-    work, own = workload.get(cell.workload), topology.get(cell.topology)
+    work, guest_topology = workload.get(cell.workload), topology.get(cell.topology)
     if work.job is None:
         return
-    needs, changed = fio_needs.of(work.job), hardware(own, work)
-    holds_data = changed.get("holds_data", own.holds_data)
+    needs, changed = fio_needs.of(work.job), hardware(guest_topology, work)
+    holds_data = changed.get("holds_data", guest_topology.holds_data)
     if _in_memory(needs) and not holds_data:
         why = "its files lie on a file system" if needs.on_files else "it reads back what it wrote"
         raise UsageError(
@@ -105,13 +108,15 @@ def require_possible(cell: Cell, where: str = "") -> None:
             where=where,
             hint="choose null_blk, or a topology with holds_data = true",
         )
-    if needs.character and own.disk.by != "nvme":
+    if needs.character and guest_topology.disk.by != "nvme":
         raise UsageError(
             f"the engine io_uring_cmd needs an NVMe character device, which {cell.topology} lacks",
             where=where,
             hint="choose nvme_mq (by wall clock alone), or ioengine=io_uring on this disk",
         )
-    has_poll = own.disk.by == "nvme" or bool(changed.get("null_blk", {}).get("poll_queues"))
+    has_poll = guest_topology.disk.by == "nvme" or bool(
+        changed.get("null_blk", {}).get("poll_queues")
+    )
     if needs.only_polled and not has_poll:
         raise UsageError(
             f"hipri needs poll queues, which {cell.topology} cannot have",

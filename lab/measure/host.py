@@ -125,7 +125,7 @@ def unchecked() -> Report:
     """What is known of this machine before any engine was checked: all that may work do."""
     kvm = os.access(system.KVM, os.R_OK | os.W_OK)
     why = "" if kvm else f"{system.KVM} cannot be opened"
-    engines = tuple(EngineReport(one, one is not Engine.KVM or kvm, why) for one in Engine)
+    engines = tuple(EngineReport(engine, engine is not Engine.KVM or kvm, why) for engine in Engine)
     # Experiments ask for the number of CPUs only.
     return Report(Facts(os.cpu_count() or 1, "", 0, 0, "", "", "", "", True, ""), engines)
 
@@ -133,12 +133,12 @@ def unchecked() -> Report:
 def identity() -> str:
     """An id for this machine: wall-clock numbers of different hosts are never mixed."""
     machine_id = Path("/etc/machine-id")
-    own = machine_id.read_text().strip() if machine_id.exists() else platform.node()
-    return cache.key(own, cpu_model(), os.cpu_count())
+    name = machine_id.read_text().strip() if machine_id.exists() else platform.node()
+    return cache.key(name, cpu_model(), os.cpu_count())
 
 
 def examine(
-    found: Facts,
+    host_facts: Facts,
     kernel: Kernel,
     guest: GuestRoot,
     plugin: Path | None,
@@ -151,17 +151,21 @@ def examine(
     KVM may be refused for as long as that. Emulated engines work everywhere: one that did not come
     up met a bad moment of the host, and is asked again.
     """
-    identity = cache.key(found.qemu, kernel.id, guest.id, str(plugin), found.sandbox)
+    identity = cache.key(host_facts.qemu, kernel.id, guest.id, str(plugin), host_facts.sandbox)
     record = cache.root() / "host" / f"{_boot_id()}-{identity}.json"
     known = None if fresh else cache.read(record, _reports)
-    kept = {own.engine: own for own in known or () if own.works or own.engine is Engine.KVM}
+    kept = {
+        report.engine: report
+        for report in known or ()
+        if report.works or report.engine is Engine.KVM
+    }
     reports = [
-        kept.get(engine) or check_engine(engine, kernel, guest, found, progress, plugin)
+        kept.get(engine) or check_engine(engine, kernel, guest, progress, plugin)
         for engine in Engine
     ]
     if reports != known:
-        cache.write_atomically(record, json.dumps([asdict(own) for own in reports], indent=1))
-    return Report(found, tuple(reports))
+        cache.write_atomically(record, json.dumps([asdict(report) for report in reports], indent=1))
+    return Report(host_facts, tuple(reports))
 
 
 def _reports(rows: list[dict[str, Any]]) -> list[EngineReport]:
@@ -172,7 +176,6 @@ def check_engine(
     engine: Engine,
     kernel: Kernel,
     guest: GuestRoot,
-    found: Facts,
     progress: Progress,
     plugin: Path | None = None,
 ) -> EngineReport:
@@ -180,7 +183,7 @@ def check_engine(
 
     The deterministic engines' clock is the plugin.
     """
-    if obstacle := _obstacle(engine, found, plugin):
+    if obstacle := _obstacle(engine, plugin):
         return EngineReport(engine, False, obstacle)
     deadline = _KVM_S if engine is Engine.KVM else _TCG_S
     folder = cache.root() / "probe" / engine
@@ -217,7 +220,7 @@ def _failure(engine: Engine, machine: Machine, error: GuestError, deadline: floa
     return opens + error.what
 
 
-def _obstacle(engine: Engine, found: Facts, plugin: Path | None) -> str | None:
+def _obstacle(engine: Engine, plugin: Path | None) -> str | None:
     """Why an engine cannot work, as far as that is known without booting."""
     if engine.deterministic and platform.machine() != "x86_64":
         return "its clock stands in for the TSC of an x86-64 host only"
@@ -257,8 +260,8 @@ def _system() -> str:
 def _firmware() -> str:
     """An id for the firmware that starts a guest: its instructions count, too."""
     folders = run([system.QEMU, "-L", "help"]).output.split()
-    found = [Path(folder, name) for name in _FIRMWARE for folder in folders]
-    return cache.key([cache.file_hash(path) for path in found if path.exists()])
+    paths = [Path(folder, name) for name in _FIRMWARE for folder in folders]
+    return cache.key([cache.file_hash(path) for path in paths if path.exists()])
 
 
 def chosen(report: Report, wanted: Engine | None) -> Engine:
@@ -270,21 +273,21 @@ def chosen(report: Report, wanted: Engine | None) -> Engine:
 
 def lines(report: Report) -> Sequence[str]:
     """The report as text, one fact a line."""
-    own = report.facts
+    host = report.facts
     enough = (
         "enough for every engine"
-        if own.qemu_version >= system.MIN_QEMU
+        if host.qemu_version >= system.MIN_QEMU
         else f"exact and sim need {_least()}"
     )
     rows = [
-        f"system    {own.system}, kernel {own.host_kernel}",
-        f"CPUs      {own.cpus} x {own.cpu_model}",
-        f"memory    {own.memory_gib:.1f} GiB",
-        f"disk      {own.disk_free_gib:.1f} GiB free in {cache.root()}",
-        f"compiler  {own.compiler}",
-        f"QEMU      {'.'.join(map(str, own.qemu_version))} ({enough})",
-        f"plugins   {'QEMU loads TCG plugins' if own.plugins else 'this QEMU has no TCG plugins'}",
-        f"sandbox   {own.sandbox}",
+        f"system    {host.system}, kernel {host.host_kernel}",
+        f"CPUs      {host.cpus} x {host.cpu_model}",
+        f"memory    {host.memory_gib:.1f} GiB",
+        f"disk      {host.disk_free_gib:.1f} GiB free in {cache.root()}",
+        f"compiler  {host.compiler}",
+        f"QEMU      {'.'.join(map(str, host.qemu_version))} ({enough})",
+        f"plugins   {'QEMU loads TCG plugins' if host.plugins else 'this QEMU has no TCG plugins'}",
+        f"sandbox   {host.sandbox}",
     ]
     for row in report.engines:
         rows.append(f"{row.engine:<9} {'works' if row.works else 'REFUSED'}: {row.reason}")

@@ -80,7 +80,7 @@ class Symbols:
     def ranges(self, name: str) -> list[tuple[int, int]]:
         """Where each function of that name begins, and where the next one does."""
         known = zip(self.names, self.addresses, self.addresses[1:], strict=False)
-        return [(start, end) for own, start, end in known if own == name]
+        return [(start, end) for symbol, start, end in known if symbol == name]
 
     def address(self, name: str) -> int:
         """Where a function begins; GuestError when the kernel has none of that name."""
@@ -118,7 +118,7 @@ def variables(system_map: Path) -> Symbols:
 
 
 def _symbols(system_map: Path, kinds: str, leave_out: str = "\n") -> Symbols:
-    found: dict[int, str] = {}
+    by_address: dict[int, str] = {}
     lines = system_map.read_text(errors="replace").removesuffix("\n").split("\n")
     for number, line in enumerate(lines, start=1):
         symbol = _SYMBOL.fullmatch(line)
@@ -127,8 +127,8 @@ def _symbols(system_map: Path, kinds: str, leave_out: str = "\n") -> Symbols:
             raise GuestError("corrupt", what, where=f"{system_map}:{number}")
         address, kind, name = symbol.groups()
         if kind in kinds and not name.startswith(leave_out):
-            found.setdefault(int(address, 16), name)
-    ordered = sorted(found.items())
+            by_address.setdefault(int(address, 16), name)
+    ordered = sorted(by_address.items())
     return Symbols(tuple(a for a, _ in ordered), tuple(n for _, n in ordered))
 
 

@@ -132,20 +132,22 @@ class Job:
     def _called(self, functions: Symbols) -> tuple[int, ...]:
         """Where the functions begin whose calls have to be told one by one."""
         engine = self.cell.engine
-        logged = [one for one in self.counters.values() if call_counts.wants_log(one, engine)]
-        names = dict.fromkeys(name for one in logged for name in one.functions)
+        logged = [
+            counter for counter in self.counters.values() if call_counts.wants_log(counter, engine)
+        ]
+        names = dict.fromkeys(name for counter in logged for name in counter.functions)
         return tuple(call_counts.entries("called", tuple(names), functions)) if names else ()
 
 
 def resolve(task: Task, testbed: Testbed) -> Job:
     """Read all that a task is made of. Raises UsageError for what is wrong in a file."""
     cell = task.cell
-    work, own = workload.get(cell.workload), hardware(cell)
+    work, guest_topology = workload.get(cell.workload), hardware(cell)
     counted = counters.with_operands(cell.counters) if cell.counters else {}
     machine = Machine(
         task.kernel,
         testbed.guest,
-        own,
+        guest_topology,
         cell.engine,
         _NOWHERE,
         size_mib=fio_cell.disk_mib(cell, work),
@@ -201,17 +203,22 @@ def _unknown_parameter(device: str, kernel: Kernel) -> str:
 
 def hardware(cell: Cell) -> Topology:
     """The topology of a cell, with what the cell changes of it."""
-    own = topology.get(cell.topology)
-    own = own.model_copy(update=fio_cell.hardware(own, workload.get(cell.workload)))
+    guest_topology = topology.get(cell.topology)
+    guest_topology = guest_topology.model_copy(
+        update=fio_cell.hardware(guest_topology, workload.get(cell.workload))
+    )
+    fewer_queues = cell.hw_queues < guest_topology.hw_queues
     changes = {
         "cpus": cell.cpus,
         "hw_queues": cell.hw_queues,
-        "queue": {name: v for name, v in own.queue.items() if name not in dict(cell.queue)},
+        "queue": {
+            name: v for name, v in guest_topology.queue.items() if name not in dict(cell.queue)
+        },
         # With fewer queues nothing else is to be different.
-        "possible": own.possible_cpus if cell.hw_queues < own.hw_queues else own.possible,
-        "kernel_parameters": (*own.kernel_parameters, *cell.kernel_parameters),
+        "possible": guest_topology.possible_cpus if fewer_queues else guest_topology.possible,
+        "kernel_parameters": (*guest_topology.kernel_parameters, *cell.kernel_parameters),
     }
-    return own.model_copy(update=changes)
+    return guest_topology.model_copy(update=changes)
 
 
 def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
@@ -262,8 +269,8 @@ def round_keys(alone: Sequence[str]) -> list[str]:
     """
     together = sorted(alone)
     return [
-        cache.key("round", _ROUND_KEY, together, own, alone[:place].count(own))
-        for place, own in enumerate(alone)
+        cache.key("round", _ROUND_KEY, together, key, alone[:place].count(key))
+        for place, key in enumerate(alone)
     ]
 
 
@@ -281,21 +288,21 @@ def _key(machine: Machine, orders: Orders, counted: Mapping[str, Counter], testb
         [machine.engine, machine.topology.cpus, machine.memory_mib, machine.backed],
         orders.archive().hex(),
         [plugin.parent.name, *machine.plugin_options] if plugin else None,
-        {name: one.model_dump(mode="json") for name, one in counted.items()},
+        {name: counter.model_dump(mode="json") for name, counter in counted.items()},
         None if machine.engine.deterministic else host.identity(),
     )
 
 
 def _orders(cell: Cell, machine: Machine, work: Workload) -> Orders:
     """What the agent has to do for a cell."""
-    own, size_mib = machine.topology, machine.size_mib
+    guest_topology, size_mib = machine.topology, machine.size_mib
     clients = int(cell.number("clients"))
     seconds = cell.number("seconds") + cell.number("ramp_seconds")
     steps = [
         "phase setup",
-        *own.setup_steps(size_mib),
+        *guest_topology.setup_steps(size_mib),
         *queue_settings.steps(cell.queue, after_scheduler=False),
-        *own.scheduler_steps(cell.scheduler),
+        *guest_topology.scheduler_steps(cell.scheduler),
         *queue_settings.steps(cell.queue, after_scheduler=True),
         "facts",
     ]
@@ -319,7 +326,7 @@ def _orders(cell: Cell, machine: Machine, work: Workload) -> Orders:
     steps += ["phase workload", *runs]
     factor = _DETERMINISTIC_FACTOR if cell.engine.deterministic else _FACTOR
     usual = {
-        "boot": _BOOT_S + _PER_MIB_S * own.disk_memory_mib(size_mib),
+        "boot": _BOOT_S + _PER_MIB_S * guest_topology.disk_memory_mib(size_mib),
         "agent": _SETUP_S,
         "setup": _SETUP_S + _PER_CLIENT_S * clients,
         "workload": _WORKLOAD_S + factor * seconds + _PER_CLIENT_S * clients,
@@ -347,8 +354,10 @@ def _ios_of_jobs(cell: Cell, work: Workload) -> dict[str, int]:
     few, many = work.exact_ios
     if not cell.cost:
         many //= 4  # What is counted is the same for each request.
-    found = {name: max(1, ios // fio_jobs(cell)) for name, ios in (("few", few), ("many", many))}
-    return {**found, "many": 0} if cell.engine.simulated and cell.cost else found
+    ios_by_run = {
+        name: max(1, ios // fio_jobs(cell)) for name, ios in (("few", few), ("many", many))
+    }
+    return {**ios_by_run, "many": 0} if cell.engine.simulated and cell.cost else ios_by_run
 
 
 def _job_files(cell: Cell, work: Workload) -> dict[str, str]:

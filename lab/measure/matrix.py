@@ -44,11 +44,11 @@ def require_known(
 
     own_schedulers are those that only the kernels to be measured have.
     """
-    given = filter(workload.is_given, workloads)
+    user_workloads = filter(workload.is_given, workloads)
     lines = filter(device_line.is_line, topologies)
     for what, names, known in (
         ("topology", topologies, (*topology.known(), *lines)),
-        ("workload", workloads, (*workload.known(), *given)),
+        ("workload", workloads, (*workload.known(), *user_workloads)),
         ("I/O scheduler", schedulers, (*SCHEDULERS, *own_schedulers)),
     ):
         for name in names:
@@ -68,7 +68,7 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Planne
     cpus = selection.cpus or (1 if engine is Engine.EXACT else 0)
     for name, parameters in profile.parameters.items():
         workload.get(name).checked(parameters, f"parameters.{name} of the profile")
-    found: dict[PlannedCell, None] = {}
+    planned: dict[PlannedCell, None] = {}
     for number, block in enumerate(profile.matrix):
         require_known(block.topologies, block.schedulers, block.workloads)
         extra = _unnamed(profile, selection) if number == 0 else Selection()
@@ -93,13 +93,13 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Planne
                     queue=selection.queue,
                 )
                 fio_cell.require_possible(cell)
-                found[PlannedCell(cell=cell, swept=swept)] = None
-    if not found:
+                planned[PlannedCell(cell=cell, swept=swept)] = None
+    if not planned:
         raise UsageError(
             "the selection leaves no cell of the profile's matrix",
             hint="look at configs/profile for what a profile holds",
         )
-    return list(found)
+    return list(planned)
 
 
 def _unnamed(profile: Profile, selection: Selection) -> Selection:
@@ -118,11 +118,11 @@ def _chosen(offered: Sequence[str], selected: Sequence[str]) -> list[str]:
 
 def require_possible(work: str, machine: str, where: str) -> None:
     """Raise UsageError when a workload that needs its data again meets a disk that holds none."""
-    own = workload.get(work)
-    if own.job:
+    definition = workload.get(work)
+    if definition.job:
         return  # fio_cell gives it such a disk where it can
-    if (own.filesystem or own.checks_data) and not topology.get(machine).holds_data:
-        why = "has a file system" if own.filesystem else "reads back what it wrote"
+    if (definition.filesystem or definition.checks_data) and not topology.get(machine).holds_data:
+        why = "has a file system" if definition.filesystem else "reads back what it wrote"
         raise UsageError(
             f"{work} needs a disk that holds data, {machine} has none: it {why}",
             where=where,
@@ -135,9 +135,9 @@ def _parameter_sets(
 ) -> tuple[tuple[str, ...], list[dict[str, Value]]]:
     """The swept parameters' names, and every combination of all parameters' values."""
     definition = workload.get(work)
-    own = {name: v for name, v in selection.parameters if name in definition.parameters}
-    definition.checked(own, "--set")
-    merged = {**definition.parameters, **profile.parameters.get(work, {}), **own}
+    overrides = {name: v for name, v in selection.parameters if name in definition.parameters}
+    definition.checked(overrides, "--set")
+    merged = {**definition.parameters, **profile.parameters.get(work, {}), **overrides}
     names = sorted(merged)
     lists = [value if isinstance(value := merged[name], tuple) else (value,) for name in names]
     swept = tuple(
@@ -149,9 +149,9 @@ def _parameter_sets(
     return swept, sets
 
 
-def require_used(selection: Selection, found: Sequence[PlannedCell]) -> None:
+def require_used(selection: Selection, planned: Sequence[PlannedCell]) -> None:
     """Raise UsageError for a parameter of the user's that no cell has."""
-    known = {name for one in found for name, _ in one.cell.parameters}
+    known = {name for planned_cell in planned for name, _ in planned_cell.cell.parameters}
     for name, _ in selection.parameters:
         if name not in known:
             raise UsageError(

@@ -35,8 +35,8 @@ def get(name: str) -> Metric:
         if name in known:
             return known[name]
     if name in counters.known():
-        own = counters.get(name)
-        return Metric(own.unit, own.better)
+        counter = counters.get(name)
+        return Metric(counter.unit, counter.better)
     raise UsageError(f"no metric is called {name!r}", hint=nearest(name, known_names()))
 
 
@@ -63,13 +63,13 @@ def of_workload(name: str) -> dict[str, Metric]:
 
 def require_headline(name: str) -> None:
     """Raise UsageError when a workload's tool does not give the workload's own metric."""
-    own = workload.get(name)
-    given = BY_TOOL[own.tool]
-    if own.metric not in given:
+    definition = workload.get(name)
+    offered = BY_TOOL[definition.tool]
+    if definition.metric not in offered:
         raise UsageError(
-            f"{own.tool} gives no metric {own.metric!r}",
+            f"{definition.tool} gives no metric {definition.metric!r}",
             where=f"{workload.FOLDER / name}.toml: metric",
-            hint=nearest(own.metric, given),
+            hint=nearest(definition.metric, offered),
         )
 
 
@@ -80,5 +80,5 @@ def improvement(change: float, better: Better) -> float:
 
 def headline(cell: Cell, values: Mapping[str, float]) -> str:
     """The metric that stands for a cell: its cost from the exact engine, else the workload's."""
-    own = workload.get(cell.workload).metric
-    return next((name for name in EXACT if cell.engine.deterministic and name in values), own)
+    default = workload.get(cell.workload).metric
+    return next((name for name in EXACT if cell.engine.deterministic and name in values), default)

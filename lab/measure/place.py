@@ -58,11 +58,11 @@ class ThisHost:
     def __init__(self, memory_gib: float, cpus: int = 0) -> None:
         self._memory = MemoryBudget(memory_gib)
         # A deterministic guest's threads take turns: more than one CPU would be of no use.
-        own = sorted(os.sched_getaffinity(0))
-        own = own[: cpus or len(own)]
-        self.slots = self.most = len(own)
+        host_cpus = sorted(os.sched_getaffinity(0))
+        host_cpus = host_cpus[: cpus or len(host_cpus)]
+        self.slots = self.most = len(host_cpus)
         self._cpus: SimpleQueue[int] = SimpleQueue()
-        for cpu in own:
+        for cpu in host_cpus:
             self._cpus.put(cpu)
 
     def opened(self, testbed: Testbed) -> AbstractContextManager[None]:

@@ -61,7 +61,7 @@ Measured = dict[Primitive, list[Repetition]]
 
 def parsed(text: str) -> Measured:
     """What the benchmark printed. Raises LabError for anything else."""
-    found: Measured = {}
+    measured: Measured = {}
     for line in text.splitlines():
         words = line.split("\t")
         try:
@@ -70,8 +70,8 @@ def parsed(text: str) -> Measured:
             repetition = Repetition(float(ns), float(before), float(after))
         except ValueError as exc:
             raise LabError(f"the benchmark printed {line!r}") from exc
-        found.setdefault(key, []).append(repetition)
-    return found
+        measured.setdefault(key, []).append(repetition)
+    return measured
 
 
 def undisturbed(measured: Measured) -> Measured:
@@ -79,13 +79,15 @@ def undisturbed(measured: Measured) -> Measured:
     or nearer, than they mostly were.
     """
     every = [each for repetitions in measured.values() for each in repetitions]
-    usual = median([own for each in every for own in (each.before, each.after) if own] or [0.0])
+    usual = median(
+        [distance for each in every for distance in (each.before, each.after) if distance] or [0.0]
+    )
 
     def stayed(each: Repetition) -> bool:
         near, far = sorted((each.before, each.after))
         return not each.before or usual / _STEADY <= near <= far <= usual * _STEADY
 
-    return {key: list(filter(stayed, found)) for key, found in measured.items()}
+    return {key: list(filter(stayed, repetitions)) for key, repetitions in measured.items()}
 
 
 def thread_counts(cpus: int) -> tuple[int, ...]:
@@ -112,8 +114,8 @@ def simulated(
     testbed.host.require(Engine.SIM)
     if model.core:
         model = model.model_copy(update={"insn_ns": model.core.cycle_ns})
-    own = benchmark.compiled()
-    guest = guest_root.build(progress, own.program)
+    built = benchmark.compiled()
+    guest = guest_root.build(progress, built.program)
     cpus = max(2, *threads)
     folder = cache.root() / "probe" / "primitives"
     machine = Machine(
@@ -124,7 +126,7 @@ def simulated(
         folder,
         plugin=testbed.plugin,
         plugin_options=("programs=1", *model.options(cpus)),
-        marker=own.marker,
+        marker=built.marker,
     )
     words = f"{_joined(threads)} {_SIMULATED_REPETITIONS} {_SIMULATED_ROUNDS}"
     deadlines = {"boot": _BOOT_S, "agent": _BOOT_S, "workload": _LIMIT_S}

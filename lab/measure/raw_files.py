@@ -68,8 +68,8 @@ class RawFiles:
     def _sum(self, path: Path) -> str:
         """A file's SHA-256, computed once for all its links; empty where it cannot be read."""
         try:
-            found = path.stat()
-            same = (found.st_ino, found.st_size, found.st_mtime_ns)
+            status = path.stat()
+            same = (status.st_ino, status.st_size, status.st_mtime_ns)
             if same not in self._sums:
                 self._sums[same] = cache.file_hash(path)
         except OSError:

@@ -51,8 +51,8 @@ class Outcome:
 
     def value(self, metric: str) -> float | None:
         """The mean of a metric over the boots; None without any."""
-        found = [boot.values[metric] for boot in self.boots if metric in boot.values]
-        return statistics.fmean(found) if found else None
+        values = [boot.values[metric] for boot in self.boots if metric in boot.values]
+        return statistics.fmean(values) if values else None
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Rounds:
 
     def paired(self, metric: str) -> Paired | None:
         """A metric of both arms; None without a round."""
-        before, after = ([boot.values[metric] for boot in own] for own in self.boots.values())
+        before, after = ([boot.values[metric] for boot in boots] for boots in self.boots.values())
         return paired(before, after) if before else None
 
 
@@ -143,13 +143,13 @@ class Runner:
         jobs = self._resolved(tasks)
         arms = [job.task.arm for job in jobs]
         keys = dict(zip(arms, round_keys([job.key for job in jobs]), strict=True))
-        found = self._complete_rounds(keys)
+        rounds = self._complete_rounds(keys)
         memory = [job.machine.memory_mib for job in jobs]
         together = jobs[0].cell.engine.pausable and self._here.holds(*memory)
-        if decided(found) or found.complete >= most:
-            return found
+        if decided(rounds) or rounds.complete >= most:
+            return rounds
         took = durations.recorded(self._store)
-        forecast = [took.of(job.cell) for job in jobs] * (most - found.complete)
+        forecast = [took.of(job.cell) for job in jobs] * (most - rounds.complete)
         tally = Tally(self._progress, lambda: len(jobs) if together else 1)
         with tally.expecting(f"{tasks[0]}, at most {most} rounds of {', '.join(keys)}", forecast):
             return self._run_rounds(jobs, keys, most, decided, tally, together=together)
@@ -173,12 +173,12 @@ class Runner:
         together: bool,
     ) -> Rounds:
         """Boot rounds until that is decided, or most are there; see rounds()."""
-        found = self._complete_rounds(keys)
+        rounds = self._complete_rounds(keys)
         disturbed = failed = 0
         # A deterministic guest that failed would fail in the same place.
         attempts = 1 if jobs[0].cell.engine.deterministic else ATTEMPTS
-        while found.complete < most and disturbed < _ROUND_ATTEMPTS and not decided(found):
-            order = jobs if found.complete % 2 == 0 else jobs[::-1]
+        while rounds.complete < most and disturbed < _ROUND_ATTEMPTS and not decided(rounds):
+            order = jobs if rounds.complete % 2 == 0 else jobs[::-1]
             identity = self._store.new_boot()
             done = self._round(order, keys, identity, tally, together=together)
             broken = [
@@ -196,10 +196,10 @@ class Runner:
                 self._progress.say(f"    {what}; once more")
             failed = failed + 1 if broken else 0
             disturbed = disturbed + 1 if noise else 0
-            found = self._complete_rounds(keys)
+            rounds = self._complete_rounds(keys)
             if failed == attempts or any(error.outcome in LABS_FAILURES for _, error in broken):
-                return Rounds(found.boots, found.rejected, *broken[0])
-        return found
+                return Rounds(rounds.boots, rounds.rejected, *broken[0])
+        return rounds
 
     def require_exact(self, tasks: Iterable[Task]) -> None:
         """Raise LabError unless the deterministic engines of tasks repeat themselves exactly here.
@@ -282,22 +282,22 @@ class Runner:
     def _disturbance(self, jobs: Sequence[Job], done: Sequence[Sample | GuestError]) -> str:
         """Why the boots of a round say nothing of their kernels: the host disturbed one."""
         cpus = self._testbed.host.facts.cpus
-        found = (
+        reasons = (
             host_noise.disturbance(
                 sample.values, job.cell.cpus, cpus, shared=job.cell.engine.pausable
             )
             for job, sample in zip(jobs, done, strict=True)
             if isinstance(sample, Sample)
         )
-        return next(filter(None, found), "")
+        return next(filter(None, reasons), "")
 
     def _results(self, running: Sequence[Future[T]]) -> list[T]:
         """What all jobs returned; when one raises, the running guests end at their next look."""
         try:
-            return [one.result() for one in running]
+            return [future.result() for future in running]
         except BaseException:
-            for one in running:
-                one.cancel()
+            for future in running:
+                future.cancel()
             self.stop()
             wait(running)
             raise
@@ -306,7 +306,7 @@ class Runner:
         """Have the host for the block if jobs are timed by its clock."""
         if all(job.cell.engine.deterministic for job in jobs):
             return nullcontext()
-        return host_time.told(host_time.alone, self._progress)
+        return host_time.showing_wait(host_time.alone, self._progress)
 
     def _look(self) -> None:
         """End whoever calls this once the runner is to stop."""
@@ -318,7 +318,7 @@ class Runner:
         by_arm = {arm: self._store.in_rounds(key) for arm, key in keys.items()}
         first = next(iter(by_arm.values()))
         whole = [name for name in first if all(name in boots for boots in by_arm.values())]
-        boots = {arm: tuple(found[name] for name in whole) for arm, found in by_arm.items()}
+        boots = {arm: tuple(by_round[name] for name in whole) for arm, by_round in by_arm.items()}
         return Rounds(boots, self._store.rejected(list(keys.values())))
 
     def _boot(self, job: Job, tally: Tally) -> Sample | GuestError:
@@ -371,10 +371,10 @@ class Runner:
 
 def _distinct(jobs: Sequence[Job]) -> list[Job]:
     """The jobs in their order, the first of equal ones only."""
-    found: dict[str, Job] = {}
+    by_key: dict[str, Job] = {}
     for job in jobs:
-        found.setdefault(job.key, job)
-    return [*found.values()]
+        by_key.setdefault(job.key, job)
+    return [*by_key.values()]
 
 
 def _shown(task: Task, sample: Sample) -> str:

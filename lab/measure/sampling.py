@@ -105,14 +105,16 @@ def _dbench(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
 def _fio(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     """Fio's numbers of the last run and, from the deterministic engines, the cost of an I/O."""
     last = fio_runs(job.cell)[-1]
-    found, ordered = fio.run(done.outputs.get(f"{last}.json", "")), ordered_ios(job.cell, job.work)
+    last_run = fio.run(done.outputs.get(f"{last}.json", ""))
+    ordered = ordered_ios(job.cell, job.work)
     if last in ordered:
-        found.require(ordered[last])
+        last_run.require(ordered[last])
     if not costed(job.cell):
-        return found.values | _one_run(job, machine)
+        return last_run.values | _one_run(job, machine)
     if job.cell.engine.simulated:
-        return _simulated(job, machine, found.longest_s)
-    return found.values | _exact(job, machine, found, fio.run(done.outputs.get("few.json", "")))
+        return _simulated(job, machine, last_run.longest_s)
+    few = fio.run(done.outputs.get("few.json", ""))
+    return last_run.values | _exact(job, machine, last_run, few)
 
 
 def _one_run(job: Job, machine: Machine) -> dict[str, float]:
@@ -120,8 +122,8 @@ def _one_run(job: Job, machine: Machine) -> dict[str, float]:
     if not job.counters:
         return {}
     if job.cell.engine.simulated:
-        own = Executed(symbols(machine.kernel.system_map), machine.topology.driver)
-        return call_counts.values(job.counters, replace(own, log=_log(job, machine)))
+        executed = Executed(symbols(machine.kernel.system_map), machine.topology.driver)
+        return call_counts.values(job.counters, replace(executed, log=_log(job, machine)))
     phases = read_phases(machine.counts.read_text(errors="replace"))
     require_marks(phases, 1, fio_jobs(job.cell))
     return _counted(job, machine, phases, 0)
@@ -130,18 +132,19 @@ def _one_run(job: Job, machine: Machine) -> dict[str, float]:
 def _counted(job: Job, machine: Machine, phases: Sequence[Phase], run: int) -> dict[str, float]:
     """The counters of a run."""
     place = run_place(run)
-    own = Executed(
+    executed = Executed(
         symbols(machine.kernel.system_map),
         machine.topology.driver,
         phases[place].executions,
         _log(job, machine, place),
     )
-    return call_counts.values(job.counters, own)
+    return call_counts.values(job.counters, executed)
 
 
 def _log(job: Job, machine: Machine, phase: int | None = None) -> list[Call]:
     """The calls that the plugin was to write down, in all or in one phase."""
-    if not any(call_counts.wants_log(one, job.cell.engine) for one in job.counters.values()):
+    engine = job.cell.engine
+    if not any(call_counts.wants_log(counter, engine) for counter in job.counters.values()):
         return []
     return call_log.parse(machine.calls.read_text(errors="replace"), phase)
 
@@ -163,15 +166,15 @@ def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str,
         raise GuestError("corrupt", f"fio says that {ios:,} I/Os more took {-longer_s:.3f} s less")
     first, second = (phases[run_place(run)] for run in (1, 2))
     names = symbols(machine.kernel.system_map)
-    found = cost.slope(first, second, ios, names)
-    (machine.folder / "cost.tsv").write_text(cost.to_text(found))
+    io_cost = cost.slope(first, second, ios, names)
+    (machine.folder / "cost.tsv").write_text(cost.to_text(io_cost))
     listed = "".join(f"{name}\n" for name in sorted(job.block_layer))
     (machine.folder / block_layer.FILE).write_text(listed)
     return {
         cost.TIME: longer_s * 1e9 / ios,
-        cost.KERNEL: found.kernel_total,
-        cost.BLOCK_LAYER: found.within(job.block_layer),
-        cost.USER: found.user,
+        cost.KERNEL: io_cost.kernel_total,
+        cost.BLOCK_LAYER: io_cost.within(job.block_layer),
+        cost.USER: io_cost.user,
         **_counted(job, machine, phases, 2),
         "measured_share": 100 * (first.total + second.total) / sum(p.total for p in phases),
     }
@@ -180,12 +183,12 @@ def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str,
 def _simulated(job: Job, machine: Machine, fio_runtime_s: float) -> dict[str, float]:
     """What the simulation says of an I/O: fio's own numbers are also of what is not measured."""
     phases = sim_counts.phases(machine.counts.read_text(errors="replace"))
-    own, factors = machine.kernel.system_map, job.cell.variants
-    names = symbols(own), variables(own)
-    found, *others = sim_counts.simulated(phases, *names, fio_runtime_s, 1 + len(factors))
-    (machine.folder / "cost.tsv").write_text(cost.to_text(found.cost))
-    (machine.folder / "lines.tsv").write_text(sim_counts.to_text(found.lines))
-    values = found.values()
-    for factor, other in zip(factors, others, strict=True):
-        values |= {sim_counts.variant(name, factor): n for name, n in other.values().items()}
+    system_map, factors = machine.kernel.system_map, job.cell.variants
+    names = symbols(system_map), variables(system_map)
+    nominal, *variants = sim_counts.simulated(phases, *names, fio_runtime_s, 1 + len(factors))
+    (machine.folder / "cost.tsv").write_text(cost.to_text(nominal.cost))
+    (machine.folder / "lines.tsv").write_text(sim_counts.to_text(nominal.lines))
+    values = nominal.values()
+    for factor, variant in zip(factors, variants, strict=True):
+        values |= {sim_counts.variant(name, factor): n for name, n in variant.values().items()}
     return values

@@ -79,8 +79,8 @@ class Session:
         fragments = fragments or self.fragments
         self._require_trust(spec or self.profile.tree, patches)
         with self.progress.phase("source"):
-            found = source.resolve(spec or self.profile.tree, self.progress)
-            patched = patching.patched(found, (*kconfig.patches(fragments), *patches))
+            resolved = source.resolve(spec or self.profile.tree, self.progress)
+            patched = patching.patched(resolved, (*kconfig.patches(fragments), *patches))
         with self.progress.phase("kernel"):
             return kernel.build(patched, fragments, self.progress)
 
@@ -96,10 +96,10 @@ class Session:
         with self.progress.phase("guest root"):
             guest = self.checked.guest if self.checked else guest_root.build(self.progress)
         with self.progress.phase("engines"):
-            found = host.facts()
-            own = (found.qemu_version, found.emulator)
-            plugin = tcg_plugin.compiled(*own) if found.plugins else None
-            report = host.examine(found, base, guest, plugin, self.progress, fresh=fresh)
+            host_facts = host.facts()
+            qemu = (host_facts.qemu_version, host_facts.emulator)
+            plugin = tcg_plugin.compiled(*qemu) if host_facts.plugins else None
+            report = host.examine(host_facts, base, guest, plugin, self.progress, fresh=fresh)
         testbed = Testbed(base, guest, report, plugin)
         if fresh:
             determinism.forget(testbed)
@@ -158,9 +158,9 @@ class Session:
     def _cost(self, outcome: Outcome) -> Cost:
         task = outcome.task
         outcome.require_boots()
-        found = self.store.cost(outcome.boots[-1].id)
-        if found is None:
+        cost = self.store.cost(outcome.boots[-1].id)
+        if cost is None:
             raise UsageError(
                 f"{task.cell.workload} has no cost per I/O", hint="choose an fio workload"
             )
-        return found
+        return cost

@@ -147,7 +147,7 @@ def _add(phase: SimPhase, line: str) -> bool:
 
 
 def simulated(
-    found: Sequence[SimPhase],
+    sim_phases: Sequence[SimPhase],
     names: Symbols,
     variables: Symbols,
     fio_runtime_s: float,
@@ -159,18 +159,20 @@ def simulated(
     Raises GuestError when the guest's marks are not those of one run of fio, when it was measured
     less often, or when the guest's own clock did not show the simulated time.
     """
-    measured = [place for place, phase in enumerate(found) if phase.measured]
+    measured = [place for place, phase in enumerate(sim_phases) if phase.measured]
     # The guest's start; fio's; a warm-up before each time that it is measured; fio's end.
     expected = [2 + 2 * window for window in range(windows)]
-    if measured != expected or len(found) != expected[-1] + 3:
+    if measured != expected or len(sim_phases) != expected[-1] + 3:
         raise GuestError(
             "corrupt",
             "the guest did not do the I/Os that were to be measured, or not in one run of fio",
         )
-    start, end = found[measured[0] - 1].ended_ns, found[measured[-1]].ended_ns
-    whole_ns = found[measured[-1] + 1].ended_ns - found[measured[0] - 2].ended_ns
+    start, end = sim_phases[measured[0] - 1].ended_ns, sim_phases[measured[-1]].ended_ns
+    whole_ns = sim_phases[measured[-1] + 1].ended_ns - sim_phases[measured[0] - 2].ended_ns
     _require_clock(fio_runtime_s * 1e3, (end - start) / 1e6, whole_ns / 1e6)
-    return [_of_window(found[i - 1].ended_ns, found[i], names, variables) for i in measured]
+    return [
+        _of_window(sim_phases[i - 1].ended_ns, sim_phases[i], names, variables) for i in measured
+    ]
 
 
 def _of_window(start_ns: float, window: SimPhase, names: Symbols, variables: Symbols) -> Simulated:
@@ -192,17 +194,17 @@ def _worst(
     moves: Mapping[tuple[int, int], int], ios: int, names: Symbols, variables: Symbols
 ) -> tuple[Line, ...]:
     """The lines that move most, and the functions whose instructions make them."""
-    found: dict[int, Counter[str]] = {}
+    by_line: dict[int, Counter[str]] = {}
     for (line, instruction), count in moves.items():
-        found.setdefault(line, Counter())[names.name(instruction)] += count
-    ordered = sorted(found.items(), key=lambda one: (-one[1].total(), one[0]))[:_LINES]
+        by_line.setdefault(line, Counter())[names.name(instruction)] += count
+    ordered = sorted(by_line.items(), key=lambda item: (-item[1].total(), item[0]))[:_LINES]
     return tuple(
         Line(
             line,
-            {name: count / ios for name, count in own.most_common()},
+            {name: count / ios for name, count in counts.most_common()},
             ", ".join(variables.within(line, line + _LINE_SIZE)) if line >= _IMAGE else "",
         )
-        for line, own in ordered
+        for line, counts in ordered
     )
 
 
@@ -217,11 +219,11 @@ def to_text(lines: Sequence[Line]) -> str:
 
 def from_text(text: str) -> list[Line]:
     """The inverse of to_text."""
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    by_line: dict[tuple[str, str], dict[str, float]] = {}
     for row in text.splitlines():
         address, variable, name, moves = row.split("\t")
-        found.setdefault((address, variable), {})[name] = float(moves)
-    return [Line(int(line[0], 16), moves, line[1]) for line, moves in found.items()]
+        by_line.setdefault((address, variable), {})[name] = float(moves)
+    return [Line(int(line[0], 16), moves, line[1]) for line, moves in by_line.items()]
 
 
 def _require_clock(fio_ms: float, measured_ms: float, whole_ms: float) -> None:

@@ -64,8 +64,8 @@ class Tally:
     def line(self) -> str:
         """What the boots are for, how many are done of how many, and how long the rest takes."""
         with self._lock:
-            first, *others = dict.fromkeys(self._titles) or ("",)
-            named = f"{first} and {len(others)} more" if others else first
+            first, *further = dict.fromkeys(self._titles) or ("",)
+            named = f"{first} and {len(further)} more" if further else first
             left = self._left()
             return f"{named}: {self._done} of {len(self._forecast)} boots{left}"
 

@@ -54,8 +54,8 @@ class Workers(Generic[T]):
             return future, work
 
     def _work(self) -> None:
-        while found := self._next():
-            future, work = found
+        while item := self._next():
+            future, work = item
             if not future.set_running_or_notify_cancel():
                 continue
             try:

@@ -68,7 +68,7 @@ def test_who_wants_the_host_is_not_kept_from_it_by_those_who_come_later() -> Non
 
 def test_waiting_is_told_once() -> None:
     out = io.StringIO()
-    with host_time.told(host_time.alone, Progress(out=out)):
+    with host_time.showing_wait(host_time.alone, Progress(out=out)):
         pass
     assert out.getvalue() == ""
     released = threading.Event()
@@ -83,7 +83,7 @@ def test_waiting_is_told_once() -> None:
         time.sleep(0.01)
     timer = threading.Timer(0.3, released.set)
     timer.start()
-    with host_time.told(host_time.alone, Progress(out=out)):
+    with host_time.showing_wait(host_time.alone, Progress(out=out)):
         pass
     holder.join()
     assert out.getvalue().count("waiting for what another lab does") == 1

@@ -45,8 +45,8 @@ def checked(
         return Boot({}, {}, {"boot": 1.5, "checked": 0.5})
 
     monkeypatch.setattr(boot, "run", run)
-    monkeypatch.setattr(host, "_obstacle", lambda engine, found, plugin: None)
-    return host.check_engine(engine, KERNEL, GuestRoot("g"), FACTS, quiet)
+    monkeypatch.setattr(host, "_obstacle", lambda engine, plugin: None)
+    return host.check_engine(engine, KERNEL, GuestRoot("g"), quiet)
 
 
 def test_a_kvm_on_which_a_guest_came_up_is_used(

@@ -89,13 +89,12 @@ def test_equal_deterministic_guests_are_equal_to_the_last_byte(
 def test_engines_are_checked_and_a_kvm_that_boots_nothing_is_refused(testbed: Testbed) -> None:
     folder = cache.root() / "probe" / Engine.KVM
     cache.remove(folder)
-    own = testbed.host.facts
-    kvm = host.check_engine(Engine.KVM, testbed.probe_kernel, testbed.guest, own, Progress())
+    kvm = host.check_engine(Engine.KVM, testbed.probe_kernel, testbed.guest, Progress())
     console, results = folder / "console.log", folder / "results"
     came_up = console.exists() and "Hypervisor detected: KVM" in console.read_text()
     came_up = came_up and b"@end ok" in results.read_bytes()
     assert kvm.works == came_up
-    report = host.Report(own, (kvm,))
+    report = host.Report(testbed.host.facts, (kvm,))
     assert host.chosen(report, None) is (Engine.KVM if came_up else Engine.TCG)
     if not came_up:
         with pytest.raises(LabError, match="the engine kvm does not work on this machine"):
