@@ -71,7 +71,7 @@ class GateHistory:
 
     def nights(self) -> dict[str, list[Night]]:
         """All runs of the gate by branch, oldest first; what was accepted by hand is none."""
-        found: dict[str, list[Night]] = {}
+        nights: dict[str, list[Night]] = {}
         with self._store.connection() as connection:
             values: dict[int, dict[str, float]] = {}
             for gate_run, cell, value in connection.execute(
@@ -84,8 +84,8 @@ class GateHistory:
             ):
                 identity, branch, source, judged, good, reason = row
                 night = Night(source, judged, bool(good), reason, values.get(identity, {}))
-                found.setdefault(branch, []).append(night)
-        return found
+                nights.setdefault(branch, []).append(night)
+        return nights
 
     def accept(self, branch: str, source: str, reason: str) -> None:
         """Make a state of a branch its baseline by hand."""
