@@ -206,7 +206,7 @@ def _measured(
 ) -> int:
     """Measure exact cells that were selected, as exactly as the threshold asks."""
     steps = try_patches.run(subject, wanted, session, each=each)
-    changes = [one for step in steps for one in step.found]
+    changes = [one for step in steps for one in step.changes]
     run = builder.measured(
         [side for one in changes for side in (one.before, one.after)],
         result_tables.of_steps(steps),

@@ -100,7 +100,7 @@ def _of_step(step: SeriesStep) -> Iterator[TableRecord]:
     yield TableRecord(title=step.title)
     if step.configuration:
         yield note(f"The kernel's configuration differs, too: {view.options(step.configuration)}")
-    yield from _of_changes(step.found)
+    yield from _of_changes(step.changes)
     if step.broken:
         yield note(f"{Verdict.REFUTED}: {step.broken}")
     elif step.warned:
