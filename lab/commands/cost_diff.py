@@ -175,10 +175,8 @@ class KernelPair:
 
     def tasks(self, wanted: Sequence[PlannedCell]) -> list[Task]:
         """For each cell both tasks, the kernels as arms."""
-        reference, by_arm = (
-            self.reference or self.kernels[0],
-            [*zip(self.kernels, ARMS, strict=True)],
-        )
+        reference = self.reference or self.kernels[0]
+        by_arm = [*zip(self.kernels, ARMS, strict=True)]
         return [planned.on(kernel, arm, reference) for planned in wanted for kernel, arm in by_arm]
 
 

@@ -23,7 +23,6 @@ from lab.commands.try_measure import (
 from lab.inputs import topology, workload
 from lab.inputs.terms import Verdict
 from lab.measure.cell import Cell, PlannedCell
-from lab.measure.runner import Outcome
 
 # So many functions are named in a sentence.
 _NAMED = 2
@@ -162,7 +161,7 @@ def broken(known: Failures, changed: Changed) -> Answer:
     before, after = known.counts
     text = (
         f"{changed.code} {error.outcome} in {max(after, 1)} of {known.seeds} boots with the "
-        f"patches, in {before} without ({_cell_of(known.failed)}): {_said(error.what)}"
+        f"patches, in {before} without ({in_words(known.failed.task.cell)}): {_said(error.what)}"
     )
     if before and before >= after:
         return Answer(Kind.OPEN, text)
@@ -353,10 +352,6 @@ def no_data_lost(checks: Sequence[DataCheck]) -> Answer:
     """All that was written was read back."""
     cells = "; ".join(_cell(check.planned) for check in checks)
     return Answer(Kind.EQUAL_COST, f"all data that was written is read back and right ({cells})")
-
-
-def _cell_of(outcome: Outcome) -> str:
-    return in_words(outcome.task.cell)
 
 
 def _cell(planned: PlannedCell) -> str:
