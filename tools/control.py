@@ -203,22 +203,22 @@ def values_of_guest(values: Mapping[str, float]) -> dict[str, float]:
     """A boot's values without the host's noise, and without the share of instructions that was
     measured: QEMU ends at no exact instruction.
     """
-    other = (PREFIX, "measured_share")
-    return {name: value for name, value in values.items() if not name.startswith(other)}
+    prefixes = (PREFIX, "measured_share")
+    return {name: value for name, value in values.items() if not name.startswith(prefixes)}
 
 
 def table_of_seeds(seed_pairs: Sequence[SeedPair]) -> TableRecord:
     """One line a simulated cell, then how often a change was called where there is none."""
     rows, notes = [], []
-    for cell, other in dict.fromkeys((pair.cell, pair.kernels[1]) for pair in seed_pairs):
-        of_cell = [pair for pair in seed_pairs if (pair.cell, pair.kernels[1]) == (cell, other)]
+    for cell, kernel in dict.fromkeys((pair.cell, pair.kernels[1]) for pair in seed_pairs):
+        of_cell = [pair for pair in seed_pairs if (pair.cell, pair.kernels[1]) == (cell, kernel)]
         widest = max(of_cell, key=lambda pair: abs(pair.change))
         calls = f"{sum(pair.called for pair in of_cell)} of {len(of_cell)}"
         margin = f"{100 * widest.margin:g} %"
-        rows.append((str(cell), other, calls, percent(widest.change, exact=True), margin))
-    for other in dict.fromkeys(pair.kernels[1] for pair in seed_pairs):
-        calls_of_kernel = [pair.called for pair in seed_pairs if pair.kernels[1] == other]
-        notes.append(f"{other}: {rate_of_calls(calls_of_kernel)}")
+        rows.append((str(cell), kernel, calls, percent(widest.change, exact=True), margin))
+    for kernel in dict.fromkeys(pair.kernels[1] for pair in seed_pairs):
+        calls_of_kernel = [pair.called for pair in seed_pairs if pair.kernels[1] == kernel]
+        notes.append(f"{kernel}: {rate_of_calls(calls_of_kernel)}")
     titles = ("simulated, one seed against another", "", "called", "largest", "margin")
     return _table(titles, rows, notes)
 

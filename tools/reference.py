@@ -182,8 +182,8 @@ def key_tables(schema: dict[str, Any]) -> Iterator[str]:
             yield f"`{title}`: {_first_paragraph(table.get('description', ''))}\n"
         like, shared = _most_alike(rows, above)
         if like is not None:
-            others = [f"`{key}`" for key in above[like] if key not in rows]
-            but = f" except {', '.join(others)}" if others else ""
+            missing = [f"`{key}`" for key in above[like] if key not in rows]
+            but = f" except {', '.join(missing)}" if missing else ""
             more = ", and these:" if shared < rows.keys() else "."
             yield f"It has the keys of `{like}`{but}{more}\n"
         if rest := [row for key, row in rows.items() if key not in shared]:
@@ -202,8 +202,8 @@ def _most_alike(
 ) -> tuple[str | None, frozenset[str]]:
     """The table above with which rows has most in common, and those keys; None for too few."""
     likest: tuple[str | None, frozenset[str]] = None, frozenset()
-    for title, others in above.items():
-        same = frozenset(key for key, row in rows.items() if others.get(key) == row)
+    for title, earlier in above.items():
+        same = frozenset(key for key, row in rows.items() if earlier.get(key) == row)
         if len(same) >= _ALIKE and len(same) > len(likest[1]):
             likest = title, same
     return likest

@@ -13,7 +13,7 @@ from lab.cli import ending, options
 from lab.cli.verb import Verb
 from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables
 from lab.commands.bisect_measure import CommitMeasure, CommitTree
-from lab.commands.bisect_search import Found
+from lab.commands.bisect_search import Bisection
 from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME
 from lab.inputs.queue_settings import Settings
 from lab.measure.session import Session
@@ -124,7 +124,9 @@ def _value(commit: str, tree: CommitTree, measure: CommitMeasure) -> float | Non
     return value
 
 
-def _finish(bisection: Found, line: list[str], tree: CommitTree, measure: CommitMeasure) -> None:
+def _finish(
+    bisection: Bisection, line: list[str], tree: CommitTree, measure: CommitMeasure
+) -> None:
     """Record and print what a bisection found."""
     subjects = [bisect_search.subject(tree.repository, commit) for commit in bisection.suspects]
     shown = [result_tables.of_bisection(bisection, line, measure, subjects)]

@@ -209,7 +209,7 @@ def _measured(
 ) -> int:
     """Measure exact cells that were selected, as exactly as the threshold asks."""
     steps = try_patches.run(subject, wanted, session, each=each)
-    changes = [change for step in steps for change in step.found]
+    changes = [change for step in steps for change in step.changes]
     run = builder.measured(
         [side for change in changes for side in (change.before, change.after)],
         result_tables.of_steps(steps),

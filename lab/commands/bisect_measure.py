@@ -139,12 +139,12 @@ class ByFunction(CommitMeasure):
         cost_diff.require_sound_base([ends])
         self._require_measured(*ends.values)
         self._require_change(ends.change or 0.0)
-        surely = [one for one in ends.functions if one.sure]
-        told = (math.fsum(f.before for f in surely), math.fsum(f.after for f in surely))
+        surely = [change for change in ends.functions if change.sure]
+        sums = (math.fsum(f.before for f in surely), math.fsum(f.after for f in surely))
         self._ends = ends.finding.measured
-        if abs(told[1] - told[0]) >= abs(self._ends[1] - self._ends[0]) / 2:
-            self._functions = frozenset(one.function for one in surely)
-            self._ends = told
+        if abs(sums[1] - sums[0]) >= abs(self._ends[1] - self._ends[0]) / 2:
+            self._functions = frozenset(change.function for change in surely)
+            self._ends = sums
 
     def value(self, commit: str) -> float | None:
         """Instructions per I/O in these functions."""
@@ -165,9 +165,11 @@ class ByFunction(CommitMeasure):
         if not all(boots):
             return None
         if not self._functions:
-            return statistics.fmean(own[0].values[cost.BLOCK_LAYER] for own in boots)
-        costs = [session.store.cost(own[0].id) for own in boots]
-        return statistics.fmean(one.within(self._functions) for one in costs if one)
+            return statistics.fmean(seed_boots[0].values[cost.BLOCK_LAYER] for seed_boots in boots)
+        costs = [session.store.cost(seed_boots[0].id) for seed_boots in boots]
+        return statistics.fmean(
+            boot_cost.within(self._functions) for boot_cost in costs if boot_cost
+        )
 
     def changes(self, good: str, bad: str) -> list[cost_diff.CellChange]:
         """The change of the cell, and the functions that it is in."""
@@ -226,14 +228,14 @@ class ByTime(CommitMeasure):
         """Boot both ends in pairs; the bad one must be worse in what the metric is about."""
         self._good = good
         kernels = self._tree.kernel(good), self._tree.kernel(bad)
-        found = self._decided(kernels, 0.0)
-        if found is None:
+        pairs = self._decided(kernels, 0.0)
+        if pairs is None:
             raise LabError(
                 f"the ends cannot be told apart by {self._metric}",
                 hint="a profile with longer runs tells smaller differences",
             )
-        self._require_change(-metrics.improvement(found.change, metrics.get(self._metric).better))
-        self._bad, self._whole = bad, math.log1p(found.change)
+        self._require_change(-metrics.improvement(pairs.change, metrics.get(self._metric).better))
+        self._bad, self._whole = bad, math.log1p(pairs.change)
 
     def value(self, commit: str) -> float | None:
         """The logarithm of a commit's ratio to the good end; None while it may be either."""
@@ -246,8 +248,8 @@ class ByTime(CommitMeasure):
         for end, value in known.items():
             if self._tree.kernel(end).code == kernel.code:
                 return value
-        found = self._decided((self._tree.kernel(self._good), kernel), self._whole / 2)
-        return math.log1p(found.change) if found else None
+        pairs = self._decided((self._tree.kernel(self._good), kernel), self._whole / 2)
+        return math.log1p(pairs.change) if pairs else None
 
     def shown(self, value: float) -> str:
         """A value as a change in per cent."""
@@ -316,22 +318,30 @@ def of_claim(
     """
     name, _, title = text.partition("/")
     title, _, metric = title.partition("/")
-    own = series.get(name)
-    if title not in own.all_claims:
-        raise UsageError(f"{name} has no claim {title!r}", hint=nearest(title, own.all_claims))
+    named_series = series.get(name)
+    if title not in named_series.all_claims:
+        raise UsageError(
+            f"{name} has no claim {title!r}", hint=nearest(title, named_series.all_claims)
+        )
     session = tree.session
     # A check that is named is asked for, whatever the profile boots.
     wanted = session.profile.model_copy(update={"checks": True})
-    asked = experiment.experiments(own, wanted, session.testbed.host, host_time=True)
-    asked = [one for one in asked if one.claim == title and one.runs]
-    asked = [one for one in asked if metric in ("", one.expectation.metric)]
-    found = [one for one in asked if not timed and _exact(one)] or [o for o in asked if o.timed]
-    if not found:
+    every = experiment.experiments(named_series, wanted, session.testbed.host, host_time=True)
+    candidates = [
+        candidate
+        for candidate in every
+        if candidate.claim == title
+        and candidate.runs
+        and metric in ("", candidate.expectation.metric)
+    ]
+    exact = [candidate for candidate in candidates if not timed and _exact(candidate)]
+    matches = exact or [candidate for candidate in candidates if candidate.timed]
+    if not matches:
         raise UsageError(
             f"nothing that this host can measure is expected of {text}",
             hint="choose another claim, metric or profile",
         )
-    first = found[0]
+    first = matches[0]
     cell = PlannedCell(cell=first.sides[-1].cell, swept=first.swept)
     metric = first.expectation.metric
     if first.level is Level.COST:
@@ -346,9 +356,9 @@ def decisions(line: Sequence[str]) -> int:
     return 1 + math.ceil(math.log2(max(2, len(line))))
 
 
-def _exact(asked: Experiment) -> bool:
+def _exact(candidate: Experiment) -> bool:
     """Whether one boot of the exact engine answers an experiment for a commit."""
-    return asked.level is Level.MECHANISM or asked.expectation.metric == cost.KERNEL
+    return candidate.level is Level.MECHANISM or candidate.expectation.metric == cost.KERNEL
 
 
 def _or(threshold: float | None, usual: str) -> float:

@@ -24,7 +24,7 @@ class BisectionStep:
 
 
 @dataclass(frozen=True)
-class Found:
+class Bisection:
     """The first bad commit, or several of which one is, because those between were skipped.
 
     steps are all commits that were looked at, in that order, the two ends first.
@@ -43,11 +43,11 @@ def commits(path: Path, good: str, bad: str) -> list[str]:
     Raises UsageError when one does not exist or good is no ancestor of bad.
     """
     try:
-        with repository.opened(path) as other:
-            ends = [other.commit(end) for end in (good, bad)]
+        with repository.opened(path) as repo:
+            ends = [repo.commit(end) for end in (good, bad)]
             between = f"{ends[0]}..{ends[1]}"
-            listed = other.git("rev-list", "--reverse", "--first-parent", between).split()
-            descends = other.git("merge-base", *ends) == ends[0]
+            listed = repo.git("rev-list", "--reverse", "--first-parent", between).split()
+            descends = repo.git("merge-base", *ends) == ends[0]
     except CommandError as exc:
         raise UsageError(f"git does not know {good}..{bad}", where=str(path)) from exc
     if not listed or not descends:
@@ -59,7 +59,7 @@ def commits(path: Path, good: str, bad: str) -> list[str]:
     return [ends[0], *listed]
 
 
-def search(line: Sequence[str], measure: Measure) -> Found:
+def search(line: Sequence[str], measure: Measure) -> Bisection:
     """Find the first of line's commits that is like its last and not like its first.
 
     A commit is bad when its value is nearer to that of the last commit than to that of the first.
@@ -89,7 +89,7 @@ def search(line: Sequence[str], measure: Measure) -> Found:
         else:
             low = place
     suspects = tuple(line[low + 1 : high + 1])
-    return Found(suspects, line[low], good, bad, tuple(steps))
+    return Bisection(suspects, line[low], good, bad, tuple(steps))
 
 
 def is_bad(good: float, bad: float, value: float) -> bool:
@@ -107,5 +107,5 @@ def _next(low: int, high: int, skipped: set[int]) -> int | None:
 
 def subject(path: Path, commit: str) -> str:
     """A commit of a repository as the kernel quotes it: short id and subject."""
-    with repository.opened(path) as other:
-        return other.git("log", "-1", '--format=%h ("%s")', commit)
+    with repository.opened(path) as repo:
+        return repo.git("log", "-1", '--format=%h ("%s")', commit)

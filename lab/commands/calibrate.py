@@ -99,24 +99,24 @@ def calibrate(progress: Progress) -> Calibration:
         raise LabError("this machine has one CPU: no cache line moves on it")
     with progress.step("measuring one CPU"):
         alone = primitives.natively((1,), cpus)
-    found = []
+    by_distance = []
     for distance in distances(cpus):
         with progress.step(f"measuring CPU {distance.pair[0]} with CPU {distance.pair[1]}"):
-            found.append((distance.cpus, _undisturbed(distance.pair)))
+            by_distance.append((distance.cpus, _undisturbed(distance.pair)))
     title = f"measured here: {host.cpu_model()}".replace('"', "'")
-    return model(title, alone, found)
+    return model(title, alone, by_distance)
 
 
 def _undisturbed(pair: tuple[int, int]) -> Measured:
     """Two CPUs measured until enough repetitions are undisturbed; raises LabError when none are."""
-    found: Measured = {}
+    measured: Measured = {}
     for _ in range(_ROUNDS):
         for key, repetitions in primitives.natively((2,), pair).items():
-            found.setdefault(key, []).extend(repetitions)
-        left = undisturbed(found)
+            measured.setdefault(key, []).extend(repetitions)
+        left = undisturbed(measured)
         if all(len(left[key]) >= _NEEDED for key in USED if key.threads == 2):
-            return found
-    seen = [each.before for key in found for each in found[key] if each.before]
+            return measured
+    seen = [each.before for key in measured for each in measured[key] if each.before]
     raise LabError(
         f"the CPUs of this machine do not stay where they are: a cache line took "
         f"{min(seen):.0f} to {max(seen):.0f} ns from CPU {pair[0]} to CPU {pair[1]}",
@@ -133,26 +133,26 @@ def distances(cpus: Sequence[int]) -> list[Distance]:
         if path.exists():
             groups.append(_listed(path.read_text()) & set(cpus))
     groups.append(set(cpus))
-    found = []
-    for near, far in pairwise(sorted(groups, key=len)):
-        if farther := sorted(far - near):
-            found.append(Distance(len(far), (cpus[0], farther[-1])))
-    return found
+    return [
+        Distance(len(far), (cpus[0], farther[-1]))
+        for near, far in pairwise(sorted(groups, key=len))
+        if (farther := sorted(far - near))
+    ]
 
 
 def _listed(text: str) -> set[int]:
     """CPUs as the kernel lists them: 0-3,8."""
-    found = set[int]()
+    cpus = set[int]()
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found
+        cpus |= set(range(int(first), int(last or first) + 1))
+    return cpus
 
 
-def model(title: str, alone: Measured, found: Sequence[tuple[int, Measured]]) -> Calibration:
+def model(title: str, alone: Measured, by_distance: Sequence[tuple[int, Measured]]) -> Calibration:
     """The model of a machine from what one CPU does alone, and two of each distance."""
-    cycle, own = (_figure(alone, name, 0, 1) for name in ("cycle", "own-add"))
-    used = [(cpus, undisturbed(measured)) for cpus, measured in found]
+    cycle, add = (_figure(alone, name, 0, 1) for name in ("cycle", "own-add"))
+    used = [(cpus, undisturbed(measured)) for cpus, measured in by_distance]
     all_cpus, farthest = used[-1]
     levels = "\n\n".join(_level(cpus, measured) for cpus, measured in used)
     text = f"""# SPDX-License-Identifier: GPL-2.0-or-later
@@ -166,8 +166,8 @@ insn_ns = {cycle.value / _IPC:.3g}
 {levels}
 
 [memory]
-{_line("locked_ns", _minus(own, cycle))}
-{_line("stay", _stay(farthest, own))}
+{_line("locked_ns", _minus(add, cycle))}
+{_line("stay", _stay(farthest, add))}
 # 16 stores to lines of another that were read before: {_figure(farthest, "read-stores", 16)} ns.
 reads_take_ownership = {str(_takes_ownership(farthest)).lower()}
 {_line("load_gap_ns", _slope(farthest, "modified-loads"))}
@@ -184,7 +184,7 @@ refill_cycles = {_REFILL_CYCLES}
 """
     kept, every = (
         sum(len(each) for _, measured in those for each in measured.values())
-        for those in (used, found)
+        for those in (used, by_distance)
     )
     return Calibration(text, every - kept)
 
@@ -232,14 +232,14 @@ def _slope(measured: Measured, name: str) -> Figure:
     )
 
 
-def _minus(one: Figure, other: Figure) -> Figure:
-    return _combined(one, other, lambda larger, smaller: max(0.0, larger - smaller))
+def _minus(whole: Figure, part: Figure) -> Figure:
+    return _combined(whole, part, lambda larger, smaller: max(0.0, larger - smaller))
 
 
-def _combined(one: Figure, other: Figure, rule: Callable[[float, float], float]) -> Figure:
+def _combined(first: Figure, second: Figure, rule: Callable[[float, float], float]) -> Figure:
     """A rule that grows with the first and falls with the second."""
     return Figure(
-        rule(one.value, other.value), rule(one.low, other.high), rule(one.high, other.low)
+        rule(first.value, second.value), rule(first.low, second.high), rule(first.high, second.low)
     )
 
 

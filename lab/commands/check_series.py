@@ -58,31 +58,33 @@ class _Step:
     error: str
 
 
-def check(own: Series, session: Session) -> list[Commit]:
+def check(series: Series, session: Session) -> list[Commit]:
     """Check every patch of a series: checkpatch --strict, a build, and boots with I/O of the debug
     kernel.
 
     All are built before the first is booted, so that boots have all CPUs of the host. A patch with
     complaints does not keep the others from being checked.
     """
-    well_formed.check(own)
-    session.check_engines(own.tree, own.kernel)
-    with _checkpatch(own.tree, session.progress) as script:
-        steps = [_built(own, patches, patch, script, session) for patches, patch in _steps(own)]
-    cells = _cells(own, session.profile)
+    well_formed.check(series)
+    session.check_engines(series.tree, series.kernel)
+    with _checkpatch(series.tree, session.progress) as script:
+        steps = [
+            _built(series, patches, patch, script, session) for patches, patch in _steps(series)
+        ]
+    cells = _cells(series, session.profile)
     tasks = [Task(cell=cell, kernel=step.kernel) for step in steps if step.kernel for cell in cells]
     outcomes = session.outcomes(tasks) if tasks else []
     return [_booted(step, outcomes, session) for step in steps]
 
 
 def _built(
-    own: Series, patches: tuple[Path, ...], patch: Path, script: Path, session: Session
+    series: Series, patches: tuple[Path, ...], patch: Path, script: Path, session: Session
 ) -> _Step:
-    session.progress.say(f"{own.name}: {patch.parent.name}/{patch.name}")
+    session.progress.say(f"{series.name}: {patch.parent.name}/{patch.name}")
     style, clean = _style(script, patch)
     try:
-        session.kernel(own.tree, patches, own.kernel)
-        kernel = session.kernel(own.tree, patches, (*own.kernel, "debug"))
+        session.kernel(series.tree, patches, series.kernel)
+        kernel = session.kernel(series.tree, patches, (*series.kernel, "debug"))
     except LabError as exc:
         return _Step(patch, style, None, exc.what)
     return _Step(patch, style, kernel, "" if clean else "checkpatch complains")
@@ -91,27 +93,29 @@ def _built(
 def _booted(step: _Step, outcomes: Sequence[Outcome], session: Session) -> Commit:
     if not step.kernel:
         return Commit(step.patch, step.style, "not built", step.error)
-    own = tuple(outcome for outcome in outcomes if outcome.task.kernel.id == step.kernel.id)
-    errors = [outcome.error.what for outcome in own if outcome.error]
-    booted = f"{len(own) - len(errors)} of {len(own)} boots"
+    step_outcomes = tuple(
+        outcome for outcome in outcomes if outcome.task.kernel.id == step.kernel.id
+    )
+    errors = [outcome.error.what for outcome in step_outcomes if outcome.error]
+    booted = f"{len(step_outcomes) - len(errors)} of {len(step_outcomes)} boots"
     errors += session.store.complaints(step.kernel.id)
-    return Commit(step.patch, step.style, booted, "; ".join(errors) or step.error, own)
+    return Commit(step.patch, step.style, booted, "; ".join(errors) or step.error, step_outcomes)
 
 
-def _steps(own: Series) -> Iterator[tuple[tuple[Path, ...], Path]]:
+def _steps(series: Series) -> Iterator[tuple[tuple[Path, ...], Path]]:
     """Every patch once, the last of those that are applied with it."""
     seen = set()
-    for level in (SERIES, *own.levels):
-        patches = own.patches(level)
+    for level in (SERIES, *series.levels):
+        patches = series.patches(level)
         for number, patch in enumerate(patches, start=1):
             if patch not in seen:
                 seen.add(patch)
                 yield patches[:number], patch
 
 
-def _cells(own: Series, profile: Profile) -> list[Cell]:
+def _cells(series: Series, profile: Profile) -> list[Cell]:
     """What the claims have checked, else a short run on every topology and scheduler they name."""
-    claims = own.all_claims.values()
+    claims = series.all_claims.values()
     debug_claims = [claim for claim in claims if workload.get(claim.workload).kernel]
     places = {(claim.topology, claim.scheduler): claim for claim in debug_claims or claims}
     return [_cell(claim, profile) for claim in places.values()]

@@ -103,8 +103,8 @@ def has_exact_cost(cell: Cell) -> bool:
     """Whether the exact engine gives a cell's cost to the last digit: it does for fio's jobs that
     do not check data.
     """
-    own = workload.get(cell.workload)
-    return not cell.engine.simulated and own.tool == "fio" and not own.checks_data
+    work = workload.get(cell.workload)
+    return not cell.engine.simulated and work.tool == "fio" and not work.checks_data
 
 
 def cells(profile: Profile, selection: Selection) -> list[PlannedCell]:
@@ -113,13 +113,13 @@ def cells(profile: Profile, selection: Selection) -> list[PlannedCell]:
     Raises UsageError when the selection leaves none.
     """
     every = matrix.cells(profile, selection, Engine.EXACT)
-    found = [one for one in every if has_exact_cost(one.cell)]
-    if not found:
+    exact = [planned for planned in every if has_exact_cost(planned.cell)]
+    if not exact:
         raise UsageError(
             "the exact engine gives no cost for what is selected",
             hint="choose an fio workload",
         )
-    return found
+    return exact
 
 
 def measure(
@@ -139,16 +139,16 @@ def measure(
     compared = KernelPair(kernels, reference)
     with session.measuring(compared.tasks(wanted)) as runner:
         first = seeded(runner, compared, wanted, (1,))
-        found = {p: judged(session, p, sides, threshold) for p, sides in first.items()}
-        differ = [p for p, one in found.items() if not one.failed and not one.equal]
-        found |= _decided(session, runner, compared, differ, threshold)
-        changed = [p for p in differ if found[p].finding.verdict is Verdict.REFUTED]
+        changes = {p: judged(session, p, sides, threshold) for p, sides in first.items()}
+        differ = [p for p, change in changes.items() if not change.failed and not change.equal]
+        changes |= _decided(session, runner, compared, differ, threshold)
+        changed = [p for p in differ if changes[p].finding.verdict is Verdict.REFUTED]
         again = _decided(session, runner, compared, changed, threshold, threshold.seeds)
-    found |= {p: _confirmed(session, found[p], other) for p, other in again.items()}
-    return sorted(found.values(), key=by_size)
+    changes |= {p: _confirmed(session, changes[p], repeat) for p, repeat in again.items()}
+    return sorted(changes.values(), key=by_size)
 
 
-def experiment(
+def as_experiment(
     series: str, planned: PlannedCell, expectation: Expectation, level: Level
 ) -> Experiment:
     """A cell as an experiment: the kernel without the change against the one with it."""
@@ -175,11 +175,9 @@ class KernelPair:
 
     def tasks(self, wanted: Sequence[PlannedCell]) -> list[Task]:
         """For each cell both tasks, the kernels as arms."""
-        reference, by_arm = (
-            self.reference or self.kernels[0],
-            [*zip(self.kernels, ARMS, strict=True)],
-        )
-        return [one.on(kernel, arm, reference) for one in wanted for kernel, arm in by_arm]
+        reference = self.reference or self.kernels[0]
+        by_arm = [*zip(self.kernels, ARMS, strict=True)]
+        return [planned.on(kernel, arm, reference) for planned in wanted for kernel, arm in by_arm]
 
 
 def tasks_of(
@@ -188,7 +186,7 @@ def tasks_of(
     arms: tuple[str, str] = ARMS,
 ) -> list[Task]:
     """Cells of a wall clock on two kernels: for each cell both tasks, the kernels as arms."""
-    return [one.on(k, arm) for one in wanted for k, arm in zip(kernels, arms, strict=True)]
+    return [planned.on(k, arm) for planned in wanted for k, arm in zip(kernels, arms, strict=True)]
 
 
 def _decided(
@@ -200,99 +198,103 @@ def _decided(
     after_seed: int = 0,
 ) -> dict[PlannedCell, CellChange]:
     """Cells on two kernels with as many seeds as decide them, all of them after a certain one."""
-    found: dict[PlannedCell, CellChange] = {}
+    changes: dict[PlannedCell, CellChange] = {}
     waiting = list(wanted)
     for count in (n for n in SEED_COUNTS if n <= threshold.seeds):
         if not waiting:
             break
         seeds = range(after_seed + 1, after_seed + count + 1)
         looked_at = seeded(runner, compared, waiting, seeds)
-        found |= {p: judged(session, p, sides, threshold) for p, sides in looked_at.items()}
-        waiting = [p for p in waiting if found[p].finding.verdict is Verdict.INCONCLUSIVE]
-    return found
+        changes |= {p: judged(session, p, sides, threshold) for p, sides in looked_at.items()}
+        waiting = [p for p in waiting if changes[p].finding.verdict is Verdict.INCONCLUSIVE]
+    return changes
 
 
-def _confirmed(session: Session, one: CellChange, again: CellChange) -> CellChange:
+def _confirmed(session: Session, first: CellChange, again: CellChange) -> CellChange:
     """A cell that has changed, as seeds say that had no part in finding it; in which functions, all
     of them say.
     """
     if again.failed:
         return again
     if again.finding.verdict is Verdict.REFUTED:
-        sides = (together([one.before, again.before]), together([one.after, again.after]))
-        return CellChange(one.planned, *sides, one.finding, _functions(session, sides))
-    shown = " and ".join(percent(each.change or 0.0, exact=True) for each in (one, again))
+        sides = (together([first.before, again.before]), together([first.after, again.after]))
+        return CellChange(first.planned, *sides, first.finding, _functions(session, sides))
+    shown = " and ".join(percent(each.change or 0.0, exact=True) for each in (first, again))
     reason = f"{shown}, with some seeds and with others"
-    return replace(one, finding=replace(one.finding, verdict=again.finding.verdict, reason=reason))
+    return replace(
+        first, finding=replace(first.finding, verdict=again.finding.verdict, reason=reason)
+    )
 
 
 def judged(
     session: Session, planned: PlannedCell, sides: Sides, threshold: Threshold
 ) -> CellChange:
     """What the seeds of two kernels say about the instructions of a cell's block layer."""
-    asked = of_block_layer(planned, threshold.bound(session, planned))
+    experiment = of_block_layer(planned, threshold.bound(session, planned))
     # Here functions tell what moved out of the block layer, and the rest's sum is not needed.
-    evidence = seed_evidence(asked, [[own] for own in sides])
+    evidence = seed_evidence(experiment, [[outcome] for outcome in sides])
     evidence = replace(evidence, same=_equal(sides), rest=())
-    (found,) = verdict.judge([(asked, evidence)], session.profile.alpha)
+    (finding,) = verdict.judge([(experiment, evidence)], session.profile.alpha)
     if evidence.same:
-        return CellChange(planned, *sides, replace(found, reason="equal to the last digit"))
+        return CellChange(planned, *sides, replace(finding, reason="equal to the last digit"))
     functions = _functions(session, sides)
     layer = _block_layer(session, sides)
-    found = _without_moved_code(_with_functions(found, functions, threshold), functions, layer)
-    return CellChange(planned, *sides, found, functions)
+    finding = _without_moved_code(_with_functions(finding, functions, threshold), functions, layer)
+    return CellChange(planned, *sides, finding, functions)
 
 
 def _functions(session: Session, sides: Sides) -> tuple[Change, ...]:
     """Every function that differs between the seeds of two kernels."""
     before, after = (
-        [c for boot in own.boots if (c := session.store.cost(boot.id))] for own in sides
+        [c for boot in side.boots if (c := session.store.cost(boot.id))] for side in sides
     )
     return tuple(cost.changes(before, after, session.profile.alpha)) if before and after else ()
 
 
-def _with_functions(found: Finding, functions: Sequence[Change], threshold: Threshold) -> Finding:
+def _with_functions(finding: Finding, functions: Sequence[Change], threshold: Threshold) -> Finding:
     """A finding that functions refute which surely differ, in the block layer or out of it, when
     they add up to more than the threshold: no noise of others hides them.
     """
-    if found.evidence.doubt:
-        return found
-    surely = [one.difference for one in functions if one.sure]
-    if not surely or not found.measured:
-        return found
-    told = math.fsum(surely) / found.measured[0]
-    if not (abs(told) if threshold.savings else told) > threshold.change:
-        return found
-    reason = f"functions that surely differ add up to {percent(told, exact=True)}"
-    return replace(found, verdict=Verdict.REFUTED, reason=reason)
+    if finding.evidence.doubt:
+        return finding
+    surely = [change.difference for change in functions if change.sure]
+    if not surely or not finding.measured:
+        return finding
+    total = math.fsum(surely) / finding.measured[0]
+    if not (abs(total) if threshold.savings else total) > threshold.change:
+        return finding
+    reason = f"functions that surely differ add up to {percent(total, exact=True)}"
+    return replace(finding, verdict=Verdict.REFUTED, reason=reason)
 
 
 def _block_layer(session: Session, sides: Sides) -> frozenset[str]:
     """The functions that count as the block layer in either kernel."""
-    lists = (session.store.block_layer(boot.id) for own in sides for boot in own.boots[:1])
-    return frozenset[str]().union(*(own for own in lists if own))
+    lists = (session.store.block_layer(boot.id) for side in sides for boot in side.boots[:1])
+    return frozenset[str]().union(*(names for names in lists if names))
 
 
 def _without_moved_code(
-    found: Finding, functions: Sequence[Change], layer: frozenset[str]
+    finding: Finding, functions: Sequence[Change], layer: frozenset[str]
 ) -> Finding:
     """A saving that the functions outside of the block layer surely cost more is left open: code
     moved out of it.
     """
     if (
-        found.verdict is not Verdict.REFUTED
-        or not found.measured_change
-        or found.measured_change > 0
+        finding.verdict is not Verdict.REFUTED
+        or not finding.measured_change
+        or finding.measured_change > 0
     ):
-        return found
-    outside = (one.difference for one in functions if one.sure and one.function not in layer)
+        return finding
+    outside = (
+        change.difference for change in functions if change.sure and change.function not in layer
+    )
     more = math.fsum(difference for difference in outside if difference > 0)
-    less = -found.measured_change * found.measured[0]
-    limit = found.experiment.expectation.bound.interval.high
-    if not more or less - more > found.measured[0] * limit:
-        return found
+    less = -finding.measured_change * finding.measured[0]
+    limit = finding.experiment.expectation.bound.interval.high
+    if not more or less - more > finding.measured[0] * limit:
+        return finding
     reason = verdict.moved_code(less, more)
-    return replace(found, verdict=Verdict.INCONCLUSIVE, reason=reason)
+    return replace(finding, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
 def of_block_layer(planned: PlannedCell, bound: Bound) -> Experiment:
@@ -302,13 +304,13 @@ def of_block_layer(planned: PlannedCell, bound: Bound) -> Experiment:
         change=bound,
         because="more instructions for an I/O in the block layer are a regression",
     )
-    return experiment("", planned, expectation, Level.COST)
+    return as_experiment("", planned, expectation, Level.COST)
 
 
 def _equal(sides: Sides) -> bool:
     """Whether both kernels execute exactly as much."""
     before, after = (
-        [(b.values[cost.KERNEL], b.values[cost.BLOCK_LAYER]) for b in own.boots] for own in sides
+        [(b.values[cost.KERNEL], b.values[cost.BLOCK_LAYER]) for b in side.boots] for side in sides
     )
     return before == after != []
 
@@ -326,37 +328,41 @@ def seeded(
     def side() -> Outcome:
         return together([next(outcomes) for _ in seeds])
 
-    return {one: (side(), side()) for one in wanted}
+    return {planned: (side(), side()) for planned in wanted}
 
 
 def together(seeds: Sequence[Outcome]) -> Outcome:
     """The seeds of a task as one outcome; no boots when one of them failed."""
     task = seeds[0].task
-    if error := next((one.error for one in seeds if one.error), None):
+    if error := next((outcome.error for outcome in seeds if outcome.error), None):
         return Outcome(task, (), error)
-    return Outcome(task, tuple(boot for one in seeds for boot in one.boots))
+    return Outcome(task, tuple(boot for outcome in seeds for boot in outcome.boots))
 
 
-def compared(found: Sequence[CellChange]) -> list[Sides]:
+def compared(changes: Sequence[CellChange]) -> list[Sides]:
     """Both kernels' outcomes of the cells that may have changed."""
-    told = (one for one in found if not one.failed and one.finding.verdict is not Verdict.HOLDS)
-    return [(one.before, one.after) for one in told]
+    differing = (
+        change
+        for change in changes
+        if not change.failed and change.finding.verdict is not Verdict.HOLDS
+    )
+    return [(change.before, change.after) for change in differing]
 
 
-def failures(found: Sequence[CellChange]) -> tuple[list[Outcome], list[Outcome]]:
+def failures(changes: Sequence[CellChange]) -> tuple[list[Outcome], list[Outcome]]:
     """The outcomes that failed: those of the kernel before, and those of the kernel after."""
-    before = [one.before for one in found if one.before.error]
-    return before, [one.after for one in found if one.after.error]
+    before = [change.before for change in changes if change.before.error]
+    return before, [change.after for change in changes if change.after.error]
 
 
-def require_sound_base(found: Sequence[CellChange]) -> None:
+def require_sound_base(changes: Sequence[CellChange]) -> None:
     """Raise LabError when the kernel without the change fails, or the lab itself does."""
-    before, after = failures(found)
+    before, after = failures(changes)
     foreign = [o for o in after if o.error and o.error.outcome not in KERNEL_FAILURES]
     for outcome in (*before, *foreign):
         outcome.require_boots()
 
 
-def by_size(one: CellChange) -> tuple[bool, float]:
+def by_size(cell: CellChange) -> tuple[bool, float]:
     """A key to sort by: failures first, then the largest relative change."""
-    return one.change is not None, -abs(one.change or 0.0)
+    return cell.change is not None, -abs(cell.change or 0.0)

@@ -13,8 +13,8 @@ from lab.base.progress import duration
 from lab.inputs import workload
 from lab.inputs.profile import Profile
 from lab.inputs.series import Series
-from lab.judge import experiment
-from lab.judge.experiment import Experiment
+from lab.judge.experiment import Experiment, fragments, in_rounds
+from lab.judge.experiment import experiments as experiments_of
 from lab.measure import host
 from lab.measure.cell import Cell, PlannedCell
 from lab.measure.durations import Durations
@@ -65,14 +65,18 @@ def of_series(
     """
     here, parts = host.unchecked(), []
     every_boot: list[Boots] = []
-    for own in wanted:
-        every = experiment.experiments(own, profile, here, host_time=host_time)
-        asked = [one for one in every if not claims or (own.name, one.claim) in claims]
-        planned = boots(asked, own)
+    for series in wanted:
+        every = experiments_of(series, profile, here, host_time=host_time)
+        experiments = [
+            experiment
+            for experiment in every
+            if not claims or (series.name, experiment.claim) in claims
+        ]
+        planned = plan_boots(experiments, series)
         every_boot += planned
-        parts.append(_series(own, asked, planned))
-    engines = ", ".join(one.engine for one in here.engines if one.works)
-    total = sum(one.count for one in every_boot)
+        parts.append(_series(series, experiments, planned))
+    engines = ", ".join(report.engine for report in here.engines if report.works)
+    total = sum(boots.count for boots in every_boot)
     last = (
         f"{_count(total, 'boot')} in all, none of them done, and nothing built. {_NOT_AGAIN} "
         f"First it checks each engine that this counts on: {engines}. "
@@ -92,48 +96,54 @@ def of_cells(
 
     kernels say what is built, a line each.
     """
-    found = [Boots(("",) * len(kernels), one.cell, each, rounds=False) for one in planned]
-    lines = [f"  kernel   {one}" for one in kernels]
-    lines += ["", *_table(found, arms=False), ""]
-    for told in filter(None, dict.fromkeys(changes(one.cell) for one in planned)):
-        lines += [*textwrap.wrap(told, 78), ""]
-    total = sum(one.count for one in found)
-    last = f"{_count(total, 'boot')}, and nothing done. {_NOT_AGAIN} {_effort(found, durations)}"
+    every_boot = [Boots(("",) * len(kernels), p.cell, each, rounds=False) for p in planned]
+    lines = [f"  kernel   {kernel}" for kernel in kernels]
+    lines += ["", *_table(every_boot, arms=False), ""]
+    for text in filter(None, dict.fromkeys(changes(p.cell) for p in planned)):
+        lines += [*textwrap.wrap(text, 78), ""]
+    total = sum(boots.count for boots in every_boot)
+    last = (
+        f"{_count(total, 'boot')}, and nothing done. {_NOT_AGAIN} {_effort(every_boot, durations)}"
+    )
     shown = "\n".join([*lines, *textwrap.wrap(last, 78)])
-    return Plan(shown, tuple(found), _seconds(found, durations))
+    return Plan(shown, tuple(every_boot), _seconds(every_boot, durations))
 
 
-def boots(asked: Sequence[Experiment], own: Series) -> list[Boots]:
+def plan_boots(experiments: Sequence[Experiment], series: Series) -> list[Boots]:
     """What would be booted for experiments of one series; what shares boots is there once."""
-    running = [one for one in asked if one.runs and not _same(one, own)]
+    running = [
+        experiment
+        for experiment in experiments
+        if experiment.runs and not _same(experiment, series)
+    ]
     single: dict[Cell, dict[str, int]] = {}
-    for one in running:
-        for side in () if one.timed else one.booted:
+    for experiment in running:
+        for side in () if experiment.timed else experiment.booted:
             arms = single.setdefault(side.cell, {})
-            arms[side.arm] = max(arms.get(side.arm, 0), one.seed_counts[0])
-    found = [Boots(tuple(a), cell, max(a.values()), rounds=False) for cell, a in single.items()]
-    for group, sides in experiment.in_rounds([one for one in running if one.timed]):
-        each = max(1 if one.lacking else one.rounds for one in group)
-        found.append(Boots(tuple(side.arm for side in sides), sides[0].cell, each, rounds=True))
-    return found
+            arms[side.arm] = max(arms.get(side.arm, 0), experiment.seed_counts[0])
+    planned = [Boots(tuple(a), cell, max(a.values()), rounds=False) for cell, a in single.items()]
+    for group, sides in in_rounds([experiment for experiment in running if experiment.timed]):
+        each = max(1 if experiment.lacking else experiment.rounds for experiment in group)
+        planned.append(Boots(tuple(side.arm for side in sides), sides[0].cell, each, rounds=True))
+    return planned
 
 
-def _same(asked: Experiment, own: Series) -> bool:
+def _same(experiment: Experiment, series: Series) -> bool:
     """Whether an experiment compares an arm with itself: then nothing is booted for it."""
-    sides = {(own.all_arms[side.arm].patches, side.cell) for side in asked.sides}
-    return asked.expectation.bound.is_change and len(sides) == 1
+    sides = {(series.all_arms[side.arm].patches, side.cell) for side in experiment.sides}
+    return experiment.expectation.bound.is_change and len(sides) == 1
 
 
 def _seconds(planned: Sequence[Boots], durations: Durations) -> float:
     """How long boots take, as many at a time as there are CPUs."""
-    seconds = sum(one.count * durations.of(one.cell) for one in planned)
+    seconds = sum(boots.count * durations.of(boots.cell) for boots in planned)
     return seconds / (os.cpu_count() or 1)
 
 
 def _effort(planned: Sequence[Boots], durations: Durations) -> str:
     """How long boots take, and what they leave on the disk."""
     whole = duration(_seconds(planned, durations))
-    gib = sum(one.count for one in planned) * _LEFT_MIB / 1024
+    gib = sum(boots.count for boots in planned) * _LEFT_MIB / 1024
     known = "as boots of their kind took here" if durations.known else "as on two cores"
     return (
         f"That takes {whole}, {known}, and leaves {gib:.1f} GiB; each kernel that is not there yet "
@@ -141,19 +151,24 @@ def _effort(planned: Sequence[Boots], durations: Durations) -> str:
     )
 
 
-def _series(own: Series, asked: Sequence[Experiment], planned: Sequence[Boots]) -> str:
-    lines = [*_wrapped(f"{own.name}: {own.title}", ""), ""]
-    lines += [f"  source   {own.tree}, with {', '.join(own.kernel)}", *_kernels(own, planned)]
+def _series(series: Series, experiments: Sequence[Experiment], planned: Sequence[Boots]) -> str:
+    lines = [*_wrapped(f"{series.name}: {series.title}", ""), ""]
+    lines += [
+        f"  source   {series.tree}, with {', '.join(series.kernel)}",
+        *_kernels(series, planned),
+    ]
     lines += ["", *_table(planned, arms=True)] if planned else []
     lines.append("")
-    for claim in own.all_claims:
-        skipped = sum(bool(one.skipped) for one in asked if one.claim == claim)
+    for claim in series.all_claims:
+        skipped = sum(
+            bool(experiment.skipped) for experiment in experiments if experiment.claim == claim
+        )
         if skipped:
             lines.append(f"  {claim}: the profile skips {_count(skipped, 'expectation')}")
-    for expected in asked:
-        if expected.lacking and not expected.skipped:
-            where = f"{expected.claim}, {expected.expectation.metric}"
-            lines += _wrapped(f"{where}: inconclusive here, {expected.lacking}", "  ")
+    for experiment in experiments:
+        if experiment.lacking and not experiment.skipped:
+            where = f"{experiment.claim}, {experiment.expectation.metric}"
+            lines += _wrapped(f"{where}: inconclusive here, {experiment.lacking}", "  ")
     return "\n".join([*lines, ""])
 
 
@@ -162,49 +177,52 @@ def _table(planned: Sequence[Boots], *, arms: bool) -> list[str]:
     table = PlainTable("")
     for title in ("boots", "engine", *(("arms",) if arms else ()), "cell"):
         table.column(title, right=title == "boots")
-    for one in planned:
-        told = _cell(one, _differing(one, planned))
-        names = (", ".join(one.arms),) if arms else ()
-        table.row(str(one.count), one.cell.engine, *names, told)
+    for boots in planned:
+        text = _cell(boots, _differing(boots, planned))
+        names = (", ".join(boots.arms),) if arms else ()
+        table.row(str(boots.count), boots.cell.engine, *names, text)
     return table.text().strip("\n").splitlines()
 
 
-def _kernels(own: Series, planned: Sequence[Boots]) -> list[str]:
+def _kernels(series: Series, planned: Sequence[Boots]) -> list[str]:
     """A line for each kernel that would be built."""
     lines = ["  kernel   without patches, to check the engines"]
     kernels = dict.fromkeys(
-        (own.all_arms[arm].patches, experiment.fragments(own, one.cell)[len(own.kernel) :])
-        for one in planned
-        for arm in one.arms
+        (series.all_arms[arm].patches, fragments(series, boots.cell)[len(series.kernel) :])
+        for boots in planned
+        for arm in boots.arms
     )
     for level, extra in kernels:
-        arms = [arm for arm, one in own.all_arms.items() if one.patches == level]
-        used = [arm for arm in arms if any(arm in one.arms for one in planned)]
-        count = _count(len(own.patches(level)), "patch", "patches")
+        arms = [arm for arm, definition in series.all_arms.items() if definition.patches == level]
+        used = [arm for arm in arms if any(arm in boots.arms for boots in planned)]
+        count = _count(len(series.patches(level)), "patch", "patches")
         lines.append(f"  kernel   {', '.join(used)}: {', '.join([count, *extra])}")
     return lines
 
 
-def _differing(one: Boots, planned: Sequence[Boots]) -> list[str]:
+def _differing(boots: Boots, planned: Sequence[Boots]) -> list[str]:
     """The parameters that tell a cell from others of its name, but for the usual ones."""
-    others = [dict(other.cell.parameters) for other in planned if _alike(one.cell, other.cell)]
-    usual = workload.get(one.cell.workload).parameters
+    namesakes = [
+        dict(namesake.cell.parameters) for namesake in planned if _alike(boots.cell, namesake.cell)
+    ]
+    usual = workload.get(boots.cell.workload).parameters
     return [
         name
-        for name, value in one.cell.parameters
-        if value != usual.get(name) and any(other.get(name) != value for other in others)
+        for name, value in boots.cell.parameters
+        if value != usual.get(name)
+        and any(parameters.get(name) != value for parameters in namesakes)
     ]
 
 
-def _alike(one: Cell, other: Cell) -> bool:
-    return (str(one), one.engine) == (str(other), other.engine)
+def _alike(cell: Cell, other: Cell) -> bool:
+    return (str(cell), cell.engine) == (str(other), other.engine)
 
 
-def _cell(one: Boots, differing: Sequence[str]) -> str:
-    cell = one.cell
+def _cell(boots: Boots, differing: Sequence[str]) -> str:
+    cell = boots.cell
     parts = [f"{cell} {cell.sweep(differing)}".strip(), _count(cell.cpus, "vCPU")]
     parts += ["counted"] * (not cell.cost)
-    parts += [f"<= {_count(one.each, 'round')}"] * one.rounds
+    parts += [f"<= {_count(boots.each, 'round')}"] * boots.rounds
     return ", ".join(parts)
 
 

@@ -76,18 +76,18 @@ class BranchResult:
 
 def judge(gating: Gating) -> list[BranchResult]:
     """Build, measure and judge every branch; one that fails does not keep the others from it."""
-    found = []
+    results = []
     for name, branch in gating.config.branches.items():
         gating.session.progress.say(f"{name}:")
         try:
-            found.append(_judged(name, branch, gating))
+            results.append(_judged(name, branch, gating))
         except LabError as exc:
             gating.session.progress.say(f"lab: {exc}")
             # A branch that does not build is red; a lab that fails is neither red nor green.
             broken = Verdict.REFUTED if isinstance(exc, BuildError) else Verdict.ERROR
             series = _series(name, branch, "", broken, (), error=str(exc))
-            found.append(BranchResult(series, "", {}))
-    return found
+            results.append(BranchResult(series, "", {}))
+    return results
 
 
 def cells(config: Gate, profile: Profile) -> list[PlannedCell]:
@@ -101,13 +101,15 @@ def remember(results: Sequence[BranchResult], run_id: str, history: GateHistory)
 
     Only a state that was judged good becomes a baseline: one that is open does not.
     """
-    for one in results:
-        if one.state and one.series.verdict != Verdict.ERROR:
-            red = [c.name for c in one.series.claims if c.verdict == Verdict.REFUTED]
-            open_ = [c.name for c in one.series.claims if c.verdict == Verdict.INCONCLUSIVE]
+    for result in results:
+        if result.state and result.series.verdict != Verdict.ERROR:
+            red = [c.name for c in result.series.claims if c.verdict == Verdict.REFUTED]
+            open_ = [c.name for c in result.series.claims if c.verdict == Verdict.INCONCLUSIVE]
             reason = f"costs more: {', '.join(red)}" if red else ""
             reason = reason or (f"not decided: {', '.join(open_)}" if open_ else "")
-            history.add(one.series.name, one.state, run_id, reason, one.changes, one.values)
+            history.add(
+                result.series.name, result.state, run_id, reason, result.changes, result.values
+            )
 
 
 def known_branch(config: Gate, name: str) -> Branch:
@@ -136,10 +138,10 @@ def accept(
             hint="change it in the configuration",
         )
     state = history.judged(name, judged.id)
-    found = next((one for one in judged.series if one.name == name), None)
-    if state is None or found is None:
+    series = next((record for record in judged.series if record.name == name), None)
+    if state is None or series is None:
         raise UsageError(f"{name} was not judged in run {judged.id}", hint="choose another --run")
-    bad = [claim.name for claim in found.claims if claim.verdict != Verdict.HOLDS]
+    bad = [claim.name for claim in series.claims if claim.verdict != Verdict.HOLDS]
     if not bad:
         raise UsageError(f"{name} was good in run {judged.id}: there is nothing to accept")
     if unknown := [cell for cell in cells if cell not in bad]:
@@ -168,19 +170,19 @@ def _judged(name: str, branch: Branch, gating: Gating) -> BranchResult:
         raise LabError(f"the baseline does not build: {exc.what}", where=exc.where) from exc
     kernels = (before, session.kernel(state))
     costs = _costs(name, kernels, gating)
-    findings = {_title(one.planned): found for one, found in costs}
+    findings = {_title(cell.planned): finding for cell, finding in costs}
     findings |= _crept(name, branch, (base, state), kernels[1], gating)
     timed = {f"{text} (wall clock)": text for text in config.wall_clock}
     findings |= {title: _timed(name, text, kernels, gating) for title, text in timed.items()}
-    claims = tuple(_claim(title, found, gating) for title, found in findings.items())
-    known = {_title(one.planned): one.change for one, _ in costs}
+    claims = tuple(_claim(title, finding, gating) for title, finding in findings.items())
+    known = {_title(cell.planned): cell.change for cell, _ in costs}
     judged = verdict.of_claim(list(findings.values()))
-    own = _series(name, branch, base, judged, claims)
+    series = _series(name, branch, base, judged, claims)
     if changed := changed_options(*kernels):
-        own = own.model_copy(update={"configuration": {"branch": changed}})
-    costed = {_title(one.planned): one.after.value(cost.BLOCK_LAYER) for one, _ in costs}
+        series = series.model_copy(update={"configuration": {"branch": changed}})
+    costed = {_title(cell.planned): cell.after.value(cost.BLOCK_LAYER) for cell, _ in costs}
     values = {title: value for title, value in costed.items() if value is not None}
-    return BranchResult(own, state, known, values)
+    return BranchResult(series, state, known, values)
 
 
 def _costs(
@@ -192,13 +194,13 @@ def _costs(
     changes = cost_diff.measure(session, kernels, cells(config, session.profile), threshold)
     cost_diff.require_sound_base(changes)
     before, after = (session.store.ends({kernel.id}) for kernel in kernels)
-    found = []
-    for one in changes:
-        own = _exact(branch, one)
-        if not one.failed:
-            own = replace(own, evidence=replace(own.evidence, ends=(after, before)))
-        found.append((one, verdict.with_blame(own, session.profile.alpha)))
-    return found
+    costs = []
+    for cell in changes:
+        finding = _exact(branch, cell)
+        if not cell.failed:
+            finding = replace(finding, evidence=replace(finding.evidence, ends=(after, before)))
+        costs.append((cell, verdict.with_blame(finding, session.profile.alpha)))
+    return costs
 
 
 def _crept(
@@ -221,26 +223,26 @@ def _crept(
     first = gating.session.kernel(baseline)
     since = baseline.rpartition("@")[2][:12]
     return {
-        f"{_title(one.planned)} since {since}": found
-        for one, found in _costs(name, (first, kernel), gating)
-        if one.change is not None and found.verdict is Verdict.REFUTED
+        f"{_title(cell.planned)} since {since}": finding
+        for cell, finding in _costs(name, (first, kernel), gating)
+        if cell.change is not None and finding.verdict is Verdict.REFUTED
     }
 
 
 def _state(spec: str, progress: Progress) -> str:
     """A source whose branch or tag is replaced by the commit that it is now."""
-    found = source.resolve(spec, progress)
+    resolved = source.resolve(spec, progress)
     if not spec.startswith("git:"):
         return spec
-    return f"{spec.rpartition('@')[0]}@{found.version}"
+    return f"{spec.rpartition('@')[0]}@{resolved.version}"
 
 
 def _baseline(name: str, branch: Branch, state: str, gating: Gating) -> str:
     """The source that a branch is compared with; of a new branch its own state."""
     if branch.baseline.startswith(MERGE_BASE):
         path, _, revision = branch.source.removeprefix("git:").rpartition("@")
-        other = branch.baseline.removeprefix(MERGE_BASE)
-        return f"git:{path}@{repository.merge_base(Path(path), revision, other)}"
+        upstream = branch.baseline.removeprefix(MERGE_BASE)
+        return f"git:{path}@{repository.merge_base(Path(path), revision, upstream)}"
     if branch.baseline != LAST_GOOD:
         return branch.baseline
     good = gating.history.last_good(name)
@@ -249,19 +251,19 @@ def _baseline(name: str, branch: Branch, state: str, gating: Gating) -> str:
     return good or state
 
 
-def _exact(branch: str, one: CellChange) -> Finding:
+def _exact(branch: str, cell: CellChange) -> Finding:
     """What was found of a cell of the exact engine; what is red is so in some functions."""
-    found = replace(one.finding, experiment=replace(one.finding.experiment, series=branch))
-    if one.failed or found.verdict is not Verdict.REFUTED:
-        return found
-    return replace(found, reason=_blame(one))
+    finding = replace(cell.finding, experiment=replace(cell.finding.experiment, series=branch))
+    if cell.failed or finding.verdict is not Verdict.REFUTED:
+        return finding
+    return replace(finding, reason=_blame(cell))
 
 
-def _blame(one: CellChange) -> str:
+def _blame(cell: CellChange) -> str:
     """The functions that a regression is in, those that are sure before the others, without what
     does not matter beside the first.
     """
-    more = [change for change in one.functions if change.difference > 0]
+    more = [change for change in cell.functions if change.difference > 0]
     known = [change for change in more if change.sure] or more
     largest = max((change.difference for change in known), default=0.0)
     named = [change for change in known if change.difference > largest * _SHARE][:_NAMED]
@@ -280,14 +282,14 @@ def _timed(branch: str, text: str, kernels: tuple[Kernel, Kernel], gating: Gatin
         change=Bound(-limit, None, "%") if higher else Bound(None, limit, "%"),
         because="slower is a regression",
     )
-    asked = cost_diff.experiment(branch, planned, expectation, Level.WALL)
+    experiment = cost_diff.as_experiment(branch, planned, expectation, Level.WALL)
     tasks, alpha = cost_diff.tasks_of([planned], kernels), session.profile.alpha
     with session.measuring(tasks) as runner:
-        rounds = runner.rounds(tasks, session.profile.rounds, partial(decided, [asked], alpha))
-    evidence = paired_evidence(asked, rounds, failed_round(asked.sides, rounds))
+        rounds = runner.rounds(tasks, session.profile.rounds, partial(decided, [experiment], alpha))
+    evidence = paired_evidence(experiment, rounds, failed_round(experiment.sides, rounds))
     before, after = (session.store.ends({task.kernel.id}) for task in tasks)
-    (found,) = verdict.judge([(asked, replace(evidence, ends=(after, before)))], alpha)
-    return found
+    (finding,) = verdict.judge([(experiment, replace(evidence, ends=(after, before)))], alpha)
+    return finding
 
 
 def _title(planned: PlannedCell) -> str:
@@ -296,17 +298,17 @@ def _title(planned: PlannedCell) -> str:
     return "/".join((cell.topology, cell.scheduler, work))
 
 
-def _claim(title: str, found: Finding, gating: Gating) -> run_record.ClaimRecord:
-    cell = found.experiment.sides[0].cell
+def _claim(title: str, finding: Finding, gating: Gating) -> run_record.ClaimRecord:
+    cell = finding.experiment.sides[0].cell
     return run_record.ClaimRecord(
         name=title,
-        verdict=found.verdict,
-        counts_as=found.verdict,
+        verdict=finding.verdict,
+        counts_as=finding.verdict,
         statement="no regression against the baseline",
         topology=cell.topology,
         scheduler=cell.scheduler,
         workload=cell.workload,
-        findings=(gating.builder.finding(found),),
+        findings=(gating.builder.finding(finding),),
     )
 
 

@@ -70,21 +70,21 @@ def fraction(text: str) -> float:
     Raises UsageError for anything else.
     """
     try:
-        found = Bound.parse(f"<= {text}").of("%", text).interval.high
+        limit = Bound.parse(f"<= {text}").of("%", text).interval.high
     except ValueError as exc:
         raise UsageError(f"not a threshold: {text!r}", hint="write for example '0.25%'") from exc
-    if found < 0:
+    if limit < 0:
         raise UsageError(f"a threshold is not negative: {text!r}", hint="write for example '0.25%'")
-    return found
+    return limit
 
 
 def read(path: Path) -> Gate:
     """The gate's configuration. Raises UsageError for what is wrong in it."""
-    found = load(path, Gate)
-    given = tuple(
-        workload.give(text, f"{path}: fio.{place}") for place, text in enumerate(found.fio)
+    config = load(path, Gate)
+    fio_workloads = tuple(
+        workload.give(text, f"{path}: fio.{place}") for place, text in enumerate(config.fio)
     )
-    found = found.model_copy(update={"workloads": (*found.workloads, *given)})
-    for text in (found.threshold, found.wall_clock_threshold):
+    config = config.model_copy(update={"workloads": (*config.workloads, *fio_workloads)})
+    for text in (config.threshold, config.wall_clock_threshold):
         fraction(text)
-    return found
+    return config

@@ -71,7 +71,7 @@ class GateHistory:
 
     def nights(self) -> dict[str, list[Night]]:
         """All runs of the gate by branch, oldest first; what was accepted by hand is none."""
-        found: dict[str, list[Night]] = {}
+        nights: dict[str, list[Night]] = {}
         with self._store.connection() as connection:
             values: dict[int, dict[str, float]] = {}
             for gate_run, cell, value in connection.execute(
@@ -84,8 +84,8 @@ class GateHistory:
             ):
                 identity, branch, source, judged, good, reason = row
                 night = Night(source, judged, bool(good), reason, values.get(identity, {}))
-                found.setdefault(branch, []).append(night)
-        return found
+                nights.setdefault(branch, []).append(night)
+        return nights
 
     def accept(self, branch: str, source: str, reason: str) -> None:
         """Make a state of a branch its baseline by hand."""
@@ -94,39 +94,30 @@ class GateHistory:
 
     def judged(self, branch: str, run: str) -> str | None:
         """The state of a branch that was judged in a run; None when it was not."""
-        with self._store.connection() as connection:
-            row = connection.execute(
-                "SELECT source FROM gate_runs WHERE branch = ? AND run = ?", (branch, run)
-            ).fetchone()
-            return str(row[0]) if row else None
+        query = "SELECT source FROM gate_runs WHERE branch = ? AND run = ?"
+        return self._first(query, branch, run)
 
     def last_run(self, branch: str) -> str | None:
         """The run in which a branch was judged last; None before the first."""
-        with self._store.connection() as connection:
-            row = connection.execute(
-                "SELECT run FROM gate_runs WHERE branch = ? AND run != '' ORDER BY id DESC LIMIT 1",
-                (branch,),
-            ).fetchone()
-            return str(row[0]) if row else None
+        return self._first(
+            "SELECT run FROM gate_runs WHERE branch = ? AND run != '' ORDER BY id DESC LIMIT 1",
+            branch,
+        )
 
     def last_good(self, branch: str) -> str | None:
         """The newest good state of a branch; None before the first."""
-        with self._store.connection() as connection:
-            row = connection.execute(
-                "SELECT source FROM gate_runs WHERE branch = ? AND good ORDER BY id DESC LIMIT 1",
-                (branch,),
-            ).fetchone()
-            return str(row[0]) if row else None
+        return self._first(
+            "SELECT source FROM gate_runs WHERE branch = ? AND good ORDER BY id DESC LIMIT 1",
+            branch,
+        )
 
     def first_good(self, branch: str) -> str | None:
         """The first good state of a branch, or the last one accepted by hand; None before."""
-        with self._store.connection() as connection:
-            row = connection.execute(
-                "SELECT source FROM gate_runs WHERE branch = ? AND good"
-                " ORDER BY run != '', CASE run WHEN '' THEN -id ELSE id END LIMIT 1",
-                (branch,),
-            ).fetchone()
-            return str(row[0]) if row else None
+        return self._first(
+            "SELECT source FROM gate_runs WHERE branch = ? AND good"
+            " ORDER BY run != '', CASE run WHEN '' THEN -id ELSE id END LIMIT 1",
+            branch,
+        )
 
     def baseline_runs(self) -> set[str]:
         """The runs in which the states were judged that are baselines now."""
@@ -137,6 +128,12 @@ class GateHistory:
                 " (SELECT max(id) FROM gate_runs WHERE good GROUP BY branch))"
             )
             return {str(row[0]) for row in rows}
+
+    def _first(self, query: str, *values: str) -> str | None:
+        """The first column of a query's first row; None without a row."""
+        with self._store.connection() as connection:
+            row = connection.execute(query, values).fetchone()
+            return str(row[0]) if row else None
 
     def _insert(
         self,

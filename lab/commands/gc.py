@@ -54,43 +54,43 @@ def garbage(store: BootStore, history: GateHistory, days: float) -> list[Garbage
     horizon = now - max(days * _DAY_S, _HOUR_S)
     folders = [store.folder / "runs" / run for run in record_store.known(store.folder)]
     boots = {folder.name: set(_boots(record_store.load(folder))) for folder in folders}
-    named = {boot for own in boots.values() for boot in own}
-    found = [
-        _found("boot", store.boot_folder(boot))
+    named = {boot for run_boots in boots.values() for boot in run_boots}
+    unneeded = [
+        _garbage("boot", store.boot_folder(boot))
         for boot in store.started_before(horizon)
         if boot not in named
     ]
-    found += [
-        _found("unfinished run", path)
+    unneeded += [
+        _garbage("unfinished run", path)
         for path in sorted((store.folder / "runs").glob("*"))
         if path.is_dir() and path.name not in boots and _touched(path) < horizon
     ]
     good = {boot for run in history.baseline_runs() for boot in boots.get(run, ())}
     needed = store.kernels_since(horizon) | {
-        one.kernel for one in store.boots(sorted(good)).values()
+        boot.kernel for boot in store.boots(sorted(good)).values()
     }
     for kind, folder in _CACHED:
-        found += [
-            _found(kind, path)
+        unneeded += [
+            _garbage(kind, path)
             for path in sorted((cache.root() / folder).glob("*"))
             if path.is_dir() and path.name not in needed and _unused(path, horizon)
         ]
-    found += [
+    unneeded += [
         Garbage("log", path, path.lstat().st_size)
         for path in sorted((cache.root() / "logs").glob("*.log"))
         if path.lstat().st_mtime < horizon
     ]
-    return found
+    return unneeded
 
 
-def delete(found: list[Garbage], store: BootStore) -> None:
+def delete(unneeded: list[Garbage], store: BootStore) -> None:
     """Delete what garbage() found; of boots also what the store knows of them."""
-    store.forget([one.path.name for one in found if one.kind == "boot"])
-    for one in found:
-        if one.path.is_dir():
-            cache.remove(one.path)
+    store.forget([entry.path.name for entry in unneeded if entry.kind == "boot"])
+    for entry in unneeded:
+        if entry.path.is_dir():
+            cache.remove(entry.path)
         else:
-            one.path.unlink(missing_ok=True)
+            entry.path.unlink(missing_ok=True)
     store.sweep()
 
 
@@ -98,7 +98,7 @@ def _boots(run: run_record.RunRecord) -> Iterator[str]:
     return (boot.id for cell in run.cells for boot in cell.boots)
 
 
-def _found(kind: str, path: Path) -> Garbage:
+def _garbage(kind: str, path: Path) -> Garbage:
     files = (file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
     return Garbage(kind, path, sum(file.stat().st_size for file in files))
 

@@ -81,37 +81,40 @@ def differences(store: BootStore, sides: tuple[Outcome, Outcome]) -> list[Differ
 
     All sides have boots, on kernels with source_lines.FRAGMENT.
     """
-    known = [own for side in sides if (own := store.cost(side.boots[-1].id))]
+    known = [side_cost for side in sides if (side_cost := store.cost(side.boots[-1].id))]
     changed = cost.changes(known[:1], known[1:])[:_FUNCTIONS]
-    names = frozenset(one.function for one in changed)
-    before, after = (_costs(store, own, names) for own in sides)
-    old, new = (own.task.kernel for own in sides)
+    names = frozenset(change.function for change in changed)
+    before, after = (_costs(store, side, names) for side in sides)
+    old, new = (side.task.kernel for side in sides)
     lines = _renumbered(old, new, {place.file for place in before})
     kept = {there: insns for here, insns in before.items() if (there := lines.moved(here))}
     sources = _Sources()
-    found = [
+    every = [
         Difference(place, sources.line(new, place), kept.get(place, 0.0), after.get(place, 0.0))
         for place in kept.keys() | after.keys()
     ]
-    found += [
+    every += [
         Difference(place, sources.line(old, place), before=insns)
         for place, insns in before.items()
         if not lines.moved(place)
     ]
-    return sorted((one for one in found if one.more), key=lambda one: (-abs(one.more), one.place))
+    return sorted(
+        (difference for difference in every if difference.more),
+        key=lambda difference: (-abs(difference.more), difference.place),
+    )
 
 
-def table(names: tuple[str, str], found: Sequence[Difference], rows: int) -> TableRecord:
+def table(names: tuple[str, str], lines: Sequence[Difference], rows: int) -> TableRecord:
     """The lines that differ, as many as rows, and the rest in one."""
-    shown = [(_short(one.place), one.before, one.after, one.source) for one in found[:rows]]
-    if rest := found[rows:]:
-        sums = (sum(one.before for one in rest), sum(one.after for one in rest))
+    shown = [(_short(line.place), line.before, line.after, line.source) for line in lines[:rows]]
+    if rest := lines[rows:]:
+        sums = (sum(line.before for line in rest), sum(line.after for line in rest))
         shown.append((f"{len(rest)} more", *sums, ""))
-    every = (sum(one.before for one in found), sum(one.after for one in found))
+    every = (sum(line.before for line in lines), sum(line.after for line in lines))
     return TableRecord(
         title=f"Kernel instructions per I/O by source line: {names[0]} -> {names[1]}",
         columns=(*tables.columns("line", *names, "difference"), Column(title="source")),
-        rows=tuple(_row(*one) for one in shown),
+        rows=tuple(_row(*row) for row in shown),
         totals=(_row("these lines", *every, ""),),
         notes=(
             f"Lines of {names[1]}, of the {_FUNCTIONS} functions that differ most; a line that is "
@@ -125,21 +128,21 @@ def _short(place: LinePlace) -> str:
     return re.sub(r"^(.*/)?include/", "", str(place))
 
 
-def _row(name: str, one: float, other: float, source: str) -> tuple[str, ...]:
-    return name, f"{one:,.2f}", f"{other:,.2f}", f"{other - one:+z,.2f}", source
+def _row(name: str, before: float, after: float, source: str) -> tuple[str, ...]:
+    return name, f"{before:,.2f}", f"{after:,.2f}", f"{after - before:+z,.2f}", source
 
 
-def _costs(store: BootStore, own: Outcome, functions: frozenset[str]) -> dict[LinePlace, float]:
+def _costs(store: BootStore, outcome: Outcome, functions: frozenset[str]) -> dict[LinePlace, float]:
     """What an I/O executes of each line of some functions, in instructions, by a boot's record."""
-    cell, kernel = own.task.cell, own.task.kernel
+    cell, kernel = outcome.task.cell, outcome.task.kernel
     ordered = ordered_ios(cell, workload.get(cell.workload))
-    record = store.boot_folder(own.boots[-1].id) / qemu_command.COUNTS
+    record = store.boot_folder(outcome.boots[-1].id) / qemu_command.COUNTS
     phases = insn_counts.phases(record.read_text(errors="replace"))
     few, many = (phases[insn_counts.run_place(run)] for run in (1, 2))
     symbols = insn_counts.symbols(kernel.system_map)
-    ranges = [one for name in sorted(functions) for one in symbols.ranges(name)]
+    ranges = [addresses for name in sorted(functions) for addresses in symbols.ranges(name)]
     places = source_lines.places(kernel.vmlinux, ranges)
-    found: dict[LinePlace, float] = defaultdict(float)
+    costs: dict[LinePlace, float] = defaultdict(float)
     for start, end in ranges:
         first, second = (
             insn_counts.by_instruction(phase, [a for a in places if start <= a < end], end)
@@ -147,8 +150,8 @@ def _costs(store: BootStore, own: Outcome, functions: frozenset[str]) -> dict[Li
         )
         for address in first.keys() | second.keys():
             executed = second[address] - first[address]
-            found[places[address]] += executed / (ordered["many"] - ordered["few"])
-    return found
+            costs[places[address]] += executed / (ordered["many"] - ordered["few"])
+    return costs
 
 
 def _renumbered(old: Kernel, new: Kernel, files: Collection[str]) -> Lines:

@@ -53,15 +53,15 @@ def run(recorded: Recorded, session: Session, *, console: bool, gdb: bool) -> Re
     console prints the kernel's console while it boots; gdb has QEMU wait for a debugger, and says
     what to type. Raises LabError when the kernel is gone.
     """
-    found = kernel.find(recorded.kernel)
-    if found is None:
+    cached = kernel.find(recorded.kernel)
+    if cached is None:
         raise LabError(
             f"the kernel of {recorded.id} is no longer in the cache ({recorded.kernel})",
             hint="the command of its run, which the run's page names, builds it again",
         )
     functions = session.store.block_layer(recorded.id)
-    task = Task(cell=recorded.cell, kernel=found, arm=recorded.arm, block_layer=functions)
-    session.progress.say(f"{recorded.arm}: {task}, kernel {found.release} {found.id}")
+    task = Task(cell=recorded.cell, kernel=cached, arm=recorded.arm, block_layer=functions)
+    session.progress.say(f"{recorded.arm}: {task}, kernel {cached.release} {cached.id}")
     with session.measuring([task]), cache.scratch() as folder:
         job = resolve(task, session.testbed)
         if job.refusal:
@@ -70,7 +70,7 @@ def run(recorded: Recorded, session: Session, *, console: bool, gdb: bool) -> Re
         if gdb:
             job = _debugged(job)
             session.progress.say(
-                f"QEMU waits. In another terminal:\n  gdb {found.vmlinux} "
+                f"QEMU waits. In another terminal:\n  gdb {cached.vmlinux} "
                 f"-ex 'target remote {folder / QEMU_FOLDER / 'gdb'}' -ex continue"
             )
         watch = _Console(folder) if console else None
@@ -84,21 +84,21 @@ def run(recorded: Recorded, session: Session, *, console: bool, gdb: bool) -> Re
                 watch.show()
 
 
-def text(found: Repeated) -> str:
+def text(repeated: Repeated) -> str:
     """What is equal and what is not, number by number."""
-    return "\n".join(_lines(found)) + "\n"
+    return "\n".join(_lines(repeated)) + "\n"
 
 
-def _lines(found: Repeated) -> Iterator[str]:
-    if found.changed:
-        yield found.changed
-    before, now = found.recorded, found.now
-    if found.failure:
-        yield f"the guest failed: {found.failure.outcome}: {found.failure.what}"
+def _lines(repeated: Repeated) -> Iterator[str]:
+    if repeated.changed:
+        yield repeated.changed
+    before, now = repeated.recorded, repeated.now
+    if repeated.failure:
+        yield f"the guest failed: {repeated.failure.outcome}: {repeated.failure.what}"
         then = f"{before.outcome}: {before.reason}" if before.reason else before.outcome
         yield f"then it ended: {visible(then)}"
         return
-    if found.debugged:
+    if repeated.debugged:
         yield "it came to its end; its numbers are a debugger's as well, and not compared"
         return
     if before.outcome != "ok":

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from lab.base.text import number, percent
 from lab.commands.bisect_measure import CommitMeasure
-from lab.commands.bisect_search import Found, is_bad
+from lab.commands.bisect_search import Bisection, is_bad
 from lab.commands.check_series import Commit
 from lab.commands.cost_diff import CellChange
 from lab.commands.scaling import Curve
@@ -78,7 +78,7 @@ def of_commits(commits: Sequence[Commit]) -> TableRecord:
 
 
 def of_bisection(
-    bisection: Found, line: Sequence[str], measure: CommitMeasure, subjects: Sequence[str]
+    bisection: Bisection, line: Sequence[str], measure: CommitMeasure, subjects: Sequence[str]
 ) -> TableRecord:
     """Every commit that was looked at, in that order, and the first bad one, or those it may be."""
     rows = []
@@ -100,7 +100,7 @@ def _of_step(step: SeriesStep) -> Iterator[TableRecord]:
     yield TableRecord(title=step.title)
     if step.configuration:
         yield note(f"The kernel's configuration differs, too: {view.options(step.configuration)}")
-    yield from _of_changes(step.found)
+    yield from _of_changes(step.changes)
     if step.broken:
         yield note(f"{Verdict.REFUTED}: {step.broken}")
     elif step.warned:

@@ -34,8 +34,8 @@ def collect(
         if name not in nights:
             raise UsageError(f"no branch {name!r} was ever judged", hint=nearest(name, nights))
     wanted = {
-        name: [_matching(night, pattern) for night in own]
-        for name, own in nights.items()
+        name: [_matching(night, pattern) for night in branch_nights]
+        for name, branch_nights in nights.items()
         if not branches or name in branches
     }
     return [_with_commits(branch) for branch in trend.of(wanted, least)]
@@ -62,8 +62,8 @@ def _named(branch: BranchTrend, jump: Jump) -> Jump:
         return jump
     options = ("--format=%h %s", f"--max-count={_NAMED + 1}")
     try:
-        with repository.opened(Path(path)) as other:
-            lines = other.git("log", *options, f"{first}..{last}").splitlines()
+        with repository.opened(Path(path)) as repo:
+            lines = repo.git("log", *options, f"{first}..{last}").splitlines()
     except (CommandError, UsageError):
         return jump
     more = ("...",) if len(lines) > _NAMED else ()

@@ -23,7 +23,6 @@ from lab.commands.try_measure import (
 from lab.inputs import topology, workload
 from lab.inputs.terms import Verdict
 from lab.measure.cell import Cell, PlannedCell
-from lab.measure.runner import Outcome
 
 # So many functions are named in a sentence.
 _NAMED = 2
@@ -80,20 +79,20 @@ _VERBS = (Kind.COSTS, Kind.SAVES)
 def ordered(answers: Iterable[Answer]) -> list[Answer]:
     """What makes the patches clearly worse first, then by kind."""
     kinds = list(Kind)
-    return sorted(answers, key=lambda one: (not one.is_worse, kinds.index(one.kind)))
+    return sorted(answers, key=lambda answer: (not answer.is_worse, kinds.index(answer.kind)))
 
 
 def exit_code(answers: Collection[Answer]) -> ExitCode:
     """1 where the patches are clearly worse, 4 where that is open, else 0."""
-    if any(one.is_worse for one in answers):
+    if any(answer.is_worse for answer in answers):
         return ExitCode.REFUTED
-    is_open = any(one.kind is Kind.OPEN for one in answers)
+    is_open = any(answer.kind is Kind.OPEN for answer in answers)
     return ExitCode.INCONCLUSIVE if is_open else ExitCode.DONE
 
 
-def is_clearly_worse(found: CellChange) -> bool:
+def is_clearly_worse(cell: CellChange) -> bool:
     """Whether a cell's block layer costs surely more than WORSE_COST more."""
-    change, refuted = found.change, found.finding.verdict is Verdict.REFUTED
+    change, refuted = cell.change, cell.finding.verdict is Verdict.REFUTED
     return change is not None and refuted and change > WORSE_COST
 
 
@@ -135,11 +134,11 @@ class Changed:
 
 def same_code(difference: CodeDiff) -> Answer:
     """Both kernels execute the same, which is checked: no statistics are needed."""
-    told = "both kernels have the same code and the same data"
+    sentence = "both kernels have the same code and the same data"
     if difference.texts:
         text = sorted(difference.texts)[0]
-        told += f"; of the texts in them {len(difference.texts)} differ, such as {text[:40]!r}"
-    return Answer(Kind.NO_CHANGE, told)
+        sentence += f"; of the texts in them {len(difference.texts)} differ, such as {text[:40]!r}"
+    return Answer(Kind.NO_CHANGE, sentence)
 
 
 def not_executed(difference: CodeDiff, changed: Changed) -> Answer:
@@ -162,26 +161,26 @@ def broken(known: Failures, changed: Changed) -> Answer:
     before, after = known.counts
     text = (
         f"{changed.code} {error.outcome} in {max(after, 1)} of {known.seeds} boots with the "
-        f"patches, in {before} without ({_cell_of(known.failed)}): {_said(error.what)}"
+        f"patches, in {before} without ({in_words(known.failed.task.cell)}): {_said(error.what)}"
     )
     if before and before >= after:
         return Answer(Kind.OPEN, text)
     return Answer(Kind.BROKEN, text, is_worse=True)
 
 
-def of_check(found: DataCheck, changed: Changed) -> Answer:
+def of_check(check: DataCheck, changed: Changed) -> Answer:
     """A check that only the patched kernel fails."""
-    error = found.after.error
+    error = check.after.error
     assert error is not None
-    loses = error.outcome == "failed" and workload.get(found.planned.cell.workload).checks_data
+    loses = error.outcome == "failed" and workload.get(check.planned.cell.workload).checks_data
     lead = (
         "what was written is not read back" if loses else f"{error.outcome} of the patched kernel"
     )
     return Answer(
         Kind.LOSES_DATA if loses else Kind.BROKEN,
         f"{changed.code} {lead}, and the kernel without patches passes "
-        f"({_cell(found.planned)}): {_said(error.what)}",
-        found.planned,
+        f"({_cell(check.planned)}): {_said(error.what)}",
+        check.planned,
         is_worse=True,
     )
 
@@ -192,35 +191,35 @@ def _said(what: str) -> str:
     return next((line for line in lines if line.startswith("verify:")), lines[0] if lines else "")
 
 
-def of_exact(found: CellChange, changed: Changed) -> Answer | None:
+def of_exact(cell: CellChange, changed: Changed) -> Answer | None:
     """What an I/O costs more or less in a cell; None where it costs the same, as far as known."""
-    if found.failed or found.equal or found.change is None:
+    if cell.failed or cell.equal or cell.change is None:
         return None
-    sure = [one for one in found.functions if one.sure]
-    verdict = found.finding.verdict
+    sure = [change for change in cell.functions if change.sure]
+    verdict = cell.finding.verdict
     if verdict is Verdict.INCONCLUSIVE and not sure:
         return Answer(
             Kind.OPEN,
-            f"{_cell(found.planned)} costs {percent(found.change, exact=True)} in the block layer "
-            f"{_boots(found)}, which may be chance",
-            found.planned,
+            f"{_cell(cell.planned)} costs {percent(cell.change, exact=True)} in the block layer "
+            f"{_boots(cell)}, which may be chance",
+            cell.planned,
         )
     if not sure and verdict is Verdict.HOLDS:
         return None
-    before, after = found.values
-    total = math.fsum(one.difference for one in sure) or (after or 0.0) - (before or 0.0)
-    names = changed.among(one.function for one in sure) or list(
-        dict.fromkeys(function(one.function) for one in sure or found.functions)
+    before, after = cell.values
+    total = math.fsum(change.difference for change in sure) or (after or 0.0) - (before or 0.0)
+    names = changed.among(change.function for change in sure) or list(
+        dict.fromkeys(function(change.function) for change in sure or cell.functions)
     )
     more, count = "more" if total > 0 else "less", f"{abs(total):.4g}"
     # What functions surely add counts as well as the sum, in which noise of others may hide it.
-    share = max(found.change, total / (found.finding.measured or (math.inf,))[0])
+    share = max(cell.change, total / (cell.finding.measured or (math.inf,))[0])
     return Answer(
         Kind.COSTS if total > 0 else Kind.SAVES,
         f"{count} instruction{'s' * (count != '1')} {more} per I/O in {changed.named(names)} "
-        f"({_cell(found.planned)}: {number(before)} -> {number(after)}, block layer "
-        f"{percent(found.change, exact=True)}, {_boots(found)})",
-        found.planned,
+        f"({_cell(cell.planned)}: {number(before)} -> {number(after)}, block layer "
+        f"{percent(cell.change, exact=True)}, {_boots(cell)})",
+        cell.planned,
         is_worse=total > 0 and share > WORSE_COST,
     )
 
@@ -232,7 +231,7 @@ def of_requests(
     changed: Changed,
 ) -> Answer | None:
     """Whether as many I/Os as before become one request, or none at all."""
-    before, after = (own.get("requests_per_io") for own in counted)
+    before, after = (counts.get("requests_per_io") for counts in counted)
     if not before or after is None:
         return None
     change = after / before - 1
@@ -248,74 +247,76 @@ def of_requests(
     )
 
 
-def of_simulated(found: SimulatedChange, changed: Changed) -> Answer | None:
+def of_simulated(simulated: SimulatedChange, changed: Changed) -> Answer | None:
     """What many CPUs at once do more or less; None where that is within what seeds make."""
-    if found.failed:
+    if simulated.failed:
         return None
-    _, after = found.simulated_iops
-    size = f"{abs(100 * found.change):.1f} %"
-    where = f"{_cell(found.planned)}, {len(after)} boot{'s' * (len(after) > 1)} a kernel"
-    if abs(found.change) > WORSE_IOPS and found.is_clear:
-        less = found.change < 0
+    _, after = simulated.simulated_iops
+    cpus = simulated.planned.cell.cpus
+    size = f"{abs(100 * simulated.change):.1f} %"
+    where = f"{_cell(simulated.planned)}, {len(after)} boot{'s' * (len(after) > 1)} a kernel"
+    if abs(simulated.change) > WORSE_IOPS and simulated.is_clear:
+        less = simulated.change < 0
         return Answer(
             Kind.SLOWER if less else Kind.FASTER,
-            f"{found.planned.cell.cpus} CPUs do {size} {'fewer' if less else 'more'} IOPS "
-            f"({where}){_why(found, changed) if less else ''}",
-            found.planned,
+            f"{cpus} CPUs do {size} {'fewer' if less else 'more'} IOPS "
+            f"({where}){_why(simulated, changed) if less else ''}",
+            simulated.planned,
             is_worse=less,
         )
-    if shared := _shared(found, changed):
+    if shared := _shared(simulated, changed):
         name, variable, moves = shared
         what = f" of {changed.of_line(variable)}" if variable else ""
         return Answer(
             Kind.SHARES,
             f"{changed.named([name])} moves {moves:.2g} cache lines{what} more per I/O between "
-            f"{found.planned.cell.cpus} CPUs, {percent(found.change, exact=False)} IOPS ({where})",
-            found.planned,
+            f"{cpus} CPUs, {percent(simulated.change, exact=False)} IOPS ({where})",
+            simulated.planned,
         )
-    if abs(found.change) > WORSE_IOPS:
+    if abs(simulated.change) > WORSE_IOPS:
         return Answer(
             Kind.OPEN,
-            f"{found.planned.cell.cpus} CPUs do {percent(found.change, exact=False)} IOPS "
+            f"{cpus} CPUs do {percent(simulated.change, exact=False)} IOPS "
             f"({where}), which may be chance",
-            found.planned,
+            simulated.planned,
         )
     return None
 
 
-def _why(found: SimulatedChange, changed: Changed) -> str:
+def _why(simulated: SimulatedChange, changed: Changed) -> str:
     """For what the CPUs wait, as far as the simulation tells."""
     names = changed.among(
-        one.function for one in sorted(found.functions, key=lambda own: -own.difference)
+        change.function
+        for change in sorted(simulated.functions, key=lambda change: -change.difference)
     )
     place = changed.named(names or sorted(changed.functions))
-    before, after = found.waiting
+    before, after = simulated.waiting
     if after - before > (1 - before) / 4:
-        lock = changed.of_line(_lock(found))
+        lock = changed.of_line(_lock(simulated))
         return f": they wait for the spin lock {f'{lock} ' if lock else ''}in {place}"
-    if shared := _shared(found, changed):
+    if shared := _shared(simulated, changed):
         name, variable, _ = shared
         line = changed.of_line(variable)
         return f": a cache line{f' of {line}' if line else ''} moves in {name}()"
     return f": the patches change {place}"
 
 
-def _lock(found: SimulatedChange) -> str:
+def _lock(simulated: SimulatedChange) -> str:
     """The variable whose cache line those who take locks move most more; empty where unnamed."""
     moves: dict[str, float] = {}
-    for sign, own in zip((-1, 1), found.moved, strict=True):
-        for (name, variable), count in own.items():
+    for sign, transfers in zip((-1, 1), simulated.moved, strict=True):
+        for (name, variable), count in transfers.items():
             if name in _WAITS and variable:
                 moves[variable] = moves.get(variable, 0.0) + sign * count
     worst = max(moves, key=lambda name: moves[name], default="")
     return worst if worst and moves[worst] > _MOVES else ""
 
 
-def _shared(found: SimulatedChange, changed: Changed) -> tuple[str, str, float] | None:
+def _shared(simulated: SimulatedChange, changed: Changed) -> tuple[str, str, float] | None:
     """The changed function that moves most more cache lines, the variable in it, and how many."""
     more: dict[tuple[str, str], float] = {}
-    for sign, own in zip((-1, 1), found.moved, strict=True):
-        for (name, variable), count in own.items():
+    for sign, transfers in zip((-1, 1), simulated.moved, strict=True):
+        for (name, variable), count in transfers.items():
             key = function(name), variable
             more[key] = more.get(key, 0.0) + sign * count
     mine = {key: count for key, count in more.items() if key[0] in changed.functions}
@@ -325,36 +326,32 @@ def _shared(found: SimulatedChange, changed: Changed) -> tuple[str, str, float] 
     return worst[0], worst[1], mine[worst]
 
 
-def equal_cost(found: Collection[CellChange], changed: Changed) -> Answer:
+def equal_cost(cells: Collection[CellChange], changed: Changed) -> Answer:
     """Cells execute what the patches change, and it costs the same, as far as is known."""
-    equal = [one for one in found if one.equal]
-    if len(equal) == len(found):
-        told = "executes as many instructions as before"
+    equal = [cell for cell in cells if cell.equal]
+    if len(equal) == len(cells):
+        comparison = "executes as many instructions as before"
     else:
-        boots = sum(len(one.after.boots) for one in found if not one.equal)
-        told = f"differs by no more than chance ({boots} boots a kernel)"
-    cells = f"{len(found)} cell{'s' * (len(found) != 1)}"
-    return Answer(Kind.EQUAL_COST, f"{changed.code} an I/O of {cells} {told}")
+        boots = sum(len(cell.after.boots) for cell in cells if not cell.equal)
+        comparison = f"differs by no more than chance ({boots} boots a kernel)"
+    count = f"{len(cells)} cell{'s' * (len(cells) != 1)}"
+    return Answer(Kind.EQUAL_COST, f"{changed.code} an I/O of {count} {comparison}")
 
 
-def no_loss(found: Sequence[SimulatedChange]) -> Answer:
+def no_loss(cells: Sequence[SimulatedChange]) -> Answer:
     """Simulated CPUs do as much as before, as far as is known."""
-    told = "; ".join(
-        f"{_cell(one.planned)} {percent(one.change, exact=False)}, {len(one.after.boots)} boot(s) "
-        "a kernel"
-        for one in found
+    changes = "; ".join(
+        f"{_cell(cell.planned)} {percent(cell.change, exact=False)}, "
+        f"{len(cell.after.boots)} boot(s) a kernel"
+        for cell in cells
     )
-    return Answer(Kind.EQUAL_COST, f"IOPS differ by no more than seeds do: {told}")
+    return Answer(Kind.EQUAL_COST, f"IOPS differ by no more than seeds do: {changes}")
 
 
-def no_data_lost(found: Sequence[DataCheck]) -> Answer:
+def no_data_lost(checks: Sequence[DataCheck]) -> Answer:
     """All that was written was read back."""
-    cells = "; ".join(_cell(one.planned) for one in found)
+    cells = "; ".join(_cell(check.planned) for check in checks)
     return Answer(Kind.EQUAL_COST, f"all data that was written is read back and right ({cells})")
-
-
-def _cell_of(outcome: Outcome) -> str:
-    return in_words(outcome.task.cell)
 
 
 def _cell(planned: PlannedCell) -> str:
@@ -370,15 +367,15 @@ def in_words(cell: Cell) -> str:
 
 def hardware(cell: Cell) -> str:
     """What a cell runs on, in words: the disk, its queues, the CPUs."""
-    own = topology.get(cell.topology)
+    disk = topology.get(cell.topology)
     cpus = f"{cell.cpus} CPU{'s' * (cell.cpus > 1)}"
     how = f"simulated {cell.machine}" if cell.machine else f"engine {cell.engine}"
     return (
-        f"{own.title}; {cell.hw_queues} hardware queue{'s' * (cell.hw_queues > 1)}, scheduler "
+        f"{disk.title}; {cell.hw_queues} hardware queue{'s' * (cell.hw_queues > 1)}, scheduler "
         f"{cell.scheduler}, {cpus}, {how}"
     )
 
 
-def _boots(found: CellChange) -> str:
-    count = len(found.after.boots)
+def _boots(cell: CellChange) -> str:
+    count = len(cell.after.boots)
     return f"{count} boot{'s' * (count != 1)} a kernel"

@@ -55,15 +55,16 @@ def executed(
     """The functions that an I/O of each cell executes on a kernel, with their instructions; boots
     on record are not run again. Raises LabError for a guest that fails.
     """
-    found: dict[PlannedCell, dict[str, float]] = {}
-    for one, outcome in zip(planned, runner.all([one.on(kernel) for one in planned]), strict=True):
+    executed_by: dict[PlannedCell, dict[str, float]] = {}
+    outcomes = runner.all([cell.on(kernel) for cell in planned])
+    for cell, outcome in zip(planned, outcomes, strict=True):
         outcome.require_boots()
         cost = session.store.cost(outcome.boots[0].id)
-        found[one] = {}
-        for name, count in cost.kernel.items() if cost else ():
-            own = function(name)
-            found[one][own] = found[one].get(own, 0.0) + count
-    return found
+        executed_by[cell] = {}
+        for symbol, count in cost.kernel.items() if cost else ():
+            name = function(symbol)
+            executed_by[cell][name] = executed_by[cell].get(name, 0.0) + count
+    return executed_by
 
 
 def choose(
@@ -78,30 +79,30 @@ def choose(
     """
     touched = set(changed)
     useful = {
-        one: frozenset(own.keys() & touched)
-        for one, own in executed_by.items()
-        if own.keys() & touched
+        planned: frozenset(functions.keys() & touched)
+        for planned, functions in executed_by.items()
+        if functions.keys() & touched
     }
     missing = set().union(*useful.values())
     everything = frozenset(missing)
-    chosen = [one for one in useful if _may_lose_merges(one, everything)][:1]
-    for one in chosen:
-        missing -= useful[one]
+    chosen = [planned for planned in useful if _may_lose_merges(planned, everything)][:1]
+    for planned in chosen:
+        missing -= useful[planned]
     while missing and len(chosen) < MOST_CELLS:
-        best = max(useful, key=lambda one: (len(useful[one] & missing), -durations.of(one.cell)))
+        best = max(
+            useful,
+            key=lambda planned: (len(useful[planned] & missing), -durations.of(planned.cell)),
+        )
         chosen.append(best)
         missing -= useful[best]
     schedulers = _schedulers(useful)
+    useful_only = {planned: executed_by[planned] for planned in useful}
     return Choice(
         tuple(chosen),
         everything,
-        tuple(one for one in useful if one not in chosen),
+        tuple(planned for planned in useful if planned not in chosen),
         schedulers,
-        tuple(
-            (name, job)
-            for name in schedulers
-            if (job := _busy_job({one: executed_by[one] for one in useful}, touched, name))
-        ),
+        tuple((name, job) for name in schedulers if (job := _busy_job(useful_only, touched, name))),
     )
 
 
@@ -112,9 +113,9 @@ def _busy_job(
     where that executes half as much; empty where none does.
     """
     there = {
-        one.cell.workload: sum(count for name, count in own.items() if name in changed)
-        for one, own in executed_by.items()
-        if (one.cell.topology, one.cell.scheduler) == (BUSY_DISK, scheduler)
+        planned.cell.workload: sum(count for name, count in functions.items() if name in changed)
+        for planned, functions in executed_by.items()
+        if (planned.cell.topology, planned.cell.scheduler) == (BUSY_DISK, scheduler)
     }
     most = max(there.values(), default=0.0)
     if there.get(BUSY_JOB, 0.0) >= most / 2:
@@ -122,24 +123,24 @@ def _busy_job(
     return max(there, key=lambda job: there[job])
 
 
-def _may_lose_merges(one: PlannedCell, functions: Collection[str]) -> bool:
+def _may_lose_merges(planned: PlannedCell, functions: Collection[str]) -> bool:
     """Whether functions merge, and a cell is one in which much is merged."""
-    where = one.cell.topology, one.cell.workload
+    where = planned.cell.topology, planned.cell.workload
     return where == _MERGING and any("merge" in name for name in functions)
 
 
 def _schedulers(useful: Mapping[PlannedCell, frozenset[str]]) -> tuple[str, ...]:
     """Under which schedulers the functions run: none, and as few others as execute the rest."""
     by_scheduler: dict[str, set[str]] = {}
-    for one, own in useful.items():
-        by_scheduler.setdefault(one.cell.scheduler, set()).update(own)
+    for planned, functions in useful.items():
+        by_scheduler.setdefault(planned.cell.scheduler, set()).update(functions)
     missing = set().union(*by_scheduler.values()) - by_scheduler.get(_NONE, set())
-    found = [_NONE] if _NONE in by_scheduler else []
+    chosen = [_NONE] if _NONE in by_scheduler else []
     while missing:
         best = max(by_scheduler, key=lambda name: len(by_scheduler[name] & missing))
-        found.append(best)
+        chosen.append(best)
         missing -= by_scheduler[best]
-    return tuple(found)
+    return tuple(chosen)
 
 
 def simulated(profile: Profile, busy: Sequence[tuple[str, str]]) -> list[PlannedCell]:
@@ -157,7 +158,7 @@ def checks(choice: Choice, profile: Profile) -> list[PlannedCell]:
     data, else on one that fails commands.
     """
     scheduler = _checked_scheduler(choice)
-    chosen = [one.cell.topology for one in choice.exact]
+    chosen = [planned.cell.topology for planned in choice.exact]
     disks = [name for name in chosen if topology.get(name).holds_data]
     return [_check((disks or [_FAULTY_DISK])[0], scheduler, CHECK, profile)]
 
@@ -170,11 +171,11 @@ def debug_check(choice: Choice, profile: Profile) -> PlannedCell:
 
 
 def _checked_scheduler(choice: Choice) -> str:
-    return next((own for own in choice.schedulers if own != _NONE), _USUAL_SCHEDULER)
+    return next((name for name in choice.schedulers if name != _NONE), _USUAL_SCHEDULER)
 
 
 def _check(disk: str, scheduler: str, work: str, profile: Profile) -> PlannedCell:
-    (found,) = matrix.cells(
+    (planned,) = matrix.cells(
         profile, Selection((disk,), (scheduler,), (work,), cpus=2), Engine.EXACT
     )
-    return found
+    return planned

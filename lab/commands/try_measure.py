@@ -43,26 +43,29 @@ def exact(
 ) -> dict[PlannedCell, CellChange]:
     """Cells on two kernels with the given seeds, judged."""
     sides = cost_diff.seeded(runner, KernelPair(pair), cells, seeds)
-    return {one: cost_diff.judged(session, one, own, THRESHOLD) for one, own in sides.items()}
+    return {
+        planned: cost_diff.judged(session, planned, outcomes, THRESHOLD)
+        for planned, outcomes in sides.items()
+    }
 
 
 def requests(session: Session, outcome: Outcome) -> dict[str, float]:
     """Requests per I/O and I/Os per request, the means of exact boots; none where not counted."""
     task = replace(outcome.task, cell=replace(outcome.task.cell, counters=_COUNTERS))
-    own = job.resolve(task, session.testbed)
-    ios = job.ordered_ios(own.cell, own.work).get("many", 0)
-    found: list[dict[str, float]] = []
+    resolved = job.resolve(task, session.testbed)
+    ios = job.ordered_ios(resolved.cell, resolved.work).get("many", 0)
+    counts: list[dict[str, float]] = []
     for boot in outcome.boots:
         try:
-            counted = sampling.counted_again(own, session.store.boot_folder(boot.id))
+            counted = sampling.counted_again(resolved, session.store.boot_folder(boot.id))
         except GuestError:  # a kernel without a function that is counted
             return {}
         if not counted or not ios:
             return {}
-        found.append({"requests_per_io": counted["requests"] / ios, **counted})
-    return (
-        {name: sum(one[name] for one in found) / len(found) for name in found[0]} if found else {}
-    )
+        counts.append({"requests_per_io": counted["requests"] / ios, **counted})
+    if not counts:
+        return {}
+    return {name: sum(counted[name] for counted in counts) / len(counts) for name in counts[0]}
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,8 @@ class SimulatedChange:
     def simulated_iops(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Simulated I/Os per second by kernel, one a seed."""
         before, after = (
-            tuple(boot.values["iops"] for boot in own.boots) for own in (self.before, self.after)
+            tuple(boot.values["iops"] for boot in outcome.boots)
+            for outcome in (self.before, self.after)
         )
         return before, after
 
@@ -98,7 +102,7 @@ class SimulatedChange:
         """The relative change of the mean IOPS; NaN where a guest failed."""
         if self.failed:
             return math.nan
-        before, after = (math.fsum(own) / len(own) for own in self.simulated_iops)
+        before, after = (math.fsum(iops) / len(iops) for iops in self.simulated_iops)
         return after / before - 1
 
     @property
@@ -116,8 +120,8 @@ class SimulatedChange:
     def waiting(self) -> tuple[float, float]:
         """The share of the CPUs' time that waits for spin locks, before and after."""
         before, after = (
-            (own.value(sim_counts.LOCK) or 0.0) / (own.value(sim_counts.CPU) or math.inf)
-            for own in (self.before, self.after)
+            (outcome.value(sim_counts.LOCK) or 0.0) / (outcome.value(sim_counts.CPU) or math.inf)
+            for outcome in (self.before, self.after)
         )
         return before, after
 
@@ -126,35 +130,34 @@ def simulated(
     session: Session, runner: Runner, pair: Pair, cells: Sequence[PlannedCell]
 ) -> list[SimulatedChange]:
     """Simulated cells on two kernels; with more seeds where one leaves open whether it is worse."""
-    found = []
-    for one, sides in cost_diff.seeded(runner, KernelPair(pair), cells, (1,)).items():
-        change = _simulated(session, one, sides)
+    changes = []
+    for planned, sides in cost_diff.seeded(runner, KernelPair(pair), cells, (1,)).items():
+        change = _simulated(session, planned, sides)
         if not change.failed and abs(change.change) > WORSE_IOPS and not change.is_clear:
             seeds = range(1, SEEDS + 1)
-            change = _simulated(
-                session, one, cost_diff.seeded(runner, KernelPair(pair), [one], seeds)[one]
-            )
-        found.append(change)
-    return found
+            more = cost_diff.seeded(runner, KernelPair(pair), [planned], seeds)
+            change = _simulated(session, planned, more[planned])
+        changes.append(change)
+    return changes
 
 
-def _simulated(session: Session, one: PlannedCell, sides: cost_diff.Sides) -> SimulatedChange:
-    if any(own.error for own in sides):
-        return SimulatedChange(one, *sides)
-    costs = [[c for boot in own.boots if (c := session.store.cost(boot.id))] for own in sides]
+def _simulated(session: Session, planned: PlannedCell, sides: cost_diff.Sides) -> SimulatedChange:
+    if any(side.error for side in sides):
+        return SimulatedChange(planned, *sides)
+    costs = [[c for boot in side.boots if (c := session.store.cost(boot.id))] for side in sides]
     functions = cost.changes(costs[0], costs[1]) if all(costs) else []
-    moved = [_moves(session, own) for own in sides]
-    return SimulatedChange(one, *sides, tuple(functions), (moved[0], moved[1]))
+    moved = [_moves(session, side) for side in sides]
+    return SimulatedChange(planned, *sides, tuple(functions), (moved[0], moved[1]))
 
 
 def _moves(session: Session, outcome: Outcome) -> dict[tuple[str, str], float]:
     """Moves of the lines that move most, by function and variable (empty: allocated memory)."""
-    found: dict[tuple[str, str], float] = {}
+    moved: dict[tuple[str, str], float] = {}
     for line in session.store.lines(outcome.boots[-1].id):
         for function, moves in line.moves.items():
             key = (function, line.variable)
-            found[key] = found.get(key, 0.0) + moves
-    return found
+            moved[key] = moved.get(key, 0.0) + moves
+    return moved
 
 
 @dataclass(frozen=True)
@@ -170,14 +173,14 @@ def checked(runner: Runner, pair: Pair, cells: Sequence[PlannedCell]) -> list[Da
     """Cells that read back what they wrote, on the patched kernel; where its kernel fails, on the
     one without patches, too.
     """
-    done = runner.all([one.on(pair[1], cost_diff.ARMS[1]) for one in cells])
-    found = []
-    for one, outcome in zip(cells, done, strict=True):
+    done = runner.all([cell.on(pair[1], cost_diff.ARMS[1]) for cell in cells])
+    checks = []
+    for cell, outcome in zip(cells, done, strict=True):
         before = None
         if outcome.error and outcome.error.outcome in KERNEL_FAILURES:
-            (before,) = runner.all([one.on(pair[0], cost_diff.ARMS[0])])
-        found.append(DataCheck(one, outcome, before))
-    return found
+            (before,) = runner.all([cell.on(pair[0], cost_diff.ARMS[0])])
+        checks.append(DataCheck(cell, outcome, before))
+    return checks
 
 
 @dataclass(frozen=True)
@@ -200,5 +203,5 @@ def repeated(runner: Runner, pair: Pair, failed: Outcome) -> Failures:
     ]
     outcomes = runner.all(tasks)
     before, after = outcomes[: len(seeds)], outcomes[len(seeds) :]
-    counts = tuple(sum(bool(one.error) for one in own) for own in (before, after))
+    counts = tuple(sum(bool(outcome.error) for outcome in side) for side in (before, after))
     return Failures(failed, (counts[0], counts[1]), len(seeds))

@@ -32,7 +32,7 @@ class SeriesStep:
     """
 
     title: str
-    found: tuple[CellChange, ...]
+    changes: tuple[CellChange, ...]
     broken: str = ""
     warned: str = ""
     configuration: tuple[str, ...] = ()
@@ -47,8 +47,8 @@ class Subject:
 
     def title(self, before: int, after: int) -> str:
         """The patches of a step, by the numbers that are applied before and after it."""
-        own = self.patches[before:after]
-        return own[0].name if len(own) == 1 else f"{len(own)} patch(es)"
+        patches = self.patches[before:after]
+        return patches[0].name if len(patches) == 1 else f"{len(patches)} patch(es)"
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _tried(
     count = len(subject.patches)
     levels = range(count + 1) if each else (0, count)
     kernels = {level: _kernel(subject, level, session) if level else base for level in levels}
-    found: list[Tried] = []
+    tried: list[Tried] = []
     for before, after in itertools.pairwise(levels):
         title = subject.title(before, after)
         session.progress.say(f"{title}:")
@@ -133,10 +133,10 @@ def _tried(
             measure(trial, last=after == count)
             trial.conclude()
         broken = _culprit(trial, subject, (before, after), session)
-        found.append(Tried(title, trial, changed_options(*trial.pair), broken))
+        tried.append(Tried(title, trial, changed_options(*trial.pair), broken))
         if trial.failed:
             break
-    return found
+    return tried
 
 
 def _debug(trial: Trial, subject: Subject, session: Session) -> None:
@@ -151,7 +151,7 @@ def _debug(trial: Trial, subject: Subject, session: Session) -> None:
 
 def _culprit(trial: Trial, subject: Subject, levels: tuple[int, int], session: Session) -> str:
     """What the patches break, and which of them; empty where they break nothing."""
-    worst = [str(one) for one in trial.answers if one.breaks]
+    worst = [str(answer) for answer in trial.answers if answer.breaks]
     if not trial.failed:
         return worst[0] if worst else ""
     return _broken(subject, levels, trial.failed, session)
@@ -170,20 +170,20 @@ def run(
     kernels = {level: _kernel(subject, level, session) if level else base for level in levels}
     steps = []
     for before, after in itertools.pairwise(levels):
-        own = subject.patches[before:after]
-        title = own[0].name if each else f"{len(own)} patch(es)"
+        patches = subject.patches[before:after]
+        title = patches[0].name if each else f"{len(patches)} patch(es)"
         session.progress.say(f"{title}:")
         pair = (kernels[before], kernels[after])
-        found = cost_diff.measure(session, pair, wanted, cost_diff.CHANGED)
-        cost_diff.require_sound_base(found)
-        _, failed = cost_diff.failures(found)
+        changes = cost_diff.measure(session, pair, wanted, cost_diff.CHANGED)
+        cost_diff.require_sound_base(changes)
+        _, failed = cost_diff.failures(changes)
         broken = _broken(subject, (before, after), failed[0], session) if failed else ""
         old, new = (session.store.ends({kernels[level].id}) for level in (before, after))
         known = None if broken else blame(new, old, session.profile.alpha)
         if known and known.verdict is Verdict.REFUTED:
             broken = known.reason
         warned = known.reason if known else ""
-        steps.append(SeriesStep(title, tuple(found), broken, warned, changed_options(*pair)))
+        steps.append(SeriesStep(title, tuple(changes), broken, warned, changed_options(*pair)))
         if broken:
             break
     return steps
@@ -219,7 +219,7 @@ def _built(subject: Subject, level: int, session: Session, fragments: Sequence[s
 def _broken(subject: Subject, levels: tuple[int, int], failed: Outcome, session: Session) -> str:
     """Which patch between two levels makes a cell fail, and what the guest said."""
     before, after = levels
-    found = failed
+    failure = failed
     for number in range(before + 1, after):
         session.progress.say(f"which patch breaks it? {subject.patches[number - 1].name}")
         try:
@@ -228,9 +228,9 @@ def _broken(subject: Subject, levels: tuple[int, int], failed: Outcome, session:
             continue  # it does not build by itself; a later one may
         (outcome,) = session.outcomes([replace(failed.task, kernel=kernel)])
         if outcome.error:
-            after, found = number, outcome
+            after, failure = number, outcome
             break
-    error = found.error
+    error = failure.error
     assert error is not None
     patch = subject.patches[after - 1]
     return (

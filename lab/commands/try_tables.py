@@ -27,14 +27,14 @@ _SHOWN_NS = 1.0
 
 def of_tried(steps: Sequence[Tried], command: Sequence[str]) -> tuple[TableRecord, ...]:
     """Every step of a series; command is what tries these patches, to repeat a cell with."""
-    return tuple(table for one in steps for table in _of_step(one, command, len(steps) > 1))
+    return tuple(table for step in steps for table in _of_step(step, command, len(steps) > 1))
 
 
 def _of_step(step: Tried, command: Sequence[str], several: bool) -> Iterator[TableRecord]:
     trial = step.trial
-    first, *others = step.answers
+    first, *further = step.answers
     lead = f"{step.title}: " if several else ""
-    yield TableRecord(title=f"{lead}{first}", notes=tuple(map(str, others)))
+    yield TableRecord(title=f"{lead}{first}", notes=tuple(map(str, further)))
     notes = [_evidence(first.planned, step, command)] if first.planned else []
     if step.broken and str(first) not in step.broken:
         notes.append(step.broken)
@@ -44,9 +44,9 @@ def _of_step(step: Tried, command: Sequence[str], several: bool) -> Iterator[Tab
         yield TableRecord(title="", notes=tuple(notes))
     if trial.exact:
         yield from result_tables.of_changes(list(trial.exact.values()))
-    for one in trial.simulated:
-        if not one.failed:
-            yield _simulated(one)
+    for change in trial.simulated:
+        if not change.failed:
+            yield _simulated(change)
     if rest := list(_rest(step, command)):
         yield TableRecord(title="", notes=tuple(rest))
 
@@ -82,24 +82,24 @@ def job_line(cell: Cell) -> str:
         return workload.command_line(cell.workload, parameters)
     lines = workload.fio_job(cell.workload, parameters).splitlines()
     pairs = [line.partition("=") for line in lines if "=" in line and not line.startswith("#")]
-    told = [f"--{name}={value}" for name, _, value in pairs if name not in _NOT_TOLD]
-    return " ".join(["fio", *told])
+    options = [f"--{name}={value}" for name, _, value in pairs if name not in _NOT_TOLD]
+    return " ".join(["fio", *options])
 
 
-def _simulated(one: SimulatedChange) -> TableRecord:
+def _simulated(change: SimulatedChange) -> TableRecord:
     """Throughput and waiting of both kernels, and the functions that cost more or less time."""
-    before, after = (sum(own) / len(own) for own in one.simulated_iops)
-    cell, waits = one.planned.cell, [f"{100 * own:.0f} %" for own in one.waiting]
-    listed = [f for f in one.functions if abs(f.difference) >= _SHOWN_NS][:_ROWS]
+    before, after = (sum(iops) / len(iops) for iops in change.simulated_iops)
+    cell, waits = change.planned.cell, [f"{100 * share:.0f} %" for share in change.waiting]
+    listed = [f for f in change.functions if abs(f.difference) >= _SHOWN_NS][:_ROWS]
     rows = [
         (f.function, *(f"{v:,.0f}" for v in (f.before, f.after)), f"{f.difference:+,.0f}")
         for f in listed
     ]
-    boots = len(one.after.boots)
+    boots = len(change.after.boots)
     return TableRecord(
         title=(
             f"{cell.cpus} simulated CPUs ({try_answers.in_words(cell)}): {number(before)} -> "
-            f"{number(after)} simulated IOPS, {percent(one.change, exact=False)}; CPU time that "
+            f"{number(after)} simulated IOPS, {percent(change.change, exact=False)}; CPU time that "
             f"waits for spin locks {waits[0]} -> {waits[1]}; {view.counted(boots, 'boot')} a kernel"
         ),
         columns=columns("ns per I/O by function", "before", "after", "difference"),
@@ -110,7 +110,7 @@ def _simulated(one: SimulatedChange) -> TableRecord:
 def _rest(step: Tried, command: Sequence[str]) -> Iterator[str]:
     """What was checked, and what was not measured."""
     trial = step.trial
-    passed = [one.planned for one in trial.checks if not one.after.error]
+    passed = [check.planned for check in trial.checks if not check.after.error]
     for planned in passed:
         kernel = "the debug kernel" if workload.get(planned.cell.workload).kernel else "the kernel"
         yield (

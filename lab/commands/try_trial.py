@@ -53,15 +53,17 @@ class Trial:
     def outcomes(self) -> list[Outcome]:
         """Every cell that was measured, of both kernels."""
         pairs: list[tuple[Outcome | None, Outcome]] = []
-        pairs += [(one.before, one.after) for one in self.exact.values()]
-        pairs += [(one.before, one.after) for one in self.simulated]
-        pairs += [(one.before, one.after) for one in self.checks]
+        pairs += [(change.before, change.after) for change in self.exact.values()]
+        pairs += [(change.before, change.after) for change in self.simulated]
+        pairs += [(check.before, check.after) for check in self.checks]
         return [side for pair in pairs for side in pair if side]
 
     @property
     def compared(self) -> list[tuple[Outcome, Outcome]]:
         """Both kernels' outcomes of cells whose cost by function is worth keeping."""
-        simulated = [(one.before, one.after) for one in self.simulated if not one.failed]
+        simulated = [
+            (change.before, change.after) for change in self.simulated if not change.failed
+        ]
         return [*cost_diff.compared(list(self.exact.values())), *simulated]
 
     def compare(self, files: Sequence[str]) -> bool:
@@ -78,15 +80,15 @@ class Trial:
         count = len(functions)
         self.session.progress.say(
             f"  {count} function{'s' * (count != 1)} differ{'s' * (count == 1)}"
-            + (f": {self.changed.named(self._own(functions))}" if functions else "")
+            + (f": {self.changed.named(self._patched_first(functions))}" if functions else "")
         )
         return True
 
     def measure(self, planned: Sequence[PlannedCell]) -> None:
         """Choose cells and measure them, until all is known or the patched kernel breaks."""
         sim = self.session.testbed.host.works(Engine.SIM)
-        asked = [*planned, *(_contended(self.session) if sim else ())]
-        with self.session.measuring([one.on(self.pair[0]) for one in asked]) as runner:
+        cells = [*planned, *(_contended(self.session) if sim else ())]
+        with self.session.measuring([cell.on(self.pair[0]) for cell in cells]) as runner:
             self._choose(runner, planned)
             stages = (
                 (self._first, self._contention, self._more_seeds)
@@ -103,11 +105,11 @@ class Trial:
 
     def measure_cells(self, planned: Sequence[PlannedCell]) -> None:
         """Measure cells that a user chose: exact and simulated ones, and checks of data."""
-        exact = tuple(one for one in planned if cost_diff.has_exact_cost(one.cell))
-        simulated = [one for one in planned if one.cell.engine.simulated]
-        checks = [one for one in planned if one not in exact and one not in simulated]
+        exact = tuple(p for p in planned if cost_diff.has_exact_cost(p.cell))
+        simulated = [p for p in planned if p.cell.engine.simulated]
+        checks = [p for p in planned if p not in exact and p not in simulated]
         self.choice, self.is_selected = Choice(exact, frozenset(), (), ()), True
-        with self.session.measuring([one.on(self.pair[0]) for one in planned]) as runner:
+        with self.session.measuring([p.on(self.pair[0]) for p in planned]) as runner:
             self._checked(try_measure.checked(runner, self.pair, checks))
             if not self.failed:
                 self._simulate(runner, simulated)
@@ -152,7 +154,7 @@ class Trial:
         else:
             self._say(try_answers.no_data_lost(self.checks))
 
-    def _own(self, functions: frozenset[str]) -> list[str]:
+    def _patched_first(self, functions: frozenset[str]) -> list[str]:
         """Functions by name; those that the patches themselves define come first."""
         return sorted(functions, key=lambda name: (name not in self.changed.places, name))
 
@@ -162,18 +164,18 @@ class Trial:
             self.session.progress.say(f"  {answer}")
 
     def _choose(self, runner: Runner, planned: Sequence[PlannedCell]) -> None:
-        own = try_cells.executed(runner, self.session, self.pair[0], planned)
+        executed_by = try_cells.executed(runner, self.session, self.pair[0], planned)
         durations = self.session.durations
-        self.choice = try_cells.choose(self.difference.functions, own, durations)
+        self.choice = try_cells.choose(self.difference.functions, executed_by, durations)
         if not self.choice.exact:  # only initial values differ, of which others make use
-            self.choice = try_cells.choose(self.difference.neighbours, own, durations)
+            self.choice = try_cells.choose(self.difference.neighbours, executed_by, durations)
 
     def _first(self, runner: Runner) -> None:
         """One seed of the exact cells, and the data check."""
         self.exact = try_measure.exact(self.session, runner, self.pair, self.choice.exact, (1,))
         self._require_sound(runner)
-        for one in self.exact.values():
-            self._requests(one)
+        for change in self.exact.values():
+            self._requests(change)
         if not self.failed:
             cells = try_cells.checks(self.choice, self.session.profile)
             self._checked(try_measure.checked(runner, self.pair, cells))
@@ -189,16 +191,16 @@ class Trial:
 
     def _simulate(self, runner: Runner, cells: Sequence[PlannedCell]) -> None:
         self.simulated = try_measure.simulated(self.session, runner, self.pair, cells)
-        for one in self.simulated:
-            one.before.require_boots()
-            if one.after.error:
-                self._broken(runner, one.after)
+        for change in self.simulated:
+            change.before.require_boots()
+            if change.after.error:
+                self._broken(runner, change.after)
                 return
-            self._say(try_answers.of_simulated(one, self.changed))
+            self._say(try_answers.of_simulated(change, self.changed))
 
     def _more_seeds(self, runner: Runner) -> None:
         """More seeds of what differs, and of the quickest cell, to see what fails now and then."""
-        open_ = [p for p, one in self.exact.items() if not one.equal]
+        open_ = [p for p, change in self.exact.items() if not change.equal]
         seeds = range(1, try_measure.SEEDS + 1)
         self.exact |= try_measure.exact(self.session, runner, self.pair, open_, seeds)
         self._require_sound(runner)
@@ -208,12 +210,12 @@ class Trial:
             self._costs()
 
     def _costs(self) -> None:
-        for one in self.exact.values():
-            self._say(try_answers.of_exact(one, self.changed))
+        for change in self.exact.values():
+            self._say(try_answers.of_exact(change, self.changed))
 
     def _stress(self, runner: Runner) -> None:
         durations = self.session.durations
-        quickest = min(self.choice.exact, key=lambda one: durations.of(one.cell))
+        quickest = min(self.choice.exact, key=lambda planned: durations.of(planned.cell))
         task = quickest.on(self.pair[1], cost_diff.ARMS[1])
         outcomes = runner.all([task.seeded(seed) for seed in range(1, STRESS_SEEDS + 1)])
         for outcome in outcomes:
@@ -223,18 +225,20 @@ class Trial:
 
     def _require_sound(self, runner: Runner) -> None:
         """Note the first guest of the patched kernel that failed; LabError for all others."""
-        found = list(self.exact.values())
-        cost_diff.require_sound_base(found)
-        _, failed = cost_diff.failures(found)
+        changes = list(self.exact.values())
+        cost_diff.require_sound_base(changes)
+        _, failed = cost_diff.failures(changes)
         if failed:
             self._broken(runner, failed[0])
 
-    def _requests(self, one: CellChange) -> None:
-        if one.failed:
+    def _requests(self, change: CellChange) -> None:
+        if change.failed:
             return
-        before, after = (try_measure.requests(self.session, own) for own in (one.before, one.after))
-        boots = len(one.after.boots)
-        self._say(try_answers.of_requests(one.planned, (before, after), boots, self.changed))
+        before, after = (
+            try_measure.requests(self.session, side) for side in (change.before, change.after)
+        )
+        boots = len(change.after.boots)
+        self._say(try_answers.of_requests(change.planned, (before, after), boots, self.changed))
 
     def _broken(self, runner: Runner, failed: Outcome) -> None:
         """A guest of the patched kernel failed: how often, and how often without them."""
@@ -247,34 +251,34 @@ class Trial:
         self.failed = failed
         self._say(try_answers.broken(known, self.changed))
 
-    def _checked(self, found: Sequence[DataCheck]) -> None:
-        for one in found:
-            self.checks.append(one)
-            error = one.after.error
+    def _checked(self, checks: Sequence[DataCheck]) -> None:
+        for check in checks:
+            self.checks.append(check)
+            error = check.after.error
             if error is None:
                 continue
             if error.outcome not in KERNEL_FAILURES:
-                one.after.require_boots()
-            if one.before and one.before.error:
+                check.after.require_boots()
+            if check.before and check.before.error:
                 self.notes.append(
-                    f"{one.planned} fails without the patches, too: {one.before.error.brief}"
+                    f"{check.planned} fails without the patches, too: {check.before.error.brief}"
                 )
                 continue
-            self.failed = one.after
-            self._say(try_answers.of_check(one, self.changed))
+            self.failed = check.after
+            self._say(try_answers.of_check(check, self.changed))
 
     def _complaints(self, pair: Pair) -> None:
         """What the patched kernel complained of, held against how boots without patches ended."""
         old, new = (self.session.store.ends({kernel.id}) for kernel in pair)
-        found = blame(new, old, self.session.profile.alpha)
-        if found is None:
+        finding = blame(new, old, self.session.profile.alpha)
+        if finding is None:
             return
-        if found.verdict is Verdict.REFUTED:
-            self._say(Answer(Kind.BROKEN, found.reason, is_worse=True))
-        elif found.verdict is Verdict.INCONCLUSIVE:
-            self._say(Answer(Kind.OPEN, found.reason))
+        if finding.verdict is Verdict.REFUTED:
+            self._say(Answer(Kind.BROKEN, finding.reason, is_worse=True))
+        elif finding.verdict is Verdict.INCONCLUSIVE:
+            self._say(Answer(Kind.OPEN, finding.reason))
         else:
-            self.notes.append(found.reason)
+            self.notes.append(finding.reason)
 
 
 def _contended(session: Session) -> list[PlannedCell]:

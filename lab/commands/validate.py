@@ -106,25 +106,25 @@ def _net(measured: Measured) -> dict[Primitive, float]:
         for key, repetitions in measured.items()
         if repetitions
     }
-    found = {}
+    net = {}
     for key, ns in medians.items():
         if not key.name.startswith(_TRANSFERS):
-            found[key] = ns
+            net[key] = ns
         elif key.lines and (empty := key._replace(lines=0)) in medians:
-            found[key] = ns - medians[empty]
-    return found
+            net[key] = ns - medians[empty]
+    return net
 
 
 def error(of: Iterable[Point]) -> Error:
     """The error of points, by factors: x2 too much is as far off as half of it."""
     logs = [log(max(point.factor, 1e-3)) for point in of]
-    sizes = [abs(one) for one in logs]
+    sizes = [abs(logarithm) for logarithm in logs]
     return Error(len(logs), exp(fmean(sizes)), exp(fmean(logs)), exp(max(sizes)))
 
 
-def summary(machine: str, model: MachineModel, found: Sequence[Point]) -> TableRecord:
+def summary(machine: str, model: MachineModel, points: Sequence[Point]) -> TableRecord:
     """The errors of a machine's primitives by group."""
-    judged = [point for point in found if not point.used]
+    judged = [point for point in points if not point.used]
     groups = dict.fromkeys(point.group for point in judged)
     rows = [_row(name, error(point for point in judged if point.group == name)) for name in groups]
     return TableRecord(
@@ -133,17 +133,18 @@ def summary(machine: str, model: MachineModel, found: Sequence[Point]) -> TableR
         rows=tuple(rows),
         totals=(_row("all", error(judged)),),
         notes=(
-            f"{model.title}. {len(found) - len(judged)} rows that the model is made of, and those "
+            f"{model.title}. {len(points) - len(judged)} rows that the model is made of, and those "
             f"below {_LEAST_NS:g} ns, are left out.",
         ),
     )
 
 
-def _row(name: str, own: Error) -> tuple[str, ...]:
-    return name, str(own.points), f"{own.mean:.2f}", f"{own.bias:.2f}", f"{own.worst:.2f}"
+def _row(name: str, errors: Error) -> tuple[str, ...]:
+    factors = (errors.mean, errors.bias, errors.worst)
+    return name, str(errors.points), *(f"{factor:.2f}" for factor in factors)
 
 
-def details(machine: str, found: Sequence[Point]) -> TableRecord:
+def details(machine: str, points: Sequence[Point]) -> TableRecord:
     """Every primitive of a machine."""
     return TableRecord(
         title=f"Every primitive of {machine}, ns",
@@ -156,6 +157,6 @@ def details(machine: str, found: Sequence[Point]) -> TableRecord:
                 f"{point.factor:.2f}",
                 "yes" if point.used else "",
             )
-            for point in found
+            for point in points
         ),
     )

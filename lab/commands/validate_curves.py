@@ -53,7 +53,7 @@ def compare(curve: HardwareCurve, machine: str, session: Session) -> ComparedCur
     engine = curve.compared_engine
     session.testbed.host.require(engine)
     kernel = session.kernel("", (), fragments)
-    wanted = [(name, label) for name, own in curve.values.items() for label in own]
+    wanted = [(name, label) for name, by_label in curve.values.items() for label in by_label]
     tasks = []
     for scheduler, label in wanted:
         settings = {**curve.parameters, curve.by: int(label)}
@@ -125,6 +125,6 @@ def _row(point: CurvePoint) -> tuple[str, ...]:
     return (point.scheduler, point.label, number(point.hardware), *shown)
 
 
-def failures(found: Sequence[ComparedCurve]) -> int:
+def failures(curves: Sequence[ComparedCurve]) -> int:
     """How many guests failed."""
-    return sum(bool(outcome.error) for one in found for outcome in one.outcomes)
+    return sum(bool(outcome.error) for curve in curves for outcome in curve.outcomes)

@@ -131,8 +131,8 @@ class Fleet:
     def opened(self, testbed: Testbed) -> Iterator[None]:
         """Look for hosts and have them join while the block runs."""
         plugin = testbed.plugin
-        own = identity.of_host(testbed.host.facts.emulator, plugin)
-        self._check = SelfCheck(testbed, own)
+        this_host = identity.of_host(testbed.host.facts.emulator, plugin)
+        self._check = SelfCheck(testbed, this_host)
         self._ended.clear()
         looking = Thread(target=self._look, name="fleet", daemon=True)
         looking.start()
@@ -186,23 +186,23 @@ class Fleet:
         while True:
             observe("waits for a host")
             try:
-                found = self._slots.get(timeout=_LOOK_S)
+                host = self._slots.get(timeout=_LOOK_S)
             except Empty:
                 if self._ended.is_set():
                     raise LabError("the fleet is closed") from None
                 continue
-            if not found.gone.is_set():
-                return found
+            if not host.gone.is_set():
+                return host
 
     def _look(self) -> None:
         """Keep the scheduler and its hosts in view until the end."""
         with ThreadPoolExecutor(thread_name_prefix="joining") as pool:
             joining: dict[str, Task[None]] = {}
             while not self._ended.wait(_LOOK_S):
-                found = self._seen()
-                for address in self._hosts.keys() - found:
+                addresses = self._seen()
+                for address in self._hosts.keys() - addresses:
                     self._lose(address)
-                for address in found - self._hosts.keys() - self._refused:
+                for address in addresses - self._hosts.keys() - self._refused:
                     if address not in joining or joining[address].done():
                         joining[address] = pool.submit(self._join, address)
 
@@ -265,6 +265,6 @@ def _result(booted: Booted, folder: Path) -> Sample:
     for name, content in booted.files.items():
         (folder / Path(name).name).write_bytes(content)
     if booted.sample is None:
-        own = booted.failure or RemoteFailure("died", "the host sent nothing", "", "")
-        raise GuestError(own.outcome, own.what, where=str(folder), hint=own.hint)
+        failure = booted.failure or RemoteFailure("died", "the host sent nothing", "", "")
+        raise GuestError(failure.outcome, failure.what, where=str(folder), hint=failure.hint)
     return booted.sample

@@ -22,10 +22,11 @@ class Identity:
 
     def difference(self, other: Identity) -> str:
         """In what another host differs; empty when it does not."""
-        own, its = asdict(self), asdict(other)
-        told = (f"another {name} ({its[name]}, not {own[name]})" for name in own)
+        here, there = asdict(self), asdict(other)
         return ", ".join(
-            text for name, text in zip(own, told, strict=True) if own[name] != its[name]
+            f"another {name} ({there[name]}, not {here[name]})"
+            for name in here
+            if here[name] != there[name]
         )
 
 

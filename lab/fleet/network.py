@@ -90,13 +90,13 @@ def security(address: str, keys: Path | None) -> Security:
             hint="lab fleet keys FOLDER makes keys; give them with --fleet-keys",
         )
     keys = keys or own_keys()
-    own, key = (str(_trusted(keys / name)) for name in (_CERTIFICATE, _KEY))
+    certificate, key = (str(_trusted(keys / name)) for name in (_CERTIFICATE, _KEY))
     pairs = {
         f"tls_{role}_{what}": path
         for role in ("client", "worker", "scheduler")
-        for what, path in (("cert", own), ("key", key))
+        for what, path in (("cert", certificate), ("key", key))
     }
-    return Security(tls_ca_file=own, require_encryption=True, **pairs)
+    return Security(tls_ca_file=certificate, require_encryption=True, **pairs)
 
 
 def _trusted(path: Path) -> Path:

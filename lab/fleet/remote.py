@@ -69,7 +69,7 @@ def who() -> Identity:
 
 def lacking(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
     """Those of some entries that this host's cache does not have."""
-    return tuple(one for one in entries if not cache.whole(one.folder))
+    return tuple(entry for entry in entries if not cache.whole(entry.folder))
 
 
 def take(sent: Parcel) -> None:
@@ -87,8 +87,8 @@ def boot(job: Job, code: str, token: str) -> Booted:
 
     Raises LabError when the kernel of its id is another one here.
     """
-    own = replace(job, machine=replace(job.machine, plugin=_plugin()))
-    kernel = own.machine.kernel
+    local_job = replace(job, machine=replace(job.machine, plugin=_plugin()))
+    kernel = local_job.machine.kernel
     if cache.file_hash(kernel.vmlinux) != code:
         raise LabError(f"the kernel {kernel.id} executes something else on this host")
 
@@ -100,7 +100,7 @@ def boot(job: Job, code: str, token: str) -> Booted:
     with cache.scratch() as folder:
         sample, failure = None, None
         try:
-            with _place().slot(own) as measure:
+            with _place().slot(local_job) as measure:
                 sample = measure(folder, observe)
         except GuestError as exc:
             failure = RemoteFailure(exc.outcome, exc.what, exc.where, exc.hint)

@@ -17,7 +17,7 @@ from lab.measure.cell import Task
 from lab.measure.job import Testbed, resolve
 
 
-class Asked(Protocol):
+class Candidate(Protocol):
     """A host that can be asked."""
 
     def ask(self, call: Callable[..., Any], *args: Any, observe: Callable[[], None]) -> Any:
@@ -30,8 +30,8 @@ class Asked(Protocol):
 class SelfCheck:
     """What a host has to be, and what it has to find, to join: what this host is, and finds."""
 
-    def __init__(self, testbed: Testbed, own: Identity) -> None:
-        self._own = own
+    def __init__(self, testbed: Testbed, this_host: Identity) -> None:
+        self._this_host = this_host
         cell = determinism.probe_cell(cpus=4)
         self._job = resolve(Task(cell=cell, kernel=testbed.probe_kernel), testbed)
         with cache.scratch() as folder:
@@ -39,24 +39,26 @@ class SelfCheck:
             paths = [folder / name for name in determinism.COMPARED]
             self._expected = {path.name: _sum(path.read_bytes()) for path in paths if path.exists()}
 
-    def refusal(self, host: Asked) -> str:
+    def refusal(self, host: Candidate) -> str:
         """Why a host may not join; empty when it may."""
 
         def patiently() -> None:
             pass
 
         its: Identity = host.ask(remote.who, observe=patiently)
-        if difference := self._own.difference(its):
+        if difference := self._this_host.difference(its):
             return difference
         machine = self._job.machine
         entries = (Entry("kernels", machine.kernel.id), Entry("guests", machine.guest.id))
         host.provide(entries, patiently)
         code, token = machine.kernel.code, "self-check"
-        found: Booted = host.ask(remote.boot, self._job, code, token, observe=patiently)
-        if found.failure:
-            return f"its guest failed: {found.failure.what}"
-        files = {name: _sum(data) for name, data in found.files.items() if name in self._expected}
-        differing = [name for name, own in self._expected.items() if files.get(name) != own]
+        booted: Booted = host.ask(remote.boot, self._job, code, token, observe=patiently)
+        if booted.failure:
+            return f"its guest failed: {booted.failure.what}"
+        files = {name: _sum(data) for name, data in booted.files.items() if name in self._expected}
+        differing = [
+            name for name, expected in self._expected.items() if files.get(name) != expected
+        ]
         return f"its self-check gives another {', '.join(differing)}" if differing else ""
 
 

@@ -29,9 +29,9 @@ def run_scheduler(address: str, keys: Path | None, progress: Progress) -> None:
     security, parts = network.security(address, keys), urlsplit(address)
 
     async def serve() -> None:
-        own = {"protocol": parts.scheme, "host": parts.hostname, "port": parts.port}
+        endpoint = {"protocol": parts.scheme, "host": parts.hostname, "port": parts.port}
         nothing = {"dashboard": False, "dashboard_address": network.NO_DASHBOARD}
-        async with Scheduler(security=security, **own, **nothing) as scheduler:
+        async with Scheduler(security=security, **endpoint, **nothing) as scheduler:
             progress.say(f"the fleet's scheduler is at {scheduler.address}")
             await scheduler.finished()
 
@@ -56,11 +56,11 @@ def run_worker(address: str, keys: Path | None, progress: Progress) -> None:
     slots, _ = remote.slots(), remote.who()
 
     async def serve(folder: Path) -> None:
-        own = {"nthreads": slots, "memory_limit": 0, "name": name}
-        own |= {"dashboard": False, "dashboard_address": network.NO_DASHBOARD}
-        own |= {"host": network.LOOPBACK} if network.is_loopback(address) else {}
+        settings = {"nthreads": slots, "memory_limit": 0, "name": name}
+        settings |= {"dashboard": False, "dashboard_address": network.NO_DASHBOARD}
+        settings |= {"host": network.LOOPBACK} if network.is_loopback(address) else {}
         local = {"local_directory": str(folder), "security": security}
-        async with Worker(address, **own, **local) as worker:
+        async with Worker(address, **settings, **local) as worker:
             progress.say(f"{name}: {slots} CPUs for the fleet at {address}")
             await worker.finished()
 

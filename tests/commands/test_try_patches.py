@@ -66,13 +66,13 @@ def breaks(guests: Guests, culprit: int, error: GuestError) -> None:
 
 def test_a_series_is_measured_as_a_whole(session: FakeSession) -> None:
     (found,) = tried(session)
-    assert found.found[0].values == (1000.0, 1004.0)
+    assert found.changes[0].values == (1000.0, 1004.0)
     assert list(map(level, session.asked)) == [0, 4]
 
 
 def test_each_patch_is_compared_with_the_one_before(session: FakeSession) -> None:
     found = tried(session, each=True)
-    assert [one.found[0].values for one in found] == [(1000.0 + n, 1001.0 + n) for n in range(4)]
+    assert [one.changes[0].values for one in found] == [(1000.0 + n, 1001.0 + n) for n in range(4)]
     assert [one.title for one in found] == [patch.name for patch in PATCHES]
     assert [one.title for one in found] == [patch.name for patch in PATCHES]
     assert not any(one.broken for one in found)
