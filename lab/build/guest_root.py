@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from lab.base.system import PACKAGE, which
 from lab.build.guest_libraries import LOADER, called, loaded
 
 AGENT = PACKAGE / "guest/agent"
+# The steps of the agent's in a root with files of the user's.
+_COMMAND_STEPS = PACKAGE / "guest/command_steps"
 # Compiled, it is loaded before the C library by the guest's fio.
 _MARK = PACKAGE / "guest/mark.c"
 _MARK_FLAGS = ("-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wl,--build-id=none")
@@ -58,11 +61,13 @@ class GuestRoot:
         return self.folder / "initramfs.cpio"
 
 
-def build(progress: Progress, *static: Path) -> GuestRoot:
+def build(
+    progress: Progress, *static: Path, user_files: Mapping[str, Path] | None = None
+) -> GuestRoot:
     """The guest root of this host's programs; made anew when one of them changed.
 
-    static are further programs, which need no library. Raises LabError when a program is not
-    installed.
+    static are further programs, which need no library; user_files are those of a user's command, by
+    where the guest has them. Raises LabError when a program is not installed.
     """
     busybox = _busybox()
     programs = {name: _find(name) for name in _PROGRAMS}
@@ -75,12 +80,23 @@ def build(progress: Progress, *static: Path) -> GuestRoot:
         "agent": AGENT,  # by its name: equal checkouts in two places have one guest
         **{str(path): path for path in (busybox, *programs.values(), *libraries.values())},
     }
+    files = dict(user_files or {})
+    if user_files is not None:
+        dash = which("dash")
+        files |= {"/bin/dash": Path(dash)} if dash else {}
+        files = {place: path for place, path in files.items() if Path(place).name not in _PROGRAMS}
+        for path in files.values():
+            libraries |= {n: p for n, p in _loaded_if_program(path).items() if n not in libraries}
+        inputs |= {"steps": _COMMAND_STEPS, **{f"at {n}": path for n, path in files.items()}}
+        inputs |= {str(path): path for path in libraries.values()}
     content = [(name, cache.file_hash(path)) for name, path in inputs.items()]
     identity = cache.key("guest", _LAYOUT, content)
     guest = GuestRoot(identity)
     if not cache.whole(guest.folder):
         with progress.step("making the guest's root"), cache.building(guest.folder) as folder:
             _fill(folder / "root", busybox, programs, libraries)
+            if user_files is not None:
+                _add(folder / "root", files)
             _pack(folder / "root", folder / "initramfs.cpio")
     return guest
 
@@ -132,6 +148,29 @@ def _fill(root: Path, busybox: Path, programs: dict[str, Path], libraries: dict[
     (root / "bin/agent").symlink_to("../init")
     shutil.copy(AGENT, root / "init")
     (root / "init").chmod(0o755)
+
+
+def _loaded_if_program(path: Path) -> dict[str, Path]:
+    """The libraries of a file of the user's; none of one that loads none."""
+    with path.open("rb") as content:
+        if content.read(4) != b"\x7fELF":
+            return {}
+    try:
+        return loaded(path)
+    except LabError:
+        return {}
+
+
+def _add(root: Path, files: Mapping[str, Path]) -> None:
+    """Add files of the user's, and the steps of the agent's that run a command."""
+    for name, path in files.items():
+        place = root / name.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        shutil.copy(path, place)
+    agent = root / "init"
+    first, rest = agent.read_text().split("\n", 1)
+    agent.write_text(f"{first}\n{_COMMAND_STEPS.read_text()}{rest}")
 
 
 def _pack(root: Path, archive: Path) -> None:

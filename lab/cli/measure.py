@@ -14,9 +14,9 @@ from lab.base.text import number, percent, visible
 from lab.build import source_lines
 from lab.cli import ending, options
 from lab.cli.verb import Verb
+from lab.commands import command_costs, line_costs, result_tables, scaling
 from lab.commands import dry_run as plan
-from lab.commands import line_costs, result_tables, scaling
-from lab.inputs import series
+from lab.inputs import series, workload
 from lab.inputs.queue_settings import Settings
 from lab.inputs.terms import Engine
 from lab.measure import host, matrix
@@ -185,6 +185,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 @options.cell_part("topology", "nullb_mq", "topology_name")
 @options.cell_part("workload", name="workload_name", shown=_DIFF_WORKLOAD)
 @options.fio(several=False)
+@options.run
 @options.queue
 @options.cell_part("scheduler", ("mq-deadline",), "schedulers")
 @options.deterministic
@@ -212,6 +213,7 @@ def diff_command(
     topology_name: str,
     workload_name: str | None,
     fio: str,
+    run: str,
     queue: Settings,
     schedulers: tuple[str, ...],
     engine: str,
@@ -225,17 +227,22 @@ def diff_command(
     """Show by function what an I/O costs more or less.
 
     It compares the kernel without and with patches under one scheduler, or two schedulers on one
-    kernel. Costs are instructions for exact, and nanoseconds of all vCPUs for sim.
+    kernel. Costs are instructions for exact, and nanoseconds of all vCPUs for sim. With --run it
+    counts a command instead of fio's I/O.
     """
-    if len(set(schedulers)) + bool(patches) != 2:
+    sides = len(set(schedulers)) + bool(patches)
+    if sides != 2 and not (run and sides == 1):
         raise UsageError(
             "nothing to compare, or too much",
             hint="give two --scheduler, or one --scheduler and at least one --patch",
         )
     if by_line:
         line_costs.require_possible(Engine(engine))
-    work = options.one_workload(workload_name, fio) or _DIFF_WORKLOAD
-    names = ("before", "after") if patches else (schedulers[0], schedulers[1])
+    work = options.one_workload(workload_name, fio, run) or _DIFF_WORKLOAD
+    if run:
+        command_costs.require_possible(Engine(engine))
+        session.config = (*session.config, *workload.get(run).kernel)
+    names = ("before", "after") if patches else tuple(dict.fromkeys(schedulers))
     planned = [
         matrix.cells(
             session.profile,
@@ -244,7 +251,7 @@ def diff_command(
             ),
             Engine(engine),
         )[0]
-        for scheduler in schedulers * (3 - len(schedulers))
+        for scheduler in (schedulers * 2 if patches else dict.fromkeys(schedulers))
     ]
     session.check_engines(spec).host.require(Engine(engine))
     fragments = (*session.fragments, *((source_lines.FRAGMENT,) if by_line else ()))
@@ -253,14 +260,17 @@ def diff_command(
     tasks = [planned_cell.on(kernel, name, kernels[0]) for planned_cell, kernel, name in by_arm]
     outcomes, costs = zip(*session.costs(tasks), strict=True)
     what = "CPU ns" if Engine(engine).simulated else "instructions"
-    shown = [tables.of_costs(names, costs, rows, f"Kernel {what} per I/O")]
+    if run:
+        shown = command_costs.tables(names, outcomes, costs, rows)
+    else:
+        shown = [tables.of_costs((names[0], names[-1]), costs, rows, f"Kernel {what} per I/O")]
     if Engine(engine).simulated:
         shown += _simulated(session, names, outcomes)
     if by_line:
         differences = line_costs.differences(session.store, outcomes)
-        shown.append(line_costs.table(names, differences, rows))
-    run = RunBuilder(session, shown[0].title).measured(outcomes, tuple(shown), compared=[outcomes])
-    ending.run(run, session, phases=False)
+        shown.append(line_costs.table((names[0], names[-1]), differences, rows))
+    builder = RunBuilder(session, shown[0].title)
+    ending.run(builder.measured(outcomes, tuple(shown), compared=[outcomes]), session, phases=False)
 
 
 def _simulated(

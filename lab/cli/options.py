@@ -173,11 +173,39 @@ def device(parameter: str) -> Decorator:
     return decorate
 
 
-def one_workload(name: str | None, fio: str) -> str:
-    """The workload that --workload or --fio names, empty for neither; UsageError for both."""
-    if name and fio:
-        raise UsageError("--workload and --fio each name a workload", hint="leave out one")
-    return name or fio
+def one_workload(name: str | None, fio: str, run: str = "") -> str:
+    """The workload that one of these options names, or none; UsageError for several."""
+    named_by = {"--workload": name, "--fio": fio, "--run": run}
+    if len(several := [option for option, work in named_by.items() if work]) > 1:
+        raise UsageError(f"{' and '.join(several)} each name a workload", hint="leave out one")
+    return name or fio or run
+
+
+def run(command: Command) -> Command:
+    """The options that make a workload of a shell command; the command gets its name as ``run``."""
+
+    @click.option(
+        "--run",
+        "text",
+        default="",
+        metavar="COMMAND",
+        help="A shell command to count in the guest: $DISK is the disk, $MNT an empty folder. With "
+        "$N it is run with two amounts, and one more is counted.",
+    )
+    @click.option(
+        "--setup",
+        default="",
+        metavar="COMMAND",
+        help="A shell command before that of --run, not counted, such as mkfs.ext4 -q $DISK.",
+    )
+    @functools.wraps(command)
+    def with_run(*args: Any, text: str, setup: str, **kwargs: Any) -> Any:
+        if setup and not text:
+            raise UsageError("--setup is for --run", hint="give --run too")
+        name = workload.give_command(text, setup) if text else ""
+        return command(*args, run=name, **kwargs)
+
+    return with_run
 
 
 def fio(*, several: bool) -> Decorator:

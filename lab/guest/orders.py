@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 _SENT = {
     "facts": ("facts.tsv",),
     "fio": ("fio.log", "{}.json"),
+    "command": ("{}.log",),
     **{verb: (f"{verb}.log",) for verb in ("dm", "mkfs", "mount", "dbench", "primitives")},
 }
 

@@ -7,6 +7,7 @@ NAME.fio alone is one, too, and so is what a user gives by --fio.
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from lab.base import cache
 from lab.base.errors import UsageError, nearest
 from lab.base.system import data
 from lab.base.toml import Model, load, named, names, parse
-from lab.inputs import counters, fio_line, fio_needs, fio_program
+from lab.inputs import counters, fio_line, fio_needs, fio_program, guest_command
 from lab.inputs.fio_line import FioJob
 from lab.inputs.names import is_word
 
@@ -33,6 +34,10 @@ _JOB_FILE = ".fio"
 _SECONDS, _RAMP_SECONDS = 30, 2
 _LONGEST_STEM, _ID_LENGTH = 24, 8
 _LONGEST_TITLE = 300
+# What stands for $N in the two runs of a command that has it. Chosen.
+_AMOUNTS = (100, 1100)
+# The kernel fragments of what a command names.
+_FRAGMENTS = {"xfs": "filesystems", "ext4": "ext4"}
 _GIVEN = re.compile(r"\w{1,24}-[0-9a-f]{8}", re.ASCII)
 # The parameter that says how many submit I/O at once.
 JOBS = "numjobs"
@@ -77,13 +82,16 @@ class Workload(Model):
     """One workload. A parameter that is a list makes one cell for each of its values."""
 
     title: str = Field(description="the workload, in one line")
-    tool: Literal["fio", "dbench"] = Field(
+    tool: Literal["fio", "dbench", "command"] = Field(
         default="fio", description="the program that runs in the guest"
     )
     metric: str = Field(default="iops", description="the tool's metric that tables show")
     fio: str = Field(
         default="", description="any fio command line or job file, in place of NAME.fio.j2"
     )
+    command: str = Field(default="", description="shell command of the tool command")
+    setup: str = Field(default="", description="shell command before it, which is not measured")
+    folder: str = Field(default="", description="where the files lie that both name")
     size_mib: int = Field(default=1024, ge=16, description="size of the disk in MiB")
     size_mib_per_client: int = Field(default=0, description="additional MiB for each dbench client")
     exact_ios: tuple[int, int] = Field(
@@ -180,11 +188,14 @@ def known() -> list[str]:
 
 def is_given(name: str) -> bool:
     """Whether a workload was made by give()."""
-    return bool(_GIVEN.fullmatch(name)) and _given_job_file(name).is_file()
+    paths = (_given_job_file(name), _given_command(name))
+    return bool(_GIVEN.fullmatch(name)) and any(path.is_file() for path in paths)
 
 
 def get(name: str) -> Workload:
     """The workload called name; UsageError names the nearest one."""
+    if is_given(name) and (command := _given_command(name)).is_file():
+        return load(command, Workload)
     path = _given_job_file(name) if is_given(name) else FOLDER / f"{name}{_JOB_FILE}"
     if path.is_file() and not (FOLDER / f"{name}.toml").is_file():
         return _of_job(fio_line.read(path), str(path))
@@ -206,13 +217,42 @@ def give(text: str, where: str, stem: str = "") -> str:
     return name
 
 
+def give_command(command: str, setup: str = "") -> str:
+    """Make a workload of a shell command, and of one that is run before it; returns its name.
+
+    Raises UsageError for what is no command, and for files that it cannot take along.
+    """
+    for text, where in ((command, "--run"), (setup or ":", "--setup")):
+        guest_command.require_text(text, where)
+    folder = Path.cwd()
+    guest_command.files(f"{setup}\n{command}", folder)
+    content = {
+        "title": textwrap.shorten(command, _LONGEST_TITLE),
+        "tool": "command",
+        "metric": "kernel_insns",
+        "kernel": [kind for word, kind in _FRAGMENTS.items() if word in f"{setup} {command}"],
+        "command": command,
+        "setup": setup,
+        "folder": str(folder),
+        "exact_ios": _AMOUNTS,
+    }
+    # JSON's text, numbers and lists are TOML, too.
+    text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in content.items())
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", Path(command.split()[0]).name)
+    name = f"{plain[:_LONGEST_STEM]}-{cache.key(text)[:_ID_LENGTH]}"
+    cache.write_atomically(_given_command(name), text)
+    return name
+
+
 def options(name: str) -> list[str]:
     """The words of a command line that name a workload, on any host."""
     if not is_given(name):
         return ["--workload", name]
-    job = get(name).job
-    assert job
-    return ["--fio", fio_line.command_line(job)]
+    work = get(name)
+    if work.tool == "command":
+        return ["--run", work.command, *(("--setup", work.setup) if work.setup else ())]
+    assert work.job
+    return ["--fio", fio_line.command_line(work.job)]
 
 
 def of_line_or_file(line_or_file: str) -> str:
@@ -236,6 +276,10 @@ def _of_job(text: str, where: str) -> Workload:
 
 def _given_job_file(name: str) -> Path:
     return cache.root() / "fio" / f"{name}{_JOB_FILE}"
+
+
+def _given_command(name: str) -> Path:
+    return cache.root() / "commands" / f"{name}.toml"
 
 
 def noise(name: str) -> Noise:
@@ -293,7 +337,9 @@ def command_line(name: str, parameters: Mapping[str, Value]) -> str:
     about disk, amount and output; of dbench the number of clients.
     """
     work = get(name)
-    if work.tool != "fio":
+    if work.tool == "command":
+        return work.command
+    if work.tool == "dbench":
         return f"dbench {parameters.get('clients', 1)}"
     if work.job:
         return fio_line.command_line(work.job, _OF_THE_LAB)

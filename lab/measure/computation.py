@@ -16,7 +16,11 @@ from lab.inputs.terms import Engine
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _ALL = "measure/sampling"
-_BY_TOOL = {"fio": ("measure/fio",), "dbench": ("measure/dbench",)}
+_BY_TOOL = {
+    "fio": ("measure/fio",),
+    "dbench": ("measure/dbench",),
+    "command": ("measure/command",),
+}
 _COUNTED = (
     "measure/insn_counts",
     "measure/call_counts",

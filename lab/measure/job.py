@@ -13,6 +13,8 @@ from pathlib import Path
 
 from lab.base import cache
 from lab.base.errors import UsageError, nearest
+from lab.base.progress import Progress
+from lab.build import guest_root
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.build.tcg_plugin import MARKER, PER_IO
@@ -23,6 +25,7 @@ from lab.inputs import (
     counters,
     device_line,
     fio_job,
+    guest_command,
     machine_model,
     queue_settings,
     topology,
@@ -146,7 +149,7 @@ def resolve(task: Task, testbed: Testbed) -> Job:
     counted = counters.with_operands(cell.counters) if cell.counters else {}
     machine = Machine(
         task.kernel,
-        testbed.guest,
+        _guest_root(work) if work.tool == "command" else testbed.guest,
         guest_topology,
         cell.engine,
         _NOWHERE,
@@ -168,6 +171,12 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         block_layer=functions,
         key=cache.key(executed, *_interpretation(machine, work, functions)),
     )
+
+
+def _guest_root(work: Workload) -> GuestRoot:
+    """The guest's root with the files that a command names."""
+    text, folder = f"{work.setup}\n{work.command}", Path(work.folder)
+    return guest_root.build(Progress(), user_files=guest_command.files(text, folder))
 
 
 def _block_layer(task: Task, work: Workload) -> frozenset[str]:
@@ -256,6 +265,17 @@ def fio_runs(cell: Cell) -> tuple[str, ...]:
     return ("few", "few", "many") if cell.engine.deterministic else ("fio",)
 
 
+def command_runs(work: Workload) -> tuple[str, ...]:
+    """The runs of a command by name: one, or a warm-up and two amounts."""
+    return ("few", "few", "many") if guest_command.has_amount(work.command) else ("once",)
+
+
+def _amount(work: Workload, run: str) -> int:
+    """What a run of a command is told as its amount."""
+    few, many = work.exact_ios
+    return many if run == "many" else few
+
+
 def fio_jobs(cell: Cell) -> int:
     """How many jobs a cell has; each makes a mark before and one after its I/O. dbench is one."""
     return int(cell.number(workload.JOBS)) or 1
@@ -280,7 +300,7 @@ def _key(machine: Machine, orders: Orders, counted: Mapping[str, Counter], testb
         "cell",
         _CELL_KEY,
         machine.kernel.code,
-        testbed.guest.id,
+        machine.guest.id,
         testbed.host.facts.emulator,
         qemu_command.kernel_parameters(machine),
         qemu_command.devices(machine),
@@ -312,6 +332,14 @@ def _orders(cell: Cell, machine: Machine, work: Workload) -> Orders:
     if work.tool == "fio":
         files = _job_files(cell, work)
         runs = [f"fio {name}" for name in fio_runs(cell)]
+    elif work.tool == "command":
+        names = command_runs(work)
+        files = {"command": work.command + "\n", "folder": work.folder or "/"}
+        files |= {f"{name}.amount": str(_amount(work, name)) for name in names}
+        if work.setup:
+            files |= {"setup": work.setup + "\n"}
+            steps += ["prepared"]
+        runs = [f"command {name}" for name in names]
     else:
         load = dbench.load_file()
         files = {"loadfile": load.text, "tree": load.tree}

@@ -10,7 +10,7 @@ from lab.guest import host_noise
 from lab.inputs import counters, workload
 from lab.inputs.machine_model import SENSITIVITY
 from lab.inputs.terms import Better, Engine, Metric
-from lab.measure import cost, dbench, fio, sim_counts
+from lab.measure import command, cost, dbench, fio, sim_counts
 from lab.measure.cell import Cell
 
 IOPS = "IOPS"
@@ -18,6 +18,7 @@ IOPS = "IOPS"
 BY_TOOL = {
     "fio": {**fio.METRICS, **cost.METRICS, **sim_counts.METRICS},
     "dbench": dbench.METRICS,
+    "command": command.METRICS,
 }
 # What the simulation gives at other cache-line transfer costs.
 _VARIANTS = {

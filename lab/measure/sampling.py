@@ -14,8 +14,8 @@ from lab.guest import boot
 from lab.guest.boot import Boot
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
-from lab.inputs import queue_settings, topology
-from lab.measure import call_counts, call_log, cost, dbench, fio, sim_counts
+from lab.inputs import counters, queue_settings, topology
+from lab.measure import call_counts, call_log, command, cost, dbench, fio, sim_counts
 from lab.measure.call_counts import Executed
 from lab.measure.call_log import Call
 from lab.measure.insn_counts import (
@@ -27,7 +27,7 @@ from lab.measure.insn_counts import (
     variables,
 )
 from lab.measure.insn_counts import phases as read_phases
-from lab.measure.job import Job, costed, fio_jobs, fio_runs, ordered_ios
+from lab.measure.job import Job, command_runs, costed, fio_jobs, fio_runs, ordered_ios
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def measure(
         topology.require_match(cell.topology, machine.topology, cell.scheduler, done.facts)
     except GuestError as exc:
         raise _with_reason(exc, boot.driver_lines(machine)) from None
-    read = _fio if job.work.tool == "fio" else _dbench
+    read = {"fio": _fio, "dbench": _dbench, "command": _command}[job.work.tool]
     values = read(job, machine, done)
     if not cell.engine.deterministic:  # a deterministic guest cannot notice
         values |= done.noise
@@ -100,6 +100,32 @@ def counted_again(job: Job, folder: Path) -> dict[str, float]:
 def _dbench(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
     log, clients = done.outputs.get("dbench.log", ""), int(job.cell.number("clients"))
     return dbench.metrics(log, clients, job.cell.number("seconds")) | _one_run(job, machine)
+
+
+def _command(job: Job, machine: Machine, _done: Boot) -> dict[str, float]:
+    """What a user's command cost, or one more of its amount."""
+    runs, (few, many) = command_runs(job.work), job.work.exact_ios
+    phases = read_phases(machine.counts.read_text(errors="replace"))
+    require_marks(phases, len(runs), jobs=1)
+    counted = replace(job, counters=counters.with_operands(()))
+
+    def requests(run: int) -> float:
+        return _counted(counted, machine, phases, run)[counters.REQUESTS]
+
+    last = len(runs) - 1
+    all_requests, ns, names = (
+        requests(last),
+        run_ns(phases, last),
+        symbols(machine.kernel.system_map),
+    )
+    before, more = Phase(0, {}), 1
+    if last:
+        before, more = phases[run_place(last - 1)], many - few
+        all_requests -= requests(last - 1)
+        ns -= run_ns(phases, last - 1)
+    spent = cost.slope(before, phases[run_place(last)], more, names)
+    (machine.folder / "cost.tsv").write_text(cost.to_text(spent))
+    return command.values(spent, all_requests / more, ns / more)
 
 
 def _fio(job: Job, machine: Machine, done: Boot) -> dict[str, float]:
