@@ -25,7 +25,8 @@ def test_what_will_be_applied_is_printed_and_does_nothing(tmp_path: Path) -> Non
     named.write_text("From: A <a@example.org>\nSubject: x\n\nFrom: B \x07<b@example.org>\n\ny\n")
     nameless.write_text("--- a/x\n+++ b/x\n")
     session = FakeSession(profile.get("quick"))
-    found = patches._report_collected(Collected((named, nameless), ("\x1b]0;x\x07, by m@evil",)), session)
+    collected = Collected((named, nameless), ("\x1b]0;x\x07, by m@evil",))
+    found = patches._report_collected(collected, session)
     assert found == (named, nameless)
     assert session.said.splitlines() == [
         "  1  0001-x.patch, by B \\x07<b@example.org>",
