@@ -26,6 +26,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("filesystems",),
     ("buffer_heads",),
     ("zoned",),
+    ("ext4",),
     ("debug",),
     ("source_lines",),
 )

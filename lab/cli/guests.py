@@ -20,7 +20,8 @@ from lab.inputs.series import Arm, Series
 from lab.inputs.terms import Engine
 from lab.measure import fio_cell, matrix, recorded
 from lab.measure.cell import Cell, Task, resolved
-from lab.measure.job import changes, resolve
+from lab.measure.cell_orders import changes
+from lab.measure.job import resolve
 from lab.measure.session import Session
 
 # What a guest is without a series that says so: a disk that needs no device, and what reads it.

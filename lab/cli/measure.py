@@ -21,6 +21,7 @@ from lab.inputs.queue_settings import Settings
 from lab.inputs.terms import Engine
 from lab.measure import host, matrix
 from lab.measure.cell import STOCK
+from lab.measure.cost import Cost
 from lab.measure.matrix import Selection
 from lab.measure.runner import Outcome
 from lab.measure.session import Session
@@ -237,7 +238,7 @@ def diff_command(
             hint="give two --scheduler, or one --scheduler and at least one --patch",
         )
     if by_line:
-        line_costs.require_possible(Engine(engine))
+        line_costs.require_possible(Engine(engine), command=bool(run))
     work = options.one_workload(workload_name, fio, run) or _DIFF_WORKLOAD
     if run:
         command_costs.require_possible(Engine(engine))
@@ -259,18 +260,29 @@ def diff_command(
     by_arm = zip(planned, kernels, names, strict=True)
     tasks = [planned_cell.on(kernel, name, kernels[0]) for planned_cell, kernel, name in by_arm]
     outcomes, costs = zip(*session.costs(tasks), strict=True)
-    what = "CPU ns" if Engine(engine).simulated else "instructions"
     if run:
         shown = command_costs.tables(names, outcomes, costs, rows)
     else:
-        shown = [tables.of_costs((names[0], names[-1]), costs, rows, f"Kernel {what} per I/O")]
-    if Engine(engine).simulated:
-        shown += _simulated(session, names, outcomes)
+        shown = _of_ios(session, (names[0], names[1]), outcomes, costs, rows)
     if by_line:
         differences = line_costs.differences(session.store, outcomes)
-        shown.append(line_costs.table((names[0], names[-1]), differences, rows))
+        shown.append(line_costs.table((names[0], names[1]), differences, rows))
     builder = RunBuilder(session, shown[0].title)
     ending.run(builder.measured(outcomes, tuple(shown), compared=[outcomes]), session, phases=False)
+
+
+def _of_ios(
+    session: Session,
+    names: tuple[str, str],
+    outcomes: Sequence[Outcome],
+    costs: tuple[Cost, Cost],
+    rows: int,
+) -> list[TableRecord]:
+    """What an I/O of fio's costs in two measurements."""
+    simulated = outcomes[0].task.cell.engine.simulated
+    what = "CPU ns" if simulated else "instructions"
+    shown = [tables.of_costs(names, costs, rows, f"Kernel {what} per I/O")]
+    return shown + (_simulated(session, names, outcomes) if simulated else [])
 
 
 def _simulated(

@@ -11,8 +11,8 @@ from lab.inputs.counters import REQUESTS
 from lab.inputs.terms import Engine
 from lab.inputs.workload import get
 from lab.measure import command, metrics
+from lab.measure.cell_orders import command_runs
 from lab.measure.cost import Cost
-from lab.measure.job import command_runs
 from lab.measure.runner import Outcome
 from lab.report.run_record import TableRecord
 from lab.report.tables import columns, of_costs

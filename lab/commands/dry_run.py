@@ -17,8 +17,8 @@ from lab.judge.experiment import Experiment, fragments, in_rounds
 from lab.judge.experiment import experiments as experiments_of
 from lab.measure import host
 from lab.measure.cell import Cell, PlannedCell
+from lab.measure.cell_orders import changes
 from lab.measure.durations import Durations
-from lab.measure.job import changes
 
 # What 200 boots of the quick profile left, one with another.
 _LEFT_MIB = 5.0

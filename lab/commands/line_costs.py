@@ -19,7 +19,7 @@ from lab.inputs import workload
 from lab.inputs.terms import Engine
 from lab.measure import cost, insn_counts
 from lab.measure.boot_store import BootStore
-from lab.measure.job import ordered_ios
+from lab.measure.cell_orders import ordered_ios
 from lab.measure.runner import Outcome
 from lab.report import tables
 from lab.report.run_record import Column, TableRecord
@@ -31,8 +31,10 @@ _SHOWN = 22
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
-def require_possible(engine: Engine) -> None:
-    """Raise UsageError for an engine that does not count by instruction."""
+def require_possible(engine: Engine, *, command: bool = False) -> None:
+    """Raise UsageError for an engine that does not count by instruction, and for a command."""
+    if command:
+        raise UsageError("--lines is for fio's I/O, not for --run", hint="leave out one")
     if engine is not Engine.EXACT:
         raise UsageError(
             f"--lines: {engine} does not tell what a line costs", hint="use --engine exact"

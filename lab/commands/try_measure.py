@@ -12,7 +12,7 @@ from lab.build.kernel import Kernel
 from lab.commands import cost_diff
 from lab.commands.cost_diff import CellChange, KernelPair, Threshold
 from lab.inputs import workload
-from lab.measure import cost, job, sampling, sim_counts
+from lab.measure import cell_orders, cost, job, sampling, sim_counts
 from lab.measure.cell import PlannedCell
 from lab.measure.cost import Change
 from lab.measure.runner import Outcome, Runner
@@ -53,7 +53,7 @@ def requests(session: Session, outcome: Outcome) -> dict[str, float]:
     """Requests per I/O and I/Os per request, the means of exact boots; none where not counted."""
     task = replace(outcome.task, cell=replace(outcome.task.cell, counters=_COUNTERS))
     resolved = job.resolve(task, session.testbed)
-    ios = job.ordered_ios(resolved.cell, resolved.work).get("many", 0)
+    ios = cell_orders.ordered_ios(resolved.cell, resolved.work).get("many", 0)
     counts: list[dict[str, float]] = []
     for boot in outcome.boots:
         try:

@@ -15,7 +15,7 @@ from lab.judge.experiment import Experiment, Side, experiments, fragments
 from lab.measure import host
 from lab.measure.boot_store import BootStore, Ends
 from lab.measure.cell import Task
-from lab.measure.job import has_block_layer
+from lab.measure.cell_orders import has_block_layer
 from lab.measure.session import Session
 
 # What a kernel of a configuration that no other one has takes, in seconds: measured on two quiet

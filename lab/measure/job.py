@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.base import cache
-from lab.base.errors import UsageError, nearest
+from lab.base.errors import nearest
 from lab.base.progress import Progress
 from lab.build import guest_root
 from lab.build.guest_root import GuestRoot
@@ -24,45 +24,23 @@ from lab.guest.qemu_command import Machine
 from lab.inputs import (
     counters,
     device_line,
-    fio_job,
     guest_command,
     machine_model,
-    queue_settings,
     topology,
     workload,
 )
 from lab.inputs.counters import Counter
 from lab.inputs.topology import Topology
-from lab.inputs.workload import Value, Workload
-from lab.measure import call_counts, computation, dbench, fio_cell, host
+from lab.inputs.workload import Workload
+from lab.measure import call_counts, computation, fio_cell, host
 from lab.measure.cell import Cell, Task
+from lab.measure.cell_orders import fio_jobs, has_block_layer, orders_of
 from lab.measure.host import Report
 from lab.measure.insn_counts import Symbols, symbols, variables
 
-# Deadlines in seconds, several times what was seen on a host with two busy cores: they end what
-# hangs, and nothing is measured by them.
-_BOOT_S = 90.0
-_SETUP_S = 60.0
-_WORKLOAD_S = 120.0
-# Host seconds for a second of the workload: under multi-threaded TCG one, with room for a loaded
-# host; in a deterministic guest some 30 (docs/notes/2026-11-measuring.md), with room again.
-_FACTOR = 2.0
-_DETERMINISTIC_FACTOR = 40.0
-# Of a deterministic guest's own time, after which a fixed amount of I/O is taken to wait for ever.
-# A guest that waits is no work for the host.
-_WATCH_S = 60.0
-# A simulated guest of 16 busy vCPUs took half a minute for what takes an exact guest five seconds.
-_SIM_PATIENCE = 6.0
-# Fio's run in a simulated guest: longer than measuring it three times takes, on a slow disk, too.
-_SIM_SECONDS = 6
 _WITHOUT_END = 2**62
 # The warm-up and what is measured last at least a tick, for ticks cost something, too.
 _SIM_NS = 4_000_000
-# A dbench client's tree takes 1 to 2 s to set up in a deterministic guest.
-_PER_CLIENT_S = 5.0
-# A guest that holds its disk in memory clears it first.
-_PER_MIB_S = 0.05
-
 # What is hashed for a key, and how. A change of either makes all boots that are kept other ones.
 _CELL_KEY = 8
 _ROUND_KEY = 2
@@ -159,7 +137,7 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         plugin_options=_clock(cell, work) if cell.engine.deterministic else (),
         seed=cell.seed,
     )
-    orders = _orders(cell, machine, work)
+    orders = orders_of(cell, machine, work)
     functions = _block_layer(task, work)
     executed = _key(machine, orders, counted, testbed)
     return Job(
@@ -244,43 +222,6 @@ def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
     return (*window, *again, *model.options(cell.cpus))
 
 
-def costed(cell: Cell) -> bool:
-    """Whether the plugin tells what an I/O costs."""
-    return cell.engine.deterministic and cell.cost
-
-
-def has_block_layer(cell: Cell) -> bool:
-    """Whether what an I/O costs in the block layer is measured, if the job is fio's."""
-    return costed(cell) and not cell.engine.simulated
-
-
-def fio_runs(cell: Cell) -> tuple[str, ...]:
-    """The fio runs of a cell by name: one; for the exact engine a warm-up and two points.
-
-    The warm-up takes what happens only once: first allocations, first page faults. A simulated run
-    has its own.
-    """
-    if cell.engine.simulated or not cell.cost:
-        return ("many",)
-    return ("few", "few", "many") if cell.engine.deterministic else ("fio",)
-
-
-def command_runs(work: Workload) -> tuple[str, ...]:
-    """The runs of a command by name: one, or a warm-up and two amounts."""
-    return ("few", "few", "many") if guest_command.has_amount(work.command) else ("once",)
-
-
-def _amount(work: Workload, run: str) -> int:
-    """What a run of a command is told as its amount."""
-    few, many = work.exact_ios
-    return many if run == "many" else few
-
-
-def fio_jobs(cell: Cell) -> int:
-    """How many jobs a cell has; each makes a mark before and one after its I/O. dbench is one."""
-    return int(cell.number(workload.JOBS)) or 1
-
-
 def round_keys(alone: Sequence[str]) -> list[str]:
     """The keys of boots in rounds of several arms, from the keys that these have alone.
 
@@ -311,115 +252,3 @@ def _key(machine: Machine, orders: Orders, counted: Mapping[str, Counter], testb
         {name: counter.model_dump(mode="json") for name, counter in counted.items()},
         None if machine.engine.deterministic else host.identity(),
     )
-
-
-def _orders(cell: Cell, machine: Machine, work: Workload) -> Orders:
-    """What the agent has to do for a cell."""
-    guest_topology, size_mib = machine.topology, machine.size_mib
-    clients = int(cell.number("clients"))
-    seconds = cell.number("seconds") + cell.number("ramp_seconds")
-    steps = [
-        "phase setup",
-        *guest_topology.setup_steps(size_mib),
-        *queue_settings.steps(cell.queue, after_scheduler=False),
-        *guest_topology.scheduler_steps(cell.scheduler),
-        *queue_settings.steps(cell.queue, after_scheduler=True),
-        "facts",
-    ]
-    files: dict[str, str] = {}
-    if work.filesystem:
-        steps += [f"mkfs {work.filesystem}", f"mount {work.filesystem}"]
-    if work.tool == "fio":
-        files = _job_files(cell, work)
-        runs = [f"fio {name}" for name in fio_runs(cell)]
-    elif work.tool == "command":
-        names = command_runs(work)
-        files = {"command": work.command + "\n", "folder": work.folder or "/"}
-        files |= {f"{name}.amount": str(_amount(work, name)) for name in names}
-        if work.setup:
-            files |= {"setup": work.setup + "\n"}
-            steps += ["prepared"]
-        runs = [f"command {name}" for name in names]
-    else:
-        load = dbench.load_file()
-        files = {"loadfile": load.text, "tree": load.tree}
-        if not seconds.is_integer():
-            raise UsageError(f"dbench takes whole seconds, not {seconds:g}", hint="change seconds")
-        steps += [f"tree {clients}"]
-        runs = [f"dbench {clients} {seconds:.0f}"]
-    if work.switches:
-        runs = ["switching on", *runs, "switching off"]
-    if cell.engine.deterministic and work.tool == "fio" and "ios" not in work.parameters:
-        runs = [f"watch {_WATCH_S + seconds:.0f}", *runs]
-    steps += ["phase workload", *runs]
-    factor = _DETERMINISTIC_FACTOR if cell.engine.deterministic else _FACTOR
-    usual = {
-        "boot": _BOOT_S + _PER_MIB_S * guest_topology.disk_memory_mib(size_mib),
-        "agent": _SETUP_S,
-        "setup": _SETUP_S + _PER_CLIENT_S * clients,
-        "workload": _WORKLOAD_S + factor * seconds + _PER_CLIENT_S * clients,
-    }
-    patience = _SIM_PATIENCE if cell.engine.simulated else 1.0
-    deadlines = {phase: patience * seconds for phase, seconds in usual.items()}
-    return Orders(tuple(steps), deadlines, files)
-
-
-def ordered_ios(cell: Cell, work: Workload) -> dict[str, int]:
-    """The I/Os of all jobs together by fio run; none of a run whose I/Os are not fixed."""
-    if "ios" not in work.parameters:
-        return {}
-    return {
-        name: work.ios_of(ios, fio_jobs(cell))
-        for name, ios in _ios_of_jobs(cell, work).items()
-        if ios and name in fio_runs(cell)
-    }
-
-
-def _ios_of_jobs(cell: Cell, work: Workload) -> dict[str, int]:
-    """What each job does in the fio runs that have files of their own; 0: as much as it can."""
-    if not cell.engine.deterministic:
-        return {}
-    few, many = work.exact_ios
-    if not cell.cost:
-        many //= 4  # What is counted is the same for each request.
-    ios_by_run = {
-        name: max(1, ios // fio_jobs(cell)) for name, ios in (("few", few), ("many", many))
-    }
-    return {**ios_by_run, "many": 0} if cell.engine.simulated and cell.cost else ios_by_run
-
-
-def _job_files(cell: Cell, work: Workload) -> dict[str, str]:
-    """The fio job files that the runs need."""
-    fixed_time: dict[str, Value] = {"seconds": _SIM_SECONDS, "ramp_seconds": 0}
-    files = {
-        f"{name}.fio": _job_file(cell, work, {**({} if ios else fixed_time), "ios": ios})
-        for name, ios in _ios_of_jobs(cell, work).items()
-    } or {"fio.fio": _job_file(cell, work, {})}
-    if not cell.engine.simulated:
-        return files
-    # What is measured is shorter than the scheduler takes to spread the jobs.
-    spread = f"[global]\ncpus_allowed=0-{cell.cpus - 1}\ncpus_allowed_policy=split\n"
-    head = spread if fio_jobs(cell) <= cell.cpus else ""
-    # A mark begins the next run: those of the jobs are skipped.
-    return {
-        name: head + "".join(line for line in text.splitlines(True) if not line.startswith("exec_"))
-        for name, text in files.items()
-    }
-
-
-def _job_file(cell: Cell, work: Workload, amount: Mapping[str, Value]) -> str:
-    """The fio job file of a cell for an amount of work."""
-    parameters = {**dict(cell.parameters), **amount}
-    fit = fio_cell.fitted(cell, work)
-    if fit is None:
-        return workload.fio_job(cell.workload, parameters)
-    if ios := int(parameters.get("ios", 0)):
-        return fit.text(fio_job.fixed(ios))
-    seconds, ramp = (float(parameters[name]) for name in ("seconds", "ramp_seconds"))
-    return fit.text(fio_job.timed(seconds, ramp))
-
-
-def changes(cell: Cell) -> str:
-    """What was changed in the fio job that a cell's workload is, in one line; empty for others."""
-    work = workload.get(cell.workload)
-    return fio_cell.changes(cell, work, _ios_of_jobs(cell, work))

@@ -23,7 +23,8 @@ from lab.guest.time_slices import Slot, TimeSlices
 from lab.measure import determinism, durations, host, metrics
 from lab.measure.boot_store import BootStore, Provenance, StoredBoot
 from lab.measure.cell import STOCK, Task
-from lab.measure.job import Job, Testbed, changes, resolve, round_keys
+from lab.measure.cell_orders import changes
+from lab.measure.job import Job, Testbed, resolve, round_keys
 from lab.measure.place import Place, ThisHost
 from lab.measure.sampling import Sample
 from lab.measure.tally import Tally

@@ -18,6 +18,7 @@ from lab.inputs import counters, queue_settings, topology
 from lab.measure import call_counts, call_log, command, cost, dbench, fio, sim_counts
 from lab.measure.call_counts import Executed
 from lab.measure.call_log import Call
+from lab.measure.cell_orders import command_runs, costed, fio_jobs, fio_runs, ordered_ios
 from lab.measure.insn_counts import (
     Phase,
     require_marks,
@@ -27,7 +28,7 @@ from lab.measure.insn_counts import (
     variables,
 )
 from lab.measure.insn_counts import phases as read_phases
-from lab.measure.job import Job, command_runs, costed, fio_jobs, fio_runs, ordered_ios
+from lab.measure.job import Job
 
 
 @dataclass(frozen=True)

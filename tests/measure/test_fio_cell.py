@@ -16,7 +16,8 @@ from lab.inputs import topology, workload
 from lab.inputs.terms import Engine
 from lab.measure import fio_cell
 from lab.measure.cell import Cell, Task, resolved
-from lab.measure.job import Job, changes, hardware, ordered_ios, resolve
+from lab.measure.cell_orders import changes, ordered_ios
+from lab.measure.job import Job, hardware, resolve
 
 READER = "--rw=randread --bs=4k --ioengine=libaio --iodepth=32 --numjobs=4 --runtime=9"
 
