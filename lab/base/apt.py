@@ -50,6 +50,16 @@ class PrivateApt:
             raise LabError(f"apt downloaded no {package}, and said nothing", where=str(folder))
         return archive
 
+    def download_source(self, package: str, folder: Path) -> Path:
+        """Download the newest source of a package, verified by apt, and return what upstream
+        released. Raises LabError.
+        """
+        words = ["-qq", "--only-source", "--download-only", "source", package]
+        run(["apt-get", *self.options, *words], cwd=folder)
+        if not (archive := next(folder.glob("*.orig.tar.*[!c]"), None)):
+            raise LabError(f"apt downloaded no source of {package}", where=str(folder))
+        return archive
+
 
 def system_codename() -> str | None:
     """The Debian release of this system, such as bookworm; None elsewhere."""
@@ -68,8 +78,9 @@ def require_debian(wanted: str) -> str:
     return codename
 
 
-def private(suites: list[str]) -> PrivateApt:
-    """Apt with the named suites, such as bookworm-backports or bullseye-security.
+def private(suites: list[str], types: str = "deb") -> PrivateApt:
+    """Apt with the named suites, such as bookworm-backports or bullseye-security; of types
+    ``deb-src`` with their source packages.
 
     Raises UsageError on systems other than Debian.
     """
@@ -80,7 +91,8 @@ def private(suites: list[str]) -> PrivateApt:
         if uri is None:
             continue  # this system is set up without Debian's security archive
         blocks.append(
-            f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {_KEYRING}\n"
+            f"Types: {types}\nURIs: {uri}\nSuites: {suite}\nComponents: main\n"
+            f"Signed-By: {_KEYRING}\n"
         )
     folder = cache.root() / "apt" / cache.key(blocks)
     sources = folder / "lab.sources"

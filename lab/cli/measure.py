@@ -267,8 +267,8 @@ def diff_command(
     if by_line:
         differences = line_costs.differences(session.store, outcomes)
         shown.append(line_costs.table((names[0], names[1]), differences, rows))
-    builder = RunBuilder(session, shown[0].title)
-    ending.run(builder.measured(outcomes, tuple(shown), compared=[outcomes]), session, phases=False)
+    builder, pairs = RunBuilder(session, shown[0].title), [outcomes] if len(outcomes) == 2 else []
+    ending.run(builder.measured(outcomes, tuple(shown), compared=pairs), session, phases=False)
 
 
 def _of_ios(

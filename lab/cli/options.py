@@ -202,7 +202,9 @@ def run(command: Command) -> Command:
     def with_run(*args: Any, text: str, setup: str, **kwargs: Any) -> Any:
         if setup and not text:
             raise UsageError("--setup is for --run", hint="give --run too")
-        name = workload.give_command(text, setup) if text else ""
+        name, changes = workload.give_command(text, setup) if text else ("", [])
+        if changes:
+            click.echo(f"{name}: {'; '.join(changes)}", err=True)
         return command(*args, run=name, **kwargs)
 
     return with_run

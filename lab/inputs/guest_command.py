@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lab.base.errors import UsageError
 from lab.base.system import which
+from lab.inputs import io_uring_line
 
 # What stands for the amount of work: a command that has it is measured with two amounts.
 AMOUNT = "N"
@@ -21,12 +22,25 @@ _BEFORE_PROGRAMS = frozenset({";", "&", "&&", "|", "||", "(", "{", "!", "then", 
 _PREFIXES = frozenset({"exec", "time", "nice", "timeout", "env", "taskset", "while", "until"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _UNPRINTABLE = re.compile(r"[^\n\t\x20-\x7e\x80-\uffff]")
+# A disk of the machine that a command was written on, or a part of it.
+_DISK = re.compile(
+    r"/dev/(?:nvme\d+n\d+(?:p\d+)?|nullb\d+|(?:sd|vd)[a-z]+\d*|dm-\d+|md\d+|ram\d+|pmem\d+)\b"
+)
 _SHEBANG = re.compile(rb"#![ \t]*(/\S+)")
 
 
 def has_amount(text: str) -> bool:
     """Whether a command has an amount of work, $N."""
     return bool(_AMOUNT.search(text))
+
+
+def fitted(text: str) -> tuple[str, list[str]]:
+    """A command for a guest, which has one disk, and what was changed. Raises UsageError for what
+    no guest can run.
+    """
+    disks = list(dict.fromkeys(_DISK.findall(text)))
+    text, changes = io_uring_line.fitted(_DISK.sub("$DISK", text))
+    return text, [f"the disk is named for {', '.join(disks)}"] * bool(disks) + changes
 
 
 def require_text(text: str, where: str) -> None:

@@ -23,7 +23,7 @@ from lab.base import cache
 from lab.base.errors import UsageError, nearest
 from lab.base.system import data
 from lab.base.toml import Model, load, named, names, parse
-from lab.inputs import counters, fio_line, fio_needs, fio_program, guest_command
+from lab.inputs import counters, fio_line, fio_needs, fio_program, guest_command, io_uring_line
 from lab.inputs.fio_line import FioJob
 from lab.inputs.names import is_word
 
@@ -92,6 +92,7 @@ class Workload(Model):
     command: str = Field(default="", description="shell command of the tool command")
     setup: str = Field(default="", description="shell command before it, which is not measured")
     folder: str = Field(default="", description="where the files lie that both name")
+    polls: bool = Field(default=False, description="the command needs queues to poll")
     size_mib: int = Field(default=1024, ge=16, description="size of the disk in MiB")
     size_mib_per_client: int = Field(default=0, description="additional MiB for each dbench client")
     exact_ios: tuple[int, int] = Field(
@@ -217,13 +218,15 @@ def give(text: str, where: str, stem: str = "") -> str:
     return name
 
 
-def give_command(command: str, setup: str = "") -> str:
-    """Make a workload of a shell command, and of one that is run before it; returns its name.
+def give_command(command: str, setup: str = "") -> tuple[str, list[str]]:
+    """Make a workload of a shell command, and of one that is run before it; returns its name, and
+    what was changed in the commands.
 
     Raises UsageError for what is no command, and for files that it cannot take along.
     """
     for text, where in ((command, "--run"), (setup or ":", "--setup")):
         guest_command.require_text(text, where)
+    (command, changes), (setup, more) = map(guest_command.fitted, (command, setup))
     folder = Path.cwd()
     guest_command.files(f"{setup}\n{command}", folder)
     content = {
@@ -234,6 +237,7 @@ def give_command(command: str, setup: str = "") -> str:
         "command": command,
         "setup": setup,
         "folder": str(folder),
+        "polls": io_uring_line.polls(command),
         "exact_ios": _AMOUNTS,
     }
     # JSON's text, numbers and lists are TOML, too.
@@ -241,7 +245,7 @@ def give_command(command: str, setup: str = "") -> str:
     plain = re.sub(r"[^A-Za-z0-9_]", "_", Path(command.split()[0]).name)
     name = f"{plain[:_LONGEST_STEM]}-{cache.key(text)[:_ID_LENGTH]}"
     cache.write_atomically(_given_command(name), text)
-    return name
+    return name, list(dict.fromkeys([*changes, *more]))
 
 
 def options(name: str) -> list[str]:

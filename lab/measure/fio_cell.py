@@ -35,7 +35,10 @@ def fitted(cell: Cell, work: Workload) -> Fitted | None:
 def hardware(guest_topology: Topology, work: Workload) -> dict[str, Any]:
     """What a job changes of a topology: by field, its value."""
     if work.job is None:
-        return {}
+        lacks_queue = "poll_queues" in (guest_topology.null_blk or {})
+        lacks_queue &= guest_topology.poll_queues == 0
+        polled = {**(guest_topology.null_blk or {}), "poll_queues": 1}
+        return {"null_blk": polled} if work.polls and lacks_queue else {}
     needs = fio_needs.of(work.job)
     changes: dict[str, Any] = {}
     more = max(0, needs.buffers - _BUFFERS) >> 20

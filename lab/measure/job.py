@@ -14,7 +14,7 @@ from pathlib import Path
 from lab.base import cache
 from lab.base.errors import nearest
 from lab.base.progress import Progress
-from lab.build import guest_root
+from lab.build import fio_tools, guest_root
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
 from lab.build.tcg_plugin import MARKER, PER_IO
@@ -25,6 +25,7 @@ from lab.inputs import (
     counters,
     device_line,
     guest_command,
+    io_uring_line,
     machine_model,
     topology,
     workload,
@@ -153,8 +154,12 @@ def resolve(task: Task, testbed: Testbed) -> Job:
 
 def _guest_root(work: Workload) -> GuestRoot:
     """The guest's root with the files that a command names."""
-    text, folder = f"{work.setup}\n{work.command}", Path(work.folder)
-    return guest_root.build(Progress(), user_files=guest_command.files(text, folder))
+    text, folder, progress = f"{work.setup}\n{work.command}", Path(work.folder), Progress()
+    files = guest_command.files(text, folder)
+    if (tool := io_uring_line.tool(work.command)) and str(folder / tool) not in files:
+        place = str(folder / tool) if "/" in tool else f"/bin/{tool}"
+        files[place] = fio_tools.io_uring(progress)
+    return guest_root.build(progress, user_files=files)
 
 
 def _block_layer(task: Task, work: Workload) -> frozenset[str]:
