@@ -67,7 +67,7 @@ def breaks(guests: Guests, culprit: int, error: GuestError) -> None:
 def test_a_series_is_measured_as_a_whole(session: FakeSession) -> None:
     (step,) = tried(session)
     assert step.changes[0].values == (1000.0, 1004.0)
-    assert list(map(level, session.asked)) == [0, 4]
+    assert list(map(level, session.requested)) == [0, 4]
 
 
 def test_each_patch_is_compared_with_the_one_before(session: FakeSession) -> None:
@@ -96,7 +96,7 @@ def test_a_patch_that_does_not_apply_is_named_without_a_search(session: FakeSess
     session.failing[PATCHES[1].name] = error
     with pytest.raises(BuildError, match="it does not apply"):
         tried(session)
-    assert list(map(level, session.asked)) == [0, 4]
+    assert list(map(level, session.requested)) == [0, 4]
 
 
 @pytest.mark.parametrize("culprit", [1, 3, 4])
