@@ -44,7 +44,7 @@ def session(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> FakeSession:
     guests.says = lambda job: {"iops": 7.0, "block_layer_insns_per_io": 1.0}
     guests.cost_of = lambda identity: fakes.insns(submit_bio=1000.0)
     fake = FakeSession(profile.get("quick"))
-    monkeypatch.setattr(options, "Session", lambda chosen: fake)
+    monkeypatch.setattr(options, "Session", lambda chosen_profile: fake)
     monkeypatch.setattr(kernel, "find", lambda identity: fakes.kernel(identity))
     return fake
 

@@ -201,8 +201,7 @@ def test_a_step_of_a_bisection(lab: Lab) -> None:
         by_function.compare("main", "bad")
         return [by_function.value(commit) for commit in ("main", "middle", "bad")]
 
-    values = equal(lab, lambda session: measure(session).value("evil"), step)
-    good, middle, bad = values
+    good, middle, bad = equal(lab, lambda session: measure(session).value("evil"), step)
     assert good
     assert middle
     assert bad

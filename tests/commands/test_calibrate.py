@@ -42,16 +42,15 @@ def alone() -> Measured:
 
 
 def pair(before: float = 60.0, **changes: float) -> Measured:
-    measurements = {
+    measured = {
         Primitive(name, lines, 2): [Repetition(ns, before, 60.0)] * 5
         for (name, lines), ns in PAIR.items()
     }
     for key, ns in changes.items():
         name, _, lines = key.rpartition("_")
-        measurements[Primitive(name.replace("_", "-"), int(lines), 2)] = [
-            Repetition(ns, 60.0, 60.0)
-        ] * 5
-    return measurements
+        primitive = Primitive(name.replace("_", "-"), int(lines), 2)
+        measured[primitive] = [Repetition(ns, 60.0, 60.0)] * 5
+    return measured
 
 
 def test_every_number_of_a_model_is_measured_or_said_to_be_assumed() -> None:
