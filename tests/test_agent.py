@@ -19,7 +19,7 @@ from lab.guest.channel import Record
 from lab.inputs import topology, workload
 from lab.inputs.terms import Engine
 from lab.measure import dbench
-from lab.measure.cell import Task, resolved
+from lab.measure.cell import Task
 from lab.measure.dbench import LoadFile
 from lab.measure.job import Testbed, resolve
 from lab.measure.matrix import SCHEDULERS
@@ -36,16 +36,8 @@ def orders_steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     built, steps = guests.kernel("kernel"), set[str]()
     for machine in toml.names(topology.FOLDER):
         for work in toml.names(workload.FOLDER):
-            defaults = workload.get(work).parameters
-            parameters = {k: v[0] if isinstance(v, tuple) else v for k, v in defaults.items()}
             for engine in Engine:
-                cell = resolved(
-                    topology_name=machine,
-                    scheduler=SCHEDULERS[0],
-                    workload=work,
-                    parameters=parameters,
-                    engine=engine,
-                )
+                cell = guests.cell(machine, SCHEDULERS[0], work, engine)
                 steps |= set(resolve(Task(cell=cell, kernel=built), TESTBED).orders.steps)
     return steps
 

@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> BootStore:
 
 
 def booted(store: BootStore, boot: str, kernel: str, age_s: float = OLD) -> None:
-    (store.boot_folder(boot)).mkdir(parents=True)
+    store.boot_folder(boot).mkdir(parents=True)
     (store.boot_folder(boot) / "results").write_bytes(bytes(1000))
     sample = Sample({"iops": 1.0}, {}, {})
     origin = Provenance(boot, kernel, "q", "h")
