@@ -46,8 +46,8 @@ KERNEL = Kernel("kernel", "6.12.117", "tree", ("base",), "gcc; ld")
 def session(store: BootStore | None = None, profile_name: str = "quick") -> Session:
     """A session whose engines are checked, on the host HOST."""
     testbed = Testbed(KERNEL, GuestRoot("guest"), HOST)
-    own = Progress(out=io.StringIO())
-    return Session(profile.get(profile_name), store or BootStore(), own, 1000.0, testbed)
+    progress = Progress(out=io.StringIO())
+    return Session(profile.get(profile_name), store or BootStore(), progress, 1000.0, testbed)
 
 
 def experiment(
@@ -62,24 +62,24 @@ def experiment(
     """An experiment of before and after, or of after alone where a value is expected."""
     engines = {Level.WALL: Engine.TCG, Level.SIMULATED: Engine.SIM}
     engine = engines.get(level, Engine.EXACT)
-    own = replace(cell or guests.cell(), engine=engine, machine=expectation.machine)
+    cell = replace(cell or guests.cell(), engine=engine, machine=expectation.machine)
     arms = ("before", "after") if expectation.bound.is_change else ("after",)
-    fields.setdefault("together", (series, own))
+    fields.setdefault("together", (series, cell))
     return Experiment(
         series=series,
         claim=claim,
         expectation=expectation,
         level=level,
-        sides=tuple(Side(arm, own, arm == "after") for arm in arms),
+        sides=tuple(Side(arm, cell, arm == "after") for arm in arms),
         **fields,
     )
 
 
 def judged_series(claims: Mapping[str, PublishedClaim], name: str = "own") -> model.Series:
     """A series of that name with these claims."""
-    found = model.Series(title="t", origin="o", claims=dict(claims))
-    found._folder = Path("/series", name)
-    return found
+    patch_series = model.Series(title="t", origin="o", claims=dict(claims))
+    patch_series._folder = Path("/series", name)
+    return patch_series
 
 
 def claimed(*expect: Expectation, words: str = "p") -> PublishedClaim:
@@ -152,7 +152,7 @@ def finding(
     **changes: object,
 ) -> run_record.FindingRecord:
     """An expectation about IOPS that holds."""
-    means = tuple(sum(own) / len(own) for own in values if own)
+    means = tuple(sum(arm_values) / len(arm_values) for arm_values in values if arm_values)
     fields: dict[str, object] = {
         "level": "wall clock",
         "engine": "tcg",
@@ -211,10 +211,10 @@ def series(
 
 def described(name: str) -> run_record.WorkloadRecord:
     """What a record says of a workload."""
-    own = workload.get(name)
-    meaning = metrics.get(own.metric)
+    definition = workload.get(name)
+    meaning = metrics.get(definition.metric)
     return run_record.WorkloadRecord(
-        title=own.title, metric=own.metric, unit=meaning.unit, better=meaning.better
+        title=definition.title, metric=definition.metric, unit=meaning.unit, better=meaning.better
     )
 
 
@@ -242,7 +242,7 @@ def run(
         ),
         "series": judged,
         "cells": tuple(cells),
-        "workloads": {name: described(name) for name in {own.workload for own in cells}},
+        "workloads": {name: described(name) for name in {record.workload for record in cells}},
         **changes,
     }
     return run_record.RunRecord.model_validate(fields)
@@ -258,7 +258,7 @@ def swept_run() -> run_record.RunRecord:
     """dbench by clients, three arms, as the exact engine measures it."""
     cells: list[run_record.CellRecord] = []
     findings, single = [], []
-    for clients, (mq, sq, patched, told) in {
+    for clients, (mq, sq, patched, published) in {
         1: (40.0, 44.0, 36.0, "-7.74%"),
         8: (600.0, 360.0, 361.0, "-40.73%"),
         512: (10_000.0, 10_100.0, 10_150.0, "+1.61%"),
@@ -287,7 +287,7 @@ def swept_run() -> run_record.RunRecord:
             "p": None,
         }
         findings.append(
-            finding(((mq,), (patched,)), (place, place + 2), **known, published=figure(told))
+            finding(((mq,), (patched,)), (place, place + 2), **known, published=figure(published))
         )
         single.append(
             finding(
@@ -300,7 +300,8 @@ def swept_run() -> run_record.RunRecord:
         )
     claims = (claim(*findings, name="dbench"), claim(*single, name="single_queue"))
     on_raid = [
-        own.model_copy(update={"topology": "raid64", "workload": "dbench_xfs"}) for own in claims
+        record.model_copy(update={"topology": "raid64", "workload": "dbench_xfs"})
+        for record in claims
     ]
     return run(series(*on_raid), cells=cells)
 
@@ -308,7 +309,7 @@ def swept_run() -> run_record.RunRecord:
 def matrix_run(cells: int, boots: int = 3) -> run_record.RunRecord:
     """A matrix without a claim: so many cells under four schedulers."""
     schedulers = ("none", "mq-deadline", "bfq", "kyber")
-    found = [
+    records = [
         cell(
             "stock",
             tuple(1000.0 + 7 * number + 31 * boot for boot in range(boots)),
@@ -320,7 +321,7 @@ def matrix_run(cells: int, boots: int = 3) -> run_record.RunRecord:
         )
         for number in range(cells)
     ]
-    return run(cells=found, title="a matrix", command="lab matrix")
+    return run(cells=records, title="a matrix", command="lab matrix")
 
 
 def tables_run() -> run_record.RunRecord:
@@ -343,14 +344,14 @@ def compared_run(**changes: object) -> run_record.RunRecord:
     """A run that compares two cells by function."""
     fields: dict[str, object] = {"engine": "exact", "cpus": 1, **changes}
     cells = [cell(arm, (1.0, 2.0), **fields) for arm in ("before", "after")]
-    found = run_record.CostDifference(
+    difference = run_record.CostDifference(
         claim="",
         arms=("before", "after"),
         cells=(0, 1),
         functions=(("submit_bio", 10.0, 7.0),),
         totals=(12.0, 9.0),
     )
-    return run(cells=cells, costs=(found,))
+    return run(cells=cells, costs=(difference,))
 
 
 def costs(boot: str) -> Cost:
@@ -372,5 +373,9 @@ MAIL = run_record.Mail(
 
 def mailed(run: run_record.RunRecord, **changed: object) -> run_record.RunRecord:
     """A run of patches that came in a mail."""
-    own = {"mail": MAIL, "command": "lab try box.mbx --topology nullb_mq --set depth=1", **changed}
-    return run.model_copy(update=own)
+    update = {
+        "mail": MAIL,
+        "command": "lab try box.mbx --topology nullb_mq --set depth=1",
+        **changed,
+    }
+    return run.model_copy(update=update)

@@ -16,11 +16,11 @@ class FakeHost:
 
     answers: dict[str, Any]
     provided: list[Entry] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
 
     def ask(self, call: Callable[..., Any], *args: Any, observe: Callable[[], None]) -> Any:
         """The answer to a function of lab.fleet.remote."""
-        self.asked.append(call.__name__)
+        self.calls.append(call.__name__)
         observe()
         return self.answers[call.__name__]
 

@@ -120,13 +120,13 @@ class Guests:
         return Sample(values, facts, self.phases_s, self.complaints(job))
 
     def _costed(self, job: Job, folder: Path) -> dict[str, float]:
-        found = self.cost_of(job.task.kernel.id)
-        if found is None or not job.cell.engine.deterministic or not job.cell.cost:
+        kernel_cost = self.cost_of(job.task.kernel.id)
+        if kernel_cost is None or not job.cell.engine.deterministic or not job.cell.cost:
             return {}
-        (folder / "cost.tsv").write_text(cost.to_text(found))
-        total = found.kernel_total
-        own = {cost.KERNEL: total, cost.BLOCK_LAYER: total, cost.USER: found.user}
-        return {**own, "measured_share": 50.0}
+        (folder / "cost.tsv").write_text(cost.to_text(kernel_cost))
+        total = kernel_cost.kernel_total
+        values = {cost.KERNEL: total, cost.BLOCK_LAYER: total, cost.USER: kernel_cost.user}
+        return {**values, "measured_share": 50.0}
 
 
 def insns(**functions: float) -> Cost:
@@ -136,11 +136,11 @@ def insns(**functions: float) -> Cost:
 
 def installed(monkeypatch: pytest.MonkeyPatch) -> Guests:
     """Guests in the place of real ones, on a host called here and with a dbench."""
-    found = Guests()
-    monkeypatch.setattr(sampling, "measure", found.measure)
+    guests = Guests()
+    monkeypatch.setattr(sampling, "measure", guests.measure)
     monkeypatch.setattr(host, "identity", lambda: "here")
     monkeypatch.setattr(dbench, "load_file", lambda: LOAD)
-    return found
+    return guests
 
 
 def kernel(identity: str, code: str = "") -> Kernel:
@@ -187,12 +187,14 @@ def cell(
     parameters: Mapping[str, Value] | None = None,
 ) -> Cell:
     """A cell with the workload's own parameters, of a swept one the first value, or others."""
-    own = {k: v[0] if isinstance(v, tuple) else v for k, v in workload.get(work).parameters.items()}
+    defaults = {
+        k: v[0] if isinstance(v, tuple) else v for k, v in workload.get(work).parameters.items()
+    }
     return resolved(
         topology_name=topology,
         scheduler=scheduler,
         workload=work,
-        parameters={**own, **(parameters or {})},
+        parameters={**defaults, **(parameters or {})},
         engine=engine,
         cpus=cpus,
         counters=counters,
@@ -216,7 +218,7 @@ class FakeSession(Session):
     engines: tuple[Engine, ...] = (Engine.TCG, Engine.EXACT)
     failing: dict[str, LabError] = field(default_factory=dict)
     codes: dict[str, str] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
 
     def kernel(
         self, spec: str = "", patches: Sequence[Path] = (), fragments: Sequence[str] = ()
@@ -224,7 +226,7 @@ class FakeSession(Session):
         revision = (spec or self.profile.tree).rpartition("@")[2].rpartition(":")[2]
         name = "+".join([revision, *(patch.stem for patch in patches)])
         name += DEBUG if "debug" in fragments else ""
-        self.asked.append(name)
+        self.requested.append(name)
         for part in (revision, *(patch.name for patch in patches)):
             if part in self.failing:
                 raise self.failing[part]
@@ -233,9 +235,9 @@ class FakeSession(Session):
     def check_engines(
         self, spec: str = "", fragments: Sequence[str] = (), *, fresh: bool = False
     ) -> Testbed:
-        found = checked_testbed(self.kernel(spec, (), fragments), *self.engines, plugin=PLUGIN)
-        self.checked = self.checked or found
-        return found
+        testbed = checked_testbed(self.kernel(spec, (), fragments), *self.engines, plugin=PLUGIN)
+        self.checked = self.checked or testbed
+        return testbed
 
     @property
     def said(self) -> str:
@@ -278,6 +280,6 @@ class Repository:
 
 def repository(monkeypatch: pytest.MonkeyPatch) -> Repository:
     """A repository whose branch next is at the commit c0, or where the test puts it."""
-    found = Repository()
-    monkeypatch.setattr(source, "resolve", found.resolve)
-    return found
+    fake = Repository()
+    monkeypatch.setattr(source, "resolve", fake.resolve)
+    return fake

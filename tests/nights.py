@@ -28,14 +28,14 @@ def history(seed: int, planted: tuple[tuple[int, int, float], ...] = STEPS) -> l
     spreads = [float(lines[place * len(lines) // CELLS][0]) for place in range(CELLS)]
     levels = [chance.uniform(1000, 9000) for _ in range(CELLS)]
     names = [f"disk{n % 10}/{('bfq', 'none', 'kyber')[n % 3]}/work{n:02}" for n in range(CELLS)]
-    found: list[Night] = []
+    nights: list[Night] = []
     commit = "0" * 40
     for night in range(NIGHTS):
         for cell, when, change in planted:
             levels[cell] *= 1 + change if night == when else 1
         steps = any(when == night for _, when, _ in planted)
-        if found and not steps and chance.random() < _QUIET:
-            values = dict(found[-1].values)
+        if nights and not steps and chance.random() < _QUIET:
+            values = dict(nights[-1].values)
         else:
             commit = f"{chance.getrandbits(160):040x}"
             drawn = [
@@ -46,5 +46,5 @@ def history(seed: int, planted: tuple[tuple[int, int, float], ...] = STEPS) -> l
         good = not any(when == night and change > 0 for _, when, change in planted)
         reason = "" if good else "costs more"
         source = f"git:/nowhere@{commit}"
-        found.append(Night(source, 1.7e9 + night * _DAY, good, reason, values))
-    return found
+        nights.append(Night(source, 1.7e9 + night * _DAY, good, reason, values))
+    return nights

@@ -40,25 +40,25 @@ def parsed(path: Path) -> ast.Module:
 @cache
 def imports(path: Path) -> frozenset[str]:
     """Full names of all that a file imports, wherever in it: modules, or what is taken of them."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             origin = "." * node.level + (node.module or "")
-            found.update(f"{origin}.{alias.name}" for alias in node.names)
-    return frozenset(found)
+            names.update(f"{origin}.{alias.name}" for alias in node.names)
+    return frozenset(names)
 
 
 @cache
 def lab_imports(name: str) -> frozenset[str]:
     """The modules of the lab that a module imports, by their names within it."""
-    found = set()
+    modules = set()
     for full in imports(path_of(name)):
         parts = full.split(".")
         if parts[0] == "lab" and len(parts) > 1 and parts[1] != "__version__":
-            found.add(".".join(parts[1:3]) if parts[1] in PACKAGES else parts[1])
-    return frozenset(found)
+            modules.add(".".join(parts[1:3]) if parts[1] in PACKAGES else parts[1])
+    return frozenset(modules)
 
 
 def layer_of(package: str) -> int:
@@ -68,8 +68,8 @@ def layer_of(package: str) -> int:
 
 def packages_below(package: str) -> list[str]:
     """The packages that a package imports, in order."""
-    own = [name_of(path) for path in MODULES if package_of(name_of(path)) == package]
-    used = {package_of(other) for name in own for other in lab_imports(name)} - {package}
+    modules = [name_of(path) for path in MODULES if package_of(name_of(path)) == package]
+    used = {package_of(imported) for name in modules for imported in lab_imports(name)} - {package}
     return [name for name in PACKAGES if name in used]
 
 

@@ -40,17 +40,17 @@ class Page(HTMLParser):
         return " ".join(self.text.split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         self.tags.append(tag)
         if tag not in _VOID:
             self._open.append(tag)
-        self.ids += [given["id"] or ""] if "id" in given else []
-        self.links += [given[name] or "" for name in ("href", "src") if name in given]
-        self.handlers += [name for name in given if name.startswith("on") or name == "src"]
-        scrolls = given.get("class") == "scroll"
-        if (scrolls or tag == "pre") and given.get("tabindex") != "0":
+        self.ids += [attributes["id"] or ""] if "id" in attributes else []
+        self.links += [attributes[name] or "" for name in ("href", "src") if name in attributes]
+        self.handlers += [name for name in attributes if name.startswith("on") or name == "src"]
+        scrolls = attributes.get("class") == "scroll"
+        if (scrolls or tag == "pre") and attributes.get("tabindex") != "0":
             self.faults.append(f"{tag} scrolls and has no tabindex")
-        if scrolls and not given.get("aria-label"):
+        if scrolls and not attributes.get("aria-label"):
             self.faults.append("what scrolls has no name")
         if tag == "th":
             self._header = ""

@@ -36,11 +36,11 @@ def text(content: bytes) -> str:
 
 def mailbox(content: bytes) -> None:
     """Patches, and the thread of whoever sent the first."""
-    found = patch_mail.parse(content, "fuzz")
-    own = {found[0].sender}
-    thread = mail_thread.find(content, "fuzz", found[0].subject, own)
+    patches = patch_mail.parse(content, "fuzz")
+    senders = {patches[0].sender}
+    thread = mail_thread.find(content, "fuzz", patches[0].subject, senders)
     assert thread is None or "\n" not in "".join((thread.subject, *thread.to, *thread.cc))
-    mail_thread.named_base(content, "fuzz", own)
+    mail_thread.named_base(content, "fuzz", senders)
 
 
 def channel(content: bytes) -> None:
@@ -53,8 +53,8 @@ def channel(content: bytes) -> None:
 
 def console_(content: bytes) -> None:
     """All that a console is asked."""
-    own = text(content)
-    said = [console.death(own), *console.complaints(own), console.last_line(own)]
+    log = text(content)
+    said = [console.death(log), *console.complaints(log), console.last_line(log)]
     for line in filter(None, said):
         assert visible(line) == line
         assert len(line) < 1000
@@ -72,15 +72,15 @@ def dbench_(content: bytes) -> None:
 
 def counts(content: bytes) -> None:
     """What the plugin wrote."""
-    found = insn_counts.phases(text(content))
-    insn_counts.require_marks(found, 1, 1)
-    insn_counts.by_function(found[insn_counts.run_place(0)], SYMBOLS)
+    phases = insn_counts.phases(text(content))
+    insn_counts.require_marks(phases, 1, 1)
+    insn_counts.by_function(phases[insn_counts.run_place(0)], SYMBOLS)
 
 
 def simulation(content: bytes) -> None:
     """What the plugin wrote of a simulated guest."""
-    found = sim_counts.phases(text(content))
-    sim_counts.simulated(found, SYMBOLS, SYMBOLS, 0.012)
+    phases = sim_counts.phases(text(content))
+    sim_counts.simulated(phases, SYMBOLS, SYMBOLS, 0.012)
 
 
 def system_map(content: bytes) -> None:
@@ -94,10 +94,10 @@ def system_map(content: bytes) -> None:
 def kernel_image(content: bytes) -> None:
     """A vmlinux, compared with another one that is like it."""
     with tempfile.TemporaryDirectory() as folder:
-        image, other = Path(folder, "vmlinux"), Path(folder, "other")
+        image, padded = Path(folder, "vmlinux"), Path(folder, "other")
         image.write_bytes(content)
-        other.write_bytes(content + b"\0")
-        code_diff.compare(image, other)
+        padded.write_bytes(content + b"\0")
+        code_diff.compare(image, padded)
 
 
 def record(content: bytes) -> None:

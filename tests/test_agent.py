@@ -19,7 +19,7 @@ from lab.guest.channel import Record
 from lab.inputs import topology, workload
 from lab.inputs.terms import Engine
 from lab.measure import dbench
-from lab.measure.cell import Task, resolved
+from lab.measure.cell import Task
 from lab.measure.dbench import LoadFile
 from lab.measure.job import Testbed, resolve
 from lab.measure.matrix import SCHEDULERS
@@ -33,21 +33,13 @@ needs_busybox = pytest.mark.skipif(not shutil.which("busybox"), reason="busybox 
 def orders_steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """All steps that any cell of the project's files can come to."""
     monkeypatch.setattr(dbench, "load_file", lambda: LoadFile("", "", {}))
-    built, found = guests.kernel("kernel"), set[str]()
+    built, steps = guests.kernel("kernel"), set[str]()
     for machine in toml.names(topology.FOLDER):
         for work in toml.names(workload.FOLDER):
-            own = workload.get(work).parameters
-            parameters = {k: v[0] if isinstance(v, tuple) else v for k, v in own.items()}
             for engine in Engine:
-                cell = resolved(
-                    topology_name=machine,
-                    scheduler=SCHEDULERS[0],
-                    workload=work,
-                    parameters=parameters,
-                    engine=engine,
-                )
-                found |= set(resolve(Task(cell=cell, kernel=built), TESTBED).orders.steps)
-    return found
+                cell = guests.cell(machine, SCHEDULERS[0], work, engine)
+                steps |= set(resolve(Task(cell=cell, kernel=built), TESTBED).orders.steps)
+    return steps
 
 
 def test_the_agent_knows_every_step_that_the_lab_orders(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,17 +90,17 @@ def in_shell(tmp_path: Path, commands: str) -> list[Record]:
 )
 def test_what_the_agent_writes_is_what_the_lab_reads(tmp_path: Path, payload: str) -> None:
     (tmp_path / "in").write_text(payload)
-    found = in_shell(
+    records = in_shell(
         tmp_path, f'record file x.log <{tmp_path}/in; say phase next "$(cat {tmp_path}/in)"'
     )
-    assert found[0] == Record("file", "x.log", payload.encode())
-    assert (found[1].name, found[1].text) == ("next", payload.rstrip("\n"))
+    assert records[0] == Record("file", "x.log", payload.encode())
+    assert (records[1].name, records[1].text) == ("next", payload.rstrip("\n"))
 
 
 @needs_busybox
 def test_a_step_that_fails_ends_the_cell_with_its_output(tmp_path: Path) -> None:
-    found = in_shell(tmp_path, "logged mkfs sh -c 'echo no room >&2; exit 3'; say end ok ''")
-    assert [(r.kind, r.name, r.text.strip()) for r in found] == [
+    records = in_shell(tmp_path, "logged mkfs sh -c 'echo no room >&2; exit 3'; say end ok ''")
+    assert [(r.kind, r.name, r.text.strip()) for r in records] == [
         ("file", "mkfs.log", "no room"),
         ("fail", "mkfs", "sh ended with status 3"),
     ]
@@ -117,9 +109,9 @@ def test_a_step_that_fails_ends_the_cell_with_its_output(tmp_path: Path) -> None
 @needs_busybox
 def test_dbench_makes_the_marks_of_a_run_of_one_job(tmp_path: Path) -> None:
     stubs = 'hostname() { say phase mark ""; }; dbench() { echo "$@"; }'
-    found = in_shell(tmp_path, f"{stubs}; step_dbench 4 10")
-    assert [record.name for record in found] == ["mark", "mark", "dbench.log", "mark", "mark"]
-    assert "-t 10" in found[2].text
+    records = in_shell(tmp_path, f"{stubs}; step_dbench 4 10")
+    assert [record.name for record in records] == ["mark", "mark", "dbench.log", "mark", "mark"]
+    assert "-t 10" in records[2].text
 
 
 @needs_busybox
@@ -136,9 +128,9 @@ def test_io_that_does_not_end_is_told_with_where_requests_wait(
         )
         file.parent.mkdir(parents=True)
         file.write_text(text)
-    (found,) = in_shell(tmp_path, "DISK=sda; step_watch 0; wait")
-    assert (found.kind, found.name) == ("fail", "watch")
-    assert found.text == f"after 0 s I/O has not ended; requests wait in: {where}"
+    (record,) = in_shell(tmp_path, "DISK=sda; step_watch 0; wait")
+    assert (record.kind, record.name) == ("fail", "watch")
+    assert record.text == f"after 0 s I/O has not ended; requests wait in: {where}"
 
 
 @needs_busybox
@@ -164,5 +156,5 @@ def test_a_disk_is_found_by_the_name_it_was_given(tmp_path: Path) -> None:
     for name in ("nba", "nb", "sda"):
         (tmp_path / "block" / name).mkdir(parents=True)
     text = 'find_disk name nb && say phase "$DISK" ""; find_disk name x || say phase none ""'
-    found = in_shell(tmp_path, text)
-    assert [record.name for record in found] == ["nb", "none"]
+    records = in_shell(tmp_path, text)
+    assert [record.name for record in records] == ["nb", "none"]

@@ -35,7 +35,8 @@ def test_the_rooms_are_the_packages_folders() -> None:
 def test_a_module_imports_only_its_package_and_packages_before_it() -> None:
     for name in NAMES:
         last = PACKAGES.index(package_of(name)) if package_of(name) in PACKAGES else 0
-        assert {package_of(other) for other in lab_imports(name)} <= set(PACKAGES[: last + 1]), name
+        allowed = set(PACKAGES[: last + 1])
+        assert {package_of(module) for module in lab_imports(name)} <= allowed, name
 
 
 def test_the_lab_imports_no_tool_of_its_developers() -> None:
@@ -55,7 +56,7 @@ def test_only_the_fleet_needs_dask_and_no_other_package_needs_the_fleet() -> Non
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
     for name in NAMES:
-        assert not any(name in needed_by(other) for other in lab_imports(name)), name
+        assert not any(name in needed_by(module) for module in lab_imports(name)), name
 
 
 def test_the_package_itself_imports_nothing() -> None:
@@ -104,13 +105,13 @@ def test_a_function_is_short_enough_to_read() -> None:
 @cache
 def needed_by(name: str) -> set[str]:
     """A module and all that it imports of the lab, directly or not."""
-    found: set[str] = set()
+    needed: set[str] = set()
     left = {name}
     while left:
         module = left.pop()
-        found.add(module)
-        left |= lab_imports(module) - found
-    return found
+        needed.add(module)
+        left |= lab_imports(module) - needed
+    return needed
 
 
 def test_setup_needs_the_standard_library_only() -> None:

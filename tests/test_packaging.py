@@ -71,9 +71,9 @@ def test_an_unpacked_wheel_works_far_from_any_checkout(wheel: Path, tmp_path: Pa
     program = (
         "from lab.inputs import series; print(*series.get('bfq_burst_merge').patches('series'))"
     )
-    found = run([sys.executable, "-c", program], cwd=elsewhere, env=env).output.split()
-    assert len(found) == 2
-    assert all(path.startswith(str(place)) and Path(path).exists() for path in found)
+    paths = run([sys.executable, "-c", program], cwd=elsewhere, env=env).output.split()
+    assert len(paths) == 2
+    assert all(path.startswith(str(place)) and Path(path).exists() for path in paths)
 
 
 @pytest.mark.slow
@@ -83,10 +83,10 @@ def test_all_that_is_imported_is_declared() -> None:
     optional = SETTINGS["optional-dependencies"]
     packages = {path: path.parent.name for path in MODULES}
     fleet = imported([path for path, package in packages.items() if package == "fleet"])
-    others = imported([path for path, package in packages.items() if package != "fleet"])
-    assert declared(SETTINGS["dependencies"]) >= others - {"pytest"}
+    without_fleet = imported([path for path, package in packages.items() if package != "fleet"])
+    assert declared(SETTINGS["dependencies"]) >= without_fleet - {"pytest"}
     assert declared([*SETTINGS["dependencies"], *optional["fleet"]]) >= fleet
-    wanted = others | fleet
+    wanted = without_fleet | fleet
     folders = (PROJECT / "tests", PROJECT / "tools")
     developers = [path for folder in folders for path in folder.rglob("*.py")]
     development = imported([*developers, PROJECT / "conftest.py"])
@@ -104,8 +104,8 @@ def imported(files: list[Path]) -> set[str]:
     """The distributions that Python files import, by their normal names."""
     known = packages_distributions()
     tops = {name.split(".")[0] for path in files for name in imports(path)}
-    own = {"lab", "tools", *(path.stem for path in (PROJECT / "tests").rglob("*.py"))}
-    outside = tops - sys.stdlib_module_names - own
+    project_modules = {"lab", "tools", *(path.stem for path in (PROJECT / "tests").rglob("*.py"))}
+    outside = tops - sys.stdlib_module_names - project_modules
     assert outside <= set(known)
     return {normal(known[top][0]) for top in outside}
 

@@ -272,7 +272,7 @@ SYSTEMS = [
 ]
 
 
-@pytest.mark.parametrize(("facts", "said"), SYSTEMS, ids=lambda one: str(one)[:30])
+@pytest.mark.parametrize(("facts", "said"), SYSTEMS, ids=lambda value: str(value)[:30])
 def test_every_distribution_is_told_its_own_command(
     facts: dict[str, str],
     said: str,
@@ -287,14 +287,14 @@ def test_every_distribution_is_told_its_own_command(
     assert caught.value.hint.endswith(" its-package")
 
 
-@pytest.mark.parametrize("own", packages.MANAGERS, ids=lambda own: own.program)
-def test_every_need_has_a_name_everywhere(own: packages.Manager) -> None:
+@pytest.mark.parametrize("manager", packages.MANAGERS, ids=lambda manager: manager.program)
+def test_every_need_has_a_name_everywhere(manager: packages.Manager) -> None:
     wanted = [*(need.package for need in setup.NEEDS), "qemu-system-x86", "seabios"]
-    found = own.packages(wanted)
-    assert len(found) == len(set(wanted) - own.elsewhere.keys())
-    assert own.names.keys() | own.elsewhere.keys() <= {*wanted, "python3-venv"}
-    if own is not packages.APT:
-        assert not any(name.endswith("-dev") for name in found)
+    names = manager.packages(wanted)
+    assert len(names) == len(set(wanted) - manager.elsewhere.keys())
+    assert manager.names.keys() | manager.elsewhere.keys() <= {*wanted, "python3-venv"}
+    if manager is not packages.APT:
+        assert not any(name.endswith("-dev") for name in names)
 
 
 def test_what_a_distribution_does_not_have_is_told_with_where_it_is(

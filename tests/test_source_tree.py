@@ -185,12 +185,12 @@ def test_a_git_source_is_copied_once(fake_tree: Path, quiet: Progress) -> None:
     head = commit(fake_tree)
     copied = set()
     for revision in ("HEAD", head[:10]):
-        found = resolve(f"git:{fake_tree}@{revision}", quiet)
-        assert found.version == head[:12]
+        resolved = resolve(f"git:{fake_tree}@{revision}", quiet)
+        assert resolved.version == head[:12]
         copied.add(git("count-objects", "-v"))
     assert len(copied) == 1
     shutil.rmtree(fake_tree)
-    assert content(found.tree, "init/main.c")
+    assert content(resolved.tree, "init/main.c")
 
 
 def test_a_git_source_may_be_a_linked_worktree(
@@ -198,8 +198,8 @@ def test_a_git_source_may_be_a_linked_worktree(
 ) -> None:
     commit(fake_tree)
     run(["git", "-C", str(fake_tree), "worktree", "add", "--quiet", str(tmp_path / "linked")])
-    found = resolve(f"git:{tmp_path / 'linked'}@HEAD", quiet)
-    assert content(found.tree, "init/main.c")
+    resolved = resolve(f"git:{tmp_path / 'linked'}@HEAD", quiet)
+    assert content(resolved.tree, "init/main.c")
 
 
 @pytest.mark.parametrize("spec", ["", "6.12", "debian:", "zip:/x", "tar", "/usr/src/linux"])
@@ -229,7 +229,7 @@ def test_a_source_that_is_not_there_is_named(fake_tree: Path, quiet: Progress, s
 
 
 @pytest.mark.parametrize(
-    ("series", "system", "others"),
+    ("series", "system", "elsewhere"),
     [
         ("5.10", "bookworm", [["bullseye", "bullseye-security"]]),
         ("6.1", "bookworm", []),
@@ -244,21 +244,21 @@ def test_a_series_is_looked_for_at_home_and_then_where_debian_keeps_it(
     quiet: Progress,
     series: str,
     system: str,
-    others: list[list[str]],
+    elsewhere: list[list[str]],
 ) -> None:
-    asked: list[list[str]] = []
+    tried: list[list[str]] = []
 
     def private(suites: list[str]) -> apt.PrivateApt:
-        asked.append(suites)
+        tried.append(suites)
         raise LabError("no network")
 
     monkeypatch.setattr(apt, "system_codename", lambda: system)
     monkeypatch.setattr(apt, "private", private)
     with pytest.raises(LabError, match=f"debian:{series} cannot be had: no network") as caught:
         resolve(f"debian:{series}", quiet)
-    own = [system, f"{system}-security", f"{system}-backports"]
-    assert asked == [own, *others]
-    assert all(suite in caught.value.where for suites in asked for suite in suites)
+    home = [system, f"{system}-security", f"{system}-backports"]
+    assert tried == [home, *elsewhere]
+    assert all(suite in caught.value.where for suites in tried for suite in suites)
 
 
 # --- patches
@@ -275,13 +275,13 @@ def test_no_patches_leave_the_source_as_it_is(plain: source.Source) -> None:
 
 
 def test_patches_apply_in_order(plain: source.Source, make_patch: MakePatch) -> None:
-    one = make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))
-    two = make_patch("2.patch", "block/bfq.c", ("int bfq_7;", "int eight;"))
-    two.write_text(two.read_text().replace("-int bfq_7;", "-int seven;"))
-    both = patching.patched(plain, [one, two])
+    first = make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))
+    second = make_patch("2.patch", "block/bfq.c", ("int bfq_7;", "int eight;"))
+    second.write_text(second.read_text().replace("-int bfq_7;", "-int seven;"))
+    both = patching.patched(plain, [first, second])
     assert "int eight;" in content(both.hash, "block/bfq.c")
     with pytest.raises(BuildError, match=r"^2\.patch does not apply"):
-        patching.patched(plain, [two, one])
+        patching.patched(plain, [second, first])
 
 
 def test_patching_checks_nothing_out(
@@ -296,11 +296,11 @@ def test_patching_checks_nothing_out(
 def test_two_orders_that_give_equal_trees_give_equal_hashes(
     plain: source.Source, make_patch: MakePatch
 ) -> None:
-    one = make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))
-    two = make_patch("2.patch", "init/main.c", ("return 0", "return 1"))
-    there, back = patching.patched(plain, [one, two]), patching.patched(plain, [two, one])
+    first = make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))
+    second = make_patch("2.patch", "init/main.c", ("return 0", "return 1"))
+    there, back = patching.patched(plain, [first, second]), patching.patched(plain, [second, first])
     assert there.hash == back.hash
-    assert there.hash != patching.patched(plain, [one]).hash
+    assert there.hash != patching.patched(plain, [first]).hash
 
 
 def test_a_patch_can_add_delete_and_change_the_mode_of_files(
@@ -354,11 +354,11 @@ def test_the_hunk_is_named_for_a_patch_made_by_diff(
 
 
 def test_the_hunk_is_counted_in_its_own_file(plain: source.Source, make_patch: MakePatch) -> None:
-    one = make_patch("one.patch", "init/main.c", ("return 0", "return 1"))
-    two = make_patch("two.patch", "block/bfq.c", *TWO_HUNKS)
-    two.write_text(one.read_text() + two.read_text().replace(" int bfq_33;", " int other;"))
+    first = make_patch("one.patch", "init/main.c", ("return 0", "return 1"))
+    second = make_patch("two.patch", "block/bfq.c", *TWO_HUNKS)
+    second.write_text(first.read_text() + second.read_text().replace(" int bfq_33;", " int other;"))
     with pytest.raises(BuildError, match=r"hunk 2 of block/bfq\.c"):
-        patching.patched(plain, [two])
+        patching.patched(plain, [second])
 
 
 @pytest.mark.parametrize(

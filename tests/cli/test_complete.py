@@ -15,12 +15,12 @@ from lab.report import record_store
 def offered(line: str) -> list[str]:
     """What is offered for the last word of a line."""
     *words, begun = line.split(" ")
-    own = BashComplete(main.lab, {}, "lab", "_LAB_COMPLETE")
-    return [item.value for item in own.get_completions(words, begun)]
+    completion = BashComplete(main.lab, {}, "lab", "_LAB_COMPLETE")
+    return [item.value for item in completion.get_completions(words, begun)]
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "expected"),
     [
         ("run bf", ["bfq_burst_merge", "bfq_io_bound"]),
         ("run --claim deadline_t", ["deadline_throughput"]),
@@ -35,8 +35,8 @@ def offered(line: str) -> list[str]:
         ("rerun x", []),
     ],
 )
-def test_a_word_is_completed_by_what_it_may_be(line: str, found: list[str]) -> None:
-    assert offered(line) == found
+def test_a_word_is_completed_by_what_it_may_be(line: str, expected: list[str]) -> None:
+    assert offered(line) == expected
 
 
 def test_runs_and_boots_are_offered() -> None:

@@ -36,16 +36,16 @@ _BLOCK = re.compile(r"(?:^ {4}.*\n(?:\n(?= {4}))?)+", re.MULTILINE)
 def shown(page: str, *words: str) -> str:
     """The blocks of a page that have one of some words, as a file."""
     blocks = _BLOCK.findall((PROJECT / "docs" / page).read_text())
-    return "\n".join(textwrap.dedent(own) for own in blocks if any(w in own for w in words))
+    return "\n".join(textwrap.dedent(block) for block in blocks if any(w in block for w in words))
 
 
 def typed() -> list[tuple[str, str]]:
     """Every command with where it stands; the examples of the help, too."""
-    found = [(doc.name, words) for doc in DOCS for words in _TYPED.findall(doc.read_text())]
-    return found + [
-        (f"lab {name}", own.example.removeprefix("lab "))
+    commands = [(doc.name, words) for doc in DOCS for words in _TYPED.findall(doc.read_text())]
+    return commands + [
+        (f"lab {name}", verb.example.removeprefix("lab "))
         for name in main.COMMANDS
-        if isinstance(own := main.command(name), Verb)
+        if isinstance(verb := main.command(name), Verb)
     ]
 
 
@@ -54,30 +54,30 @@ def test_there_are_many() -> None:
     assert {words.split()[0] for _, words in typed()} >= main.COMMANDS.keys() - {"schema"}
 
 
-@pytest.mark.parametrize(("doc", "words"), typed(), ids=lambda one: one[:40].replace("_", "-"))
+@pytest.mark.parametrize(("doc", "words"), typed(), ids=lambda text: text[:40].replace("_", "-"))
 def test_every_command_and_option_that_is_named_is_there(doc: str, words: str) -> None:
     # What stands beside a command explains it.
     line = re.split(r"\s{2,}", words.replace("\\\n", " ").strip())[0]
     name, *rest = line.rstrip("\\").split()
     if name not in main.COMMANDS:
         pytest.skip("a sentence")
-    own = main.command(name)
-    if isinstance(own, click.Group) and rest:
-        own = own.commands[rest.pop(0)]
-    known = {option for one in own.params for option in (*one.opts, *one.secondary_opts)}
+    command = main.command(name)
+    if isinstance(command, click.Group) and rest:
+        command = command.commands[rest.pop(0)]
+    known = {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
     known |= {"-h", "--help"}
-    asked = {word.partition("=")[0] for word in rest if word.startswith("--") and word != "--"}
-    assert asked <= known
-    assert isinstance(own, click.Command)
+    options = {word.partition("=")[0] for word in rest if word.startswith("--") and word != "--"}
+    assert options <= known
+    assert isinstance(command, click.Command)
 
 
 def test_the_tutorials_series_is_well_formed(tmp_path: Path) -> None:
     folder = tmp_path / "my_change"
     folder.mkdir()
     (folder / "series.toml").write_text(shown("tutorial.md", "[claims.cheaper]", "[checks."))
-    own = series.get(str(folder))
-    well_formed.check(own)
-    assert [*own.all_claims] == ["cheaper", "contention"]
+    patch_series = series.get(str(folder))
+    well_formed.check(patch_series)
+    assert [*patch_series.all_claims] == ["cheaper", "contention"]
 
 
 @pytest.mark.parametrize(

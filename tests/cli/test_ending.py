@@ -33,9 +33,9 @@ def lab(*words: str) -> str:
 def document(schema: str, *words: str) -> Any:
     """What a command prints, after its schema took it."""
     jsonschema = pytest.importorskip("jsonschema")
-    found = json.loads(lab(*words, "--json"))
-    jsonschema.validate(found, json.loads(lab("schema", schema)))
-    return found
+    printed = json.loads(lab(*words, "--json"))
+    jsonschema.validate(printed, json.loads(lab("schema", schema)))
+    return printed
 
 
 @pytest.fixture
@@ -43,17 +43,17 @@ def session(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> FakeSession:
     """The session of every command: its kernels and guests are fakes."""
     guests.says = lambda job: {"iops": 7.0, "block_layer_insns_per_io": 1.0}
     guests.cost_of = lambda identity: fakes.insns(submit_bio=1000.0)
-    found = FakeSession(profile.get("quick"))
-    monkeypatch.setattr(options, "Session", lambda own: found)
+    fake = FakeSession(profile.get("quick"))
+    monkeypatch.setattr(options, "Session", lambda chosen_profile: fake)
     monkeypatch.setattr(kernel, "find", lambda identity: fakes.kernel(identity))
-    return found
+    return fake
 
 
 def test_list_names_what_can_be_named() -> None:
     record_store.save(examples.run(), BootStore().folder)
-    found = document("list", "list")
-    assert "bfq_burst_merge" in found["series"]
-    assert found["runs"] == ["20260101-120000-abcd"]
+    listed = document("list", "list")
+    assert "bfq_burst_merge" in listed["series"]
+    assert listed["runs"] == ["20260101-120000-abcd"]
 
 
 def test_show_is_the_record() -> None:
@@ -63,21 +63,21 @@ def test_show_is_the_record() -> None:
 
 def test_build_and_doctor(session: FakeSession) -> None:
     assert document("build", "build", "--tree", "debian:6.12")["id"] == "6.12"
-    assert [own["engine"] for own in document("doctor", "doctor")["engines"]] == list(Engine)
+    assert [row["engine"] for row in document("doctor", "doctor")["engines"]] == list(Engine)
 
 
 def test_what_measures_prints_its_record(session: FakeSession, tmp_path: Path) -> None:
     cell = ("--topology", "nullb", "--scheduler", "bfq", "--workload", "randread_burst")
-    found = document("run", "matrix", "--engine", "exact", *cell)
-    assert [own["scheduler"] for own in found["cells"]] == ["bfq"]
+    record = document("run", "matrix", "--engine", "exact", *cell)
+    assert [row["scheduler"] for row in record["cells"]] == ["bfq"]
     (tmp_path / "x.patch").write_text("--- a/block/x\n+++ b/block/x\n")
     tried = document("run", "try", str(tmp_path / "x.patch"), *cell)
-    assert [own["title"] for own in tried["steps"]] == ["1 patch(es)"]
+    assert [step["title"] for step in tried["steps"]] == ["1 patch(es)"]
 
 
 def test_rerun_says_what_differs(session: FakeSession, guests: Guests) -> None:
-    own = fakes.cell("nullb_mq", "none", engine=Engine.EXACT, cpus=1)
-    session.outcomes([Task(cell=own, kernel=fakes.kernel("k"))])
+    cell = fakes.cell("nullb_mq", "none", engine=Engine.EXACT, cpus=1)
+    session.outcomes([Task(cell=cell, kernel=fakes.kernel("k"))])
     assert document("rerun", "rerun")["equal"]
     guests.says = lambda job: {"iops": 8.0, "block_layer_insns_per_io": 1.0}
     assert document("rerun", "rerun")["numbers"] == {"iops": {"then": 7.0, "now": 8.0}}
@@ -87,8 +87,8 @@ def test_gc_and_trend_tell_what_they_did(tmp_path: Path) -> None:
     history = GateHistory(BootStore())
     for night in range(3):
         history.add("next", f"git:/x@{night}", f"run{night}", "", {}, {"nullb/bfq/a": 1.0 + night})
-    (found,) = document("trend", "trend", "--output", str(tmp_path / "page.html"))["branches"]
-    assert found["cells"] == {"nullb/bfq/a": [1.0, 2.0, 3.0]}
+    (branch,) = document("trend", "trend", "--output", str(tmp_path / "page.html"))["branches"]
+    assert branch["cells"] == {"nullb/bfq/a": [1.0, 2.0, 3.0]}
     assert document("gc", "gc", "--dry-run")["deleted"] is False
 
 
@@ -97,7 +97,7 @@ def test_gc_and_trend_tell_what_they_did(tmp_path: Path) -> None:
 )
 def test_a_dry_run_lists_its_boots(words: list[str]) -> None:
     planned = document("dry-run", *words, "--dry-run")
-    assert planned["boots"] == sum(own["boots"] for own in planned["cells"]) > 0
+    assert planned["boots"] == sum(cell["boots"] for cell in planned["cells"]) > 0
     assert planned["seconds"] > 0
 
 
@@ -132,8 +132,8 @@ def test_quiet_says_nothing_on_the_way(
 def test_compare_has_both_values_and_both_verdicts() -> None:
     run = examples.paired_run()
     record_store.save(run, BootStore().folder)
-    found = document("compare", "compare", "last", "last")
-    assert found["runs"] == [run.id, run.id]
-    assert found["values"]
-    assert all(one["then"] == one["now"] for one in found["values"].values())
-    assert {one["then"] for one in found["verdicts"].values()} == {"HOLDS"}
+    compared = document("compare", "compare", "last", "last")
+    assert compared["runs"] == [run.id, run.id]
+    assert compared["values"]
+    assert all(pair["then"] == pair["now"] for pair in compared["values"].values())
+    assert {pair["then"] for pair in compared["verdicts"].values()} == {"HOLDS"}

@@ -125,11 +125,11 @@ def test_everything_that_can_be_named_is_listed(lab: Lab) -> None:
 def test_every_command_explains_itself_and_its_options(lab: Lab, command: str) -> None:
     status, out, _ = lab(command, "--help")
     assert status == 0
-    found = main.command(command)
-    assert found.help
-    assert found.help.split("\n")[0] in " ".join(out.split())
+    click_command = main.command(command)
+    assert click_command.help
+    assert click_command.help.split("\n")[0] in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
-    options = [option for option in found.params if isinstance(option, click.Option)]
+    options = [option for option in click_command.params if isinstance(option, click.Option)]
     undocumented = [option.name for option in options if not option.help]
     assert undocumented == []
 
@@ -144,11 +144,11 @@ def test_the_lab_explains_its_commands_and_exit_codes(lab: Lab) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_table_of_commands_says_what_they_say_themselves(name: str) -> None:
-    found = main.command(name)
-    assert found.name == name
-    assert not found.hidden
+    command = main.command(name)
+    assert command.name == name
+    assert not command.hidden
     text = main.COMMANDS[name][1].rstrip(". ")
-    assert " ".join((found.help or "").split()).startswith(text)
+    assert " ".join((command.help or "").split()).startswith(text)
 
 
 def test_every_command_is_in_the_table() -> None:
@@ -159,8 +159,13 @@ def test_every_command_is_in_the_table() -> None:
         for value in vars(import_module(f"lab.cli.{path.stem}")).values()
         if isinstance(value, click.Command) and value is not main.lab
     ]
-    parts = [p for own in defined if isinstance(own, click.Group) for p in own.commands.values()]
-    assert {own.name for own in defined if own not in parts} == set(COMMANDS)
+    parts = [
+        p
+        for command in defined
+        if isinstance(command, click.Group)
+        for p in command.commands.values()
+    ]
+    assert {command.name for command in defined if command not in parts} == set(COMMANDS)
 
 
 @pytest.mark.parametrize(
@@ -171,10 +176,10 @@ def test_help_and_completion_import_nothing_that_takes_long(words: list[str], ty
         "import sys\nfrom lab.cli.main import main\ntry:\n    main()\n"
         "finally:\n    print(*{name.split('.')[0] for name in sys.modules})"
     )
-    asked = {"_LAB_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": "1"}
+    completion = {"_LAB_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": "1"}
     done = subprocess.run(
         [sys.executable, "-c", program, *words],
-        env={**os.environ, **asked} if typed else None,
+        env={**os.environ, **completion} if typed else None,
         capture_output=True,
         text=True,
         check=True,
@@ -224,8 +229,8 @@ def test_what_goes_wrong_later_has_the_promised_exit_code(
         raise error
 
     monkeypatch.setattr(Session, "kernel", fail)
-    found, out, err = lab("build")
-    assert found == status
+    exit_status, out, err = lab("build")
+    assert exit_status == status
     assert said in err
     assert out == ""
 

@@ -20,18 +20,18 @@ def test_a_workload_is_named_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["--rw=randread --bs=4k --runtime=9 --filename=/dev/sda", "own job.fio"]
+    "job", ["--rw=randread --bs=4k --runtime=9 --filename=/dev/sda", "own job.fio"]
 )
 def test_a_dry_run_says_what_is_changed_in_a_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = "[a]\nrw=randread\nruntime=9\nfilename=/dev/sda\n"
     Path("own.fio").write_text(text)
-    given = given.replace("own job", "own")
-    asked = ["matrix", "--dry-run", "--engine", "exact", "--topology", "nullb_mq"]
+    job = job.replace("own job", "own")
+    argv = ["matrix", "--dry-run", "--engine", "exact", "--topology", "nullb_mq"]
     done = CliRunner().invoke(
-        main.lab, [*asked, "--scheduler", "none", "--queue", "nomerges=2", "--fio", given]
+        main.lab, [*argv, "--scheduler", "none", "--queue", "nomerges=2", "--fio", job]
     )
     assert done.exit_code == 0, done.output
     shown = " ".join(done.output.split())

@@ -25,9 +25,10 @@ def test_what_will_be_applied_is_printed_and_does_nothing(tmp_path: Path) -> Non
     named.write_text("From: A <a@example.org>\nSubject: x\n\nFrom: B \x07<b@example.org>\n\ny\n")
     nameless.write_text("--- a/x\n+++ b/x\n")
     session = FakeSession(profile.get("quick"))
-    collected = Collected((named, nameless), ("\x1b]0;x\x07, by m@evil",))
-    found = patches._report_collected(collected, session)
-    assert found == (named, nameless)
+    paths = patches._report_collected(
+        Collected((named, nameless), ("\x1b]0;x\x07, by m@evil",)), session
+    )
+    assert paths == (named, nameless)
     assert session.said.splitlines() == [
         "  1  0001-x.patch, by B \\x07<b@example.org>",
         "  2  0002-y\\x1b[2J.patch",
@@ -36,9 +37,9 @@ def test_what_will_be_applied_is_printed_and_does_nothing(tmp_path: Path) -> Non
 
 
 def test_several_senders_end_it_before_anything_is_built(tmp_path: Path) -> None:
-    one = "From x@y Thu Jan  1 00:00:00 1970\nFrom: {}\nSubject: [PATCH] x\n\n--- a/x\n+++ b/x\n"
+    mail = "From x@y Thu Jan  1 00:00:00 1970\nFrom: {}\nSubject: [PATCH] x\n\n--- a/x\n+++ b/x\n"
     box = tmp_path / "box"
-    box.write_text(one.format("a@b") + "\n" + one.format("c@d"))
+    box.write_text(mail.format("a@b") + "\n" + mail.format("c@d"))
     with pytest.raises(UsageError, match="several people: a@b, c@d"):
         lab.main(["try", str(box)], standalone_mode=False)
     with pytest.raises(UsageError, match="e@f sent no patch"):
@@ -58,9 +59,9 @@ def test_options_that_would_do_nothing_are_refused(
 ) -> None:
     (tmp_path / "x.patch").write_text("--- a/x\n+++ b/x\n")
     (tmp_path / "claims.toml").touch()
-    given = [word.replace("CLAIMS", str(tmp_path / "claims.toml")) for word in options]
+    argv = [word.replace("CLAIMS", str(tmp_path / "claims.toml")) for word in options]
     with pytest.raises(UsageError, match=said):
-        lab.main(["try", str(tmp_path / "x.patch"), *given], standalone_mode=False)
+        lab.main(["try", str(tmp_path / "x.patch"), *argv], standalone_mode=False)
 
 
 def test_a_base_commit_that_the_tree_has_is_taken_and_any_is_told(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class Judge:
     errors: dict[str, str] = field(default_factory=dict)
     broken: BaseException | None = None
     signal: int = 0
-    asked: list[tuple[list[str], str, set[tuple[str, str]]]] = field(default_factory=list)
+    calls: list[tuple[list[str], str, set[tuple[str, str]]]] = field(default_factory=list)
 
     def __call__(
         self,
@@ -61,47 +61,53 @@ class Judge:
         *,
         claims: Collection[tuple[str, str]] = (),
     ) -> tuple[Judged, ...]:
-        names = [own.name for own in wanted]
-        self.asked.append((names, session.profile.title, set(claims)))
+        names = [patch_series.name for patch_series in wanted]
+        self.calls.append((names, session.profile.title, set(claims)))
         session.progress.say("a line of the judge")
         if self.signal:
             signal.raise_signal(self.signal)
         if self.broken:
             raise self.broken
         return tuple(
-            self._series(own, {title for name, title in claims if name == own.name})
-            for own in wanted
+            self._series(
+                patch_series, {title for name, title in claims if name == patch_series.name}
+            )
+            for patch_series in wanted
         )
 
-    def _series(self, own: Series, titles: set[str]) -> Judged:
-        if own.name in self.errors:
-            return Judged(own, (), self.errors[own.name])
-        found = tuple(self._finding(own, title) for title in own.all_claims if title in titles)
-        return Judged(own, found)
+    def _series(self, patch_series: Series, titles: set[str]) -> Judged:
+        if patch_series.name in self.errors:
+            return Judged(patch_series, (), self.errors[patch_series.name])
+        findings = tuple(
+            self._finding(patch_series, title)
+            for title in patch_series.all_claims
+            if title in titles
+        )
+        return Judged(patch_series, findings)
 
-    def _finding(self, own: Series, title: str) -> Finding:
-        claim = own.all_claims[title]
-        asked = examples.experiment(
-            claim.expect[0], series=own.name, claim=title, is_check=claim.is_check
+    def _finding(self, patch_series: Series, title: str) -> Finding:
+        claim = patch_series.all_claims[title]
+        experiment = examples.experiment(
+            claim.expect[0], series=patch_series.name, claim=title, is_check=claim.is_check
         )
         verdict = self.verdicts.get(title, Verdict.HOLDS)
-        found = Finding(experiment=asked, evidence=Evidence(), verdict=verdict, reason="why")
+        finding = Finding(experiment=experiment, evidence=Evidence(), verdict=verdict, reason="why")
         if verdict is Verdict.ERROR:
-            return replace(found, reason="arm before failed: BUG")
+            return replace(finding, reason="arm before failed: BUG")
         evidence = Evidence(((100.0,), (150.0,)))
         interval = Interval(0.4, 0.6)
-        found = replace(found, evidence=evidence, measured=(100.0, 150.0), measured_change=0.5)
-        return replace(found, interval=interval, p=0.01)
+        finding = replace(finding, evidence=evidence, measured=(100.0, 150.0), measured_change=0.5)
+        return replace(finding, interval=interval, p=0.01)
 
 
 @pytest.fixture
 def fake(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Judge:
     """A project with one series, own, that claims one and two; and its judge."""
-    found = Judge()
+    fake_judge = Judge()
     monkeypatch.setattr(series, "FOLDER", pytester.path / "kernel-patches")
-    monkeypatch.setattr(judge, "judge", found)
+    monkeypatch.setattr(judge, "judge", fake_judge)
     write(pytester, "own", HEAD + CLAIM.format(name="one") + CLAIM.format(name="two"))
-    return found
+    return fake_judge
 
 
 def write(pytester: pytest.Pytester, name: str, text: str) -> Path:
@@ -155,7 +161,7 @@ MISS = 'known_miss = { measured = "%s", date = 2026-11-25, reason = "too few CPU
 
 
 @pytest.mark.parametrize(
-    ("measured", "verdict", "outcome", "told"),
+    ("measured", "verdict", "outcome", "message"),
     [
         ("+40% .. +60%", Verdict.REFUTED, "1 xfailed", "too few CPUs"),
         ("-10% .. +10%", Verdict.HOLDS, "1 failed", "remove known_miss from series.toml"),
@@ -168,13 +174,13 @@ def test_a_known_miss_is_a_strict_xfail(
     measured: str,
     verdict: Verdict,
     outcome: str,
-    told: str,
+    message: str,
 ) -> None:
     write(pytester, "other", HEAD + CLAIM.format(name="three") + MISS % measured)
     fake.verdicts = {"three": verdict}
     _, text = run(pytester, "-k", "three", "-rx")
     assert f" {outcome}" in text
-    assert told in " ".join(text.split())
+    assert message in " ".join(text.split())
 
 
 def test_a_check_that_fails_is_an_xfail_unless_checks_are_strict(
@@ -201,7 +207,7 @@ def test_a_signal_ends_the_session_without_a_traceback(
     text = f"{done.stdout}{done.stderr}"
     assert f"Exit: ended by {signum.name}" in text
     assert "Traceback" not in text
-    assert len(fake.asked) == 1
+    assert len(fake.calls) == 1
 
 
 def test_the_name_of_a_series_selects_its_claims_alone() -> None:
@@ -218,7 +224,7 @@ def test_all_selected_claims_are_judged_together_and_once(
     write(pytester, "other", HEAD + CLAIM.format(name="three"))
     words, _ = run(pytester, "--lab-profile", "standard", "-k", "one or three")
     assert words == {"own.one": "HOLDS", "other.three": "HOLDS"}
-    ((names, title, claims),) = fake.asked
+    ((names, title, claims),) = fake.calls
     assert sorted(names) == ["other", "own"]
     assert "several times" in title
     assert claims == {("own", "one"), ("other", "three")}
@@ -228,7 +234,7 @@ def test_a_series_is_selected_by_its_name(pytester: pytest.Pytester, fake: Judge
     write(pytester, "other", HEAD + CLAIM.format(name="three"))
     words, _ = run(pytester, "-k", "other")
     assert words == {"other.well_formed": "PASSED", "other.three": "HOLDS"}
-    assert [names for names, _, _ in fake.asked] == [["other"]]
+    assert [names for names, _, _ in fake.calls] == [["other"]]
 
 
 @pytest.mark.parametrize("options", [["-m", "not claim"], ["-k", "well_formed"], ["--co"]])
@@ -236,7 +242,7 @@ def test_without_a_selected_claim_nothing_is_judged(
     pytester: pytest.Pytester, fake: Judge, options: list[str]
 ) -> None:
     _, text = run(pytester, *options)
-    assert fake.asked == []
+    assert fake.calls == []
     assert "= claims =" not in text
 
 
@@ -260,8 +266,8 @@ def test_a_run_leaves_a_record_and_a_page_and_names_them(
     assert (folder / "report.html").exists()
     made = record_store.load(folder)
     assert made.command.startswith("pytest -p lab.cli.pytest_plugin")
-    (own,) = made.series
-    assert {claim.name: claim.verdict for claim in own.claims} == {
+    (series_record,) = made.series
+    assert {claim.name: claim.verdict for claim in series_record.claims} == {
         "one": Verdict.HOLDS,
         "two": Verdict.REFUTED,
     }
@@ -302,7 +308,7 @@ def test_a_malformed_file_fails_its_own_item_only(
     assert said in printed
     assert str(path) in printed
     assert "Traceback" not in printed
-    assert [names for names, _, _ in fake.asked] == [["own"]]
+    assert [names for names, _, _ in fake.calls] == [["own"]]
 
 
 def test_a_name_that_does_not_exist_fails_well_formed(
@@ -340,7 +346,7 @@ def test_a_lab_that_fails_is_asked_once_and_is_an_error_of_every_claim(
     fake.broken = LabError("QEMU is missing", hint="install it")
     words, text = run(pytester)
     assert words == {"own.well_formed": "PASSED", "own.one": "ERROR", "own.two": "ERROR"}
-    assert len(fake.asked) == 1
+    assert len(fake.calls) == 1
     assert "QEMU is missing" in text.partition("= ERRORS =")[2]
     assert "hint:  install it" in text
     assert "Traceback" not in text
@@ -352,7 +358,7 @@ def test_an_unknown_profile_is_an_error_with_the_nearest_one(
     words, text = run(pytester, "--lab-profile", "qick", "-k", "one")
     assert words == {"own.one": "ERROR"}
     assert "did you mean 'quick'" in text
-    assert fake.asked == []
+    assert fake.calls == []
 
 
 def test_claims_are_not_judged_side_by_side(pytester: pytest.Pytester, fake: Judge) -> None:
@@ -360,7 +366,7 @@ def test_claims_are_not_judged_side_by_side(pytester: pytest.Pytester, fake: Jud
     words, text = run(pytester, "-k", "one")
     assert words == {"own.one": "ERROR"}
     assert "run pytest without -n" in text
-    assert fake.asked == []
+    assert fake.calls == []
 
 
 def test_only_files_of_the_series_folder_are_collected(

@@ -30,21 +30,21 @@ def lab(*words: str) -> Result:
     return CliRunner().invoke(main.lab, words, catch_exceptions=False, standalone_mode=False)
 
 
-def found(verdict: Verdict, error: str = "") -> Judged:
+def judged_as(verdict: Verdict, error: str = "") -> Judged:
     """The series with its first expectation found so; with an error nothing of it was judged."""
-    own = series.get(NAME)
-    title, claim = next(pair for pair in own.claims.items() if pair[1].expect[0].change)
+    patch_series = series.get(NAME)
+    title, claim = next(pair for pair in patch_series.claims.items() if pair[1].expect[0].change)
     cell = guests.cell(topology=claim.topology, scheduler=claim.scheduler, work=claim.workload)
-    asked = examples.experiment(claim.expect[0], series=NAME, claim=title, cell=cell)
+    experiment = examples.experiment(claim.expect[0], series=NAME, claim=title, cell=cell)
     finding = Finding(
-        experiment=asked,
+        experiment=experiment,
         evidence=Evidence(((100.0,), (150.0,))),
         verdict=verdict,
         reason="why",
         measured=(100.0, 150.0),
         measured_change=0.5,
     )
-    return Judged(own, () if error else (finding,), error)
+    return Judged(patch_series, () if error else (finding,), error)
 
 
 @dataclass
@@ -69,9 +69,9 @@ class Judge:
 
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> Judge:
-    own = Judge(found(Verdict.HOLDS))
-    monkeypatch.setattr(judge, "judge", own)
-    return own
+    fake_judge = Judge(judged_as(Verdict.HOLDS))
+    monkeypatch.setattr(judge, "judge", fake_judge)
+    return fake_judge
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judge:
 def test_a_verdict_is_printed_recorded_and_the_exit_code(
     judged: Judge, verdict: Verdict, status: int
 ) -> None:
-    judged.series = found(verdict)
+    judged.series = judged_as(verdict)
     done = lab("run", NAME)
     assert done.return_value == status
     assert f"\n{NAME}: {verdict}\n" in done.output
@@ -102,7 +102,7 @@ def test_a_verdict_is_printed_recorded_and_the_exit_code(
 def test_a_series_that_could_not_be_judged_leaves_a_record_too(
     judged: Judge, checked: bool
 ) -> None:
-    judged.series, judged.checked = found(Verdict.ERROR, "0001.patch does not apply"), checked
+    judged.series, judged.checked = judged_as(Verdict.ERROR, "0001.patch does not apply"), checked
     done = lab("run", NAME)
     assert done.return_value == 3
     assert "0001.patch does not apply" in done.output
@@ -113,7 +113,7 @@ def test_a_series_that_could_not_be_judged_leaves_a_record_too(
 
 def test_without_qemu_the_record_says_so(judged: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    judged.series, judged.checked = found(Verdict.ERROR, "QEMU is missing"), False
+    judged.series, judged.checked = judged_as(Verdict.ERROR, "QEMU is missing"), False
     assert lab("run", NAME).return_value == 3
     host = record_store.load(record_store.find(BootStore().folder, "last")).host
     assert "qemu" in host.facts.qemu

@@ -77,13 +77,13 @@ def counted(results: Path) -> run_record.RunRecord:
         for topology in ("nullb", "raid64")
         for arm in ("before", "after")
     ]
-    found = [
+    differences = [
         run_record.CostDifference(
             claim="", arms=("before", "after"), cells=places, functions=(), totals=(9.0, 9.0)
         )
         for places in ((0, 1), (2, 3))
     ]
-    run = examples.run(cells=cells, costs=tuple(found), id="20260101-120000-cost")
+    run = examples.run(cells=cells, costs=tuple(differences), id="20260101-120000-cost")
     record_store.save(run, results)
     for place, cell in enumerate(cells):
         for boot, text in zip(cell.boots, (f"[user]\t1.0\nf\t{place}.5\n", "junk"), strict=True):
@@ -142,8 +142,8 @@ def test_completion_is_a_script(shell: str) -> None:
 def test_completion_knows_the_runs(results: Path) -> None:
     record_store.save(examples.paired_run(), results)
     params = {param.name: param for param in show.show.params}
-    found = params["run"].shell_complete(show.show.make_context("show", []), "2026")
-    assert [item.value for item in found] == ["20260101-120000-abcd"]
+    offered = params["run"].shell_complete(show.show.make_context("show", []), "2026")
+    assert [item.value for item in offered] == ["20260101-120000-abcd"]
 
 
 @pytest.mark.parametrize("name", sorted(main.COMMANDS))

@@ -49,9 +49,9 @@ def _endless(hangup: str = "default", before_it_waits: str = "pass") -> subproce
 def _half(cache: Path) -> Path:
     """The folder in which the command is, once it is there."""
     for _ in range(500):
-        for found in cache.glob("kernels/.*/half"):
-            if _sleeping(found.parent):
-                return found.parent
+        for marker in cache.glob("kernels/.*/half"):
+            if _sleeping(marker.parent):
+                return marker.parent
         time.sleep(0.02)
     raise AssertionError("it did not begin")
 
@@ -60,8 +60,8 @@ def _sleeping(folder: Path) -> bool:
     """Whether a process works in a folder, also in one that is gone."""
     for entry in Path("/proc").iterdir():
         try:
-            own = entry.name.isdigit() and (entry / "comm").read_text() == "sleep\n"
-            if own and str((entry / "cwd").readlink()).startswith(str(folder)):
+            is_sleep = entry.name.isdigit() and (entry / "comm").read_text() == "sleep\n"
+            if is_sleep and str((entry / "cwd").readlink()).startswith(str(folder)):
                 return True
         except OSError:
             continue
@@ -95,8 +95,8 @@ def test_a_command_that_is_ended_leaves_nothing(
 ) -> None:
     lab = _endless()
     half = _half(tmp_path / "cache")
-    for one in sent:
-        lab.send_signal(one)
+    for signum in sent:
+        lab.send_signal(signum)
     _, err = lab.communicate(timeout=20)
     assert lab.returncode == status
     assert "run it again to go on" in err
@@ -122,10 +122,10 @@ def test_what_a_killed_command_leaves_the_next_one_sweeps(tmp_path: Path) -> Non
     assert _gone(half)
     assert half.exists()
     again = _endless()
-    other = _half(tmp_path / "cache")
+    next_half = _half(tmp_path / "cache")
     again.terminate()
     again.communicate(timeout=20)
-    assert other != half
+    assert next_half != half
     assert _left(tmp_path / "cache") == []
 
 

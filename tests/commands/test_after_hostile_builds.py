@@ -129,17 +129,17 @@ def equal(lab: Lab, hostile: Callable[[Session], object], honest: Callable[[Sess
     """What the honest use gives after the hostile one, and in an empty cache."""
     after = lab.session("after")
     hostile(after)
-    found = honest(after)
-    assert found == honest(lab.session("empty"))
-    return found
+    result = honest(after)
+    assert result == honest(lab.session("empty"))
+    return result
 
 
 def test_a_series(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hostile series has the honest one's patch, and a makefile."""
     monkeypatch.setattr(series, "FOLDER", tmp_path / "patches")
     code = (lab.tree / "block/bfq.c").read_text()
-    own = {"block/bfq.c": (code, FEWER)}
-    patches = {"honest": own, "evil": {**own, "Makefile": (KEEPING, HOSTILE)}}
+    change = {"block/bfq.c": (code, FEWER)}
+    patches = {"honest": change, "evil": {**change, "Makefile": (KEEPING, HOSTILE)}}
     for name, changes in patches.items():
         patch = series.FOLDER / name / "series/1.patch"
         patch.parent.mkdir(parents=True)
@@ -147,13 +147,15 @@ def test_a_series(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (series.FOLDER / name / "series.toml").write_text(CLAIM.format(tree=lab.spec("main")))
 
     def judged(session: Session, name: str) -> tuple[Verdict, object, str]:
-        (found,) = judge.judge([series.get(name)], session)
-        assert not found.error
-        (finding,) = found.findings
+        (result,) = judge.judge([series.get(name)], session)
+        assert not result.error
+        (finding,) = result.findings
         return finding.verdict, finding.evidence.values, finding.reason
 
-    found = equal(lab, lambda own: judged(own, "evil"), lambda own: judged(own, "honest"))
-    assert found[0] is Verdict.HOLDS
+    result = equal(
+        lab, lambda session: judged(session, "evil"), lambda session: judged(session, "honest")
+    )
+    assert result[0] is Verdict.HOLDS
 
 
 def difference(path: str, old: str, new: str) -> str:
@@ -175,12 +177,14 @@ def test_a_night_of_the_gate(lab: Lab, tmp_path: Path) -> None:
         )
         builder = RunBuilder(session, "gate")
         gating = Gating(gate_config.read(config), session, GateHistory(session.store), builder)
-        (found,) = gate.judge(gating)
-        assert not found.series.error
-        return found.series.verdict, found.changes, found.values
+        (branch,) = gate.judge(gating)
+        assert not branch.series.error
+        return branch.series.verdict, branch.changes, branch.values
 
-    found = equal(lab, lambda own: night(own, "evil"), lambda own: night(own, "honest"))
-    assert found[0] == Verdict.REFUTED
+    result = equal(
+        lab, lambda session: night(session, "evil"), lambda session: night(session, "honest")
+    )
+    assert result[0] == Verdict.REFUTED
 
 
 def test_a_step_of_a_bisection(lab: Lab) -> None:
@@ -193,12 +197,11 @@ def test_a_step_of_a_bisection(lab: Lab) -> None:
         return ByFunction(bisect_measure.CommitTree(lab.tree, session), cell, 0.001)
 
     def step(session: Session) -> list[float | None]:
-        own = measure(session)
-        own.compare("main", "bad")
-        return [own.value(commit) for commit in ("main", "middle", "bad")]
+        by_function = measure(session)
+        by_function.compare("main", "bad")
+        return [by_function.value(commit) for commit in ("main", "middle", "bad")]
 
-    found = equal(lab, lambda own: measure(own).value("evil"), step)
-    good, middle, bad = found
+    good, middle, bad = equal(lab, lambda session: measure(session).value("evil"), step)
     assert good
     assert middle
     assert bad

@@ -56,11 +56,11 @@ class Pairs(Runner):
         for task in tasks:
             speed = self.speeds[re.sub(r"#\d+", "", task.kernel.id)]
             if isinstance(speed, GuestError):
-                return Rounds({own.arm: () for own in tasks}, 0, task.arm, speed)
+                return Rounds({each.arm: () for each in tasks}, 0, task.arm, speed)
         while True:
-            found = Rounds({t.arm: tuple(one[t.arm] for one in known) for t in tasks})
-            if len(known) >= most or decided(found):
-                return found
+            rounds = Rounds({t.arm: tuple(boots[t.arm] for boots in known) for t in tasks})
+            if len(known) >= most or decided(rounds):
+                return rounds
             self.rounds_run += 1
             known.append({task.arm: self._pair(task) for task in tasks})
 
@@ -107,37 +107,37 @@ def timed() -> TimedSession:
 
 def test_time_tells_commits_that_are_like_one_end(timed: TimedSession) -> None:
     timed.speeds |= {"early": 1003.0, "late": 795.0}
-    own = timed.measure()
-    own.compare("good", "bad")
-    values = [own.value(commit) for commit in ("good", "early", "late", "bad")]
+    by_time = timed.measure()
+    by_time.compare("good", "bad")
+    values = [by_time.value(commit) for commit in ("good", "early", "late", "bad")]
     assert values[0] == 0.0
     assert [value is not None and value < math.log(0.9) for value in values] == [
         *(False, False, True, True)
     ]
-    assert own.shown(math.log(0.8)) == "iops -20.0 %"
-    assert own.conclusion("good", "bad").startswith("iops +0.0 % -> iops -")
+    assert by_time.shown(math.log(0.8)) == "iops -20.0 %"
+    assert by_time.conclusion("good", "bad").startswith("iops +0.0 % -> iops -")
 
 
 def test_a_commit_that_executes_the_same_is_not_booted(timed: TimedSession) -> None:
-    own = timed.measure()
-    own.compare("good", "bad")
+    by_time = timed.measure()
+    by_time.compare("good", "bad")
     before = timed.pairs.rounds_run
     timed.codes |= {"comment": "good", "typo": "bad"}
-    assert own.value("comment") == 0.0
-    assert own.value("typo") == own.value("bad")
+    assert by_time.value("comment") == 0.0
+    assert by_time.value("typo") == by_time.value("bad")
     assert timed.pairs.rounds_run == before
 
 
 @pytest.mark.slow
 def test_what_cannot_be_told_is_skipped_and_seldom_called_wrongly(timed: TimedSession) -> None:
     """A commit half-way is neither: at the level alpha it may be called, else not."""
-    own = timed.measure()
-    own.compare("good", "bad")
-    whole = own.value("bad")
+    by_time = timed.measure()
+    by_time.compare("good", "bad")
+    whole = by_time.value("bad")
     assert whole is not None
     timed.speeds["half"] = 1000.0 * math.exp(whole / 2)
     timed.pairs.spread = 0.1
-    called = sum(own.value(f"half#{number}") is not None for number in range(300))
+    called = sum(by_time.value(f"half#{number}") is not None for number in range(300))
     # alpha = 5 %: 15 of 300 at most on average; more than 28 once in 1,000 trials.
     assert called <= 28
     assert "the rounds of this profile do not tell" in timed.said
@@ -145,9 +145,9 @@ def test_what_cannot_be_told_is_skipped_and_seldom_called_wrongly(timed: TimedSe
 
 def test_rounds_are_added_until_they_tell_or_the_profile_has_no_more(timed: TimedSession) -> None:
     timed.speeds["half"] = 1000.0 * math.sqrt(0.8)
-    own = timed.measure()
-    own.compare("good", "bad")
-    assert own.value("half") is None
+    by_time = timed.measure()
+    by_time.compare("good", "bad")
+    assert by_time.value("half") is None
     ends, half = (len(rounds) for rounds in timed.pairs.known.values())
     assert 6 <= ends < QUICK.rounds
     assert half == QUICK.rounds
@@ -183,28 +183,28 @@ def test_ends_that_are_no_regression_are_refused(
 
 
 def test_broken_commits_are_skipped_and_a_broken_good_end_is_an_error(timed: TimedSession) -> None:
-    own = timed.measure()
-    own.compare("good", "bad")
+    by_time = timed.measure()
+    by_time.compare("good", "bad")
     timed.speeds["panics"] = GuestError("panic", "BUG")
     timed.failing["broken"] = BuildError("expected ;")
-    assert own.value("panics") is None
-    assert own.value("broken") is None
+    assert by_time.value("panics") is None
+    assert by_time.value("broken") is None
     timed.speeds |= {"good": GuestError("panic", "BUG"), "other": 1.0}
     with pytest.raises(LabError, match="good end"):
-        own.value("other")
+        by_time.value("other")
 
 
 def test_rounds_of_guests_tell_a_commit_too(guests: Guests) -> None:
     """The same, but by the real runner, whose store has the rounds of earlier looks."""
     speeds = {"good": 1000.0, "mid": 1000.0, "bad": 800.0}
     guests.says = lambda job: {"iops": speeds[job.task.kernel.id] + len(guests.booted) % 3}
-    own = ByTime(tree(FakeSession(QUICK, engines=(Engine.KVM,))), KVM, 0.05, "iops", 1)
-    own.compare("good", "bad")
+    by_time = ByTime(tree(FakeSession(QUICK, engines=(Engine.KVM,))), KVM, 0.05, "iops", 1)
+    by_time.compare("good", "bad")
     ends = len(guests.booted)
-    assert own.value("mid") == pytest.approx(0.0, abs=0.01)
+    assert by_time.value("mid") == pytest.approx(0.0, abs=0.01)
     booted = len(guests.booted)
     assert booted > ends
-    own.compare("good", "bad")
+    by_time.compare("good", "bad")
     assert len(guests.booted) == booted
 
 
@@ -235,15 +235,15 @@ def test_functions_that_the_ends_do_not_differ_in_do_not_count(functions: ByFunc
     assert functions.shown(120.0) == "120.00 insns/I/O"
     assert functions.conclusion("good", "bad") == "100.00 insns/I/O -> 120.00 insns/I/O"
     (change,) = functions.changes("good", "bad")
-    assert [one.function for one in change.functions] == ["submit_bio"]
+    assert [row.function for row in change.functions] == ["submit_bio"]
     assert change.change == pytest.approx(0.02)
 
 
 def test_a_bisection_by_function_finds_the_commit(functions: ByFunction) -> None:
     line = [*COSTS]
     functions.compare(line[0], line[-1])
-    found = bisect_search.search(line, functions.value)
-    assert (found.suspects, found.last_good) == (("like_bad",), "like_good")
+    result = bisect_search.search(line, functions.value)
+    assert (result.suspects, result.last_good) == (("like_bad",), "like_good")
 
 
 def test_a_commit_takes_one_boot_and_the_ends_one_for_each_seed(
@@ -276,8 +276,8 @@ def test_a_change_that_no_function_surely_has_is_looked_for_in_the_block_layer(
     values = [functions.value(commit) for commit in line]
     assert all(value is not None and value > 4000 - 40 for value in values)
     assert len(guests.booted) - booted >= 3 + 1 + 1  # between the ends one seed does not tell
-    found = bisect_search.search(line, functions.value)
-    assert found.suspects == ("middle",)
+    result = bisect_search.search(line, functions.value)
+    assert result.suspects == ("middle",)
 
 
 @pytest.mark.parametrize(
@@ -326,17 +326,17 @@ def test_counters_may_differ_in_either_direction(guests: Guests, session: FakeSe
         return counts[job.task.kernel.id]
 
     guests.says = says
-    own = ByCounter(tree(session), COUNTED, 0.05, "lock_acquisitions")
-    own.compare("good", "bad")
-    own.compare("bad", "good")
-    assert [own.value("good"), own.value("bad")] == [1.25, 2.13]
-    assert own.shown(2.13) == "2.13 acquisitions/request"
-    assert own.conclusion("good", "bad") == (
+    by_counter = ByCounter(tree(session), COUNTED, 0.05, "lock_acquisitions")
+    by_counter.compare("good", "bad")
+    by_counter.compare("bad", "good")
+    assert [by_counter.value("good"), by_counter.value("bad")] == [1.25, 2.13]
+    assert by_counter.shown(2.13) == "2.13 acquisitions/request"
+    assert by_counter.conclusion("good", "bad") == (
         "1.25 acquisitions/request -> 2.13 acquisitions/request"
     )
-    assert own.value("panics") is None
+    assert by_counter.value("panics") is None
     with pytest.raises(LabError, match="nothing to find"):
-        own.compare("good", "good")
+        by_counter.compare("good", "good")
 
 
 @pytest.mark.parametrize(

@@ -22,17 +22,17 @@ def line(length: int) -> list[str]:
 @given(st.integers(2, 200).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n - 1))))
 def test_the_first_bad_commit_is_found_in_logarithmic_time(case: tuple[int, int]) -> None:
     length, culprit = case
-    asked = []
+    measured = []
 
     def measure(commit: str) -> float:
-        asked.append(commit)
+        measured.append(commit)
         return 105.0 if int(commit[1:]) >= culprit else 100.0
 
-    found = bisect_search.search(line(length), measure)
-    assert found.suspects == (f"c{culprit}",)
-    assert found.last_good == f"c{culprit - 1}"
-    assert len(asked) == len(set(asked)) == len(found.steps)
-    assert len(asked) <= 2 + math.ceil(math.log2(length - 1)) + 1
+    result = bisect_search.search(line(length), measure)
+    assert result.suspects == (f"c{culprit}",)
+    assert result.last_good == f"c{culprit - 1}"
+    assert len(measured) == len(set(measured)) == len(result.steps)
+    assert len(measured) <= 2 + math.ceil(math.log2(length - 1)) + 1
 
 
 @given(
@@ -47,21 +47,21 @@ def test_commits_that_cannot_be_measured_are_skipped(case: tuple[int, int, set[i
         place = int(commit[1:])
         return None if place in broken else (105.0 if place >= culprit else 100.0)
 
-    found = bisect_search.search(line(length), measure)
-    assert f"c{culprit}" in found.suspects
+    result = bisect_search.search(line(length), measure)
+    assert f"c{culprit}" in result.suspects
     # What is left open are the commits that could not be measured, and the first bad one.
-    assert {int(name[1:]) for name in found.suspects[:-1]} <= broken
+    assert {int(name[1:]) for name in result.suspects[:-1]} <= broken
 
 
 def test_small_differences_of_harmless_commits_mislead_nobody() -> None:
     values = [100.0, 100.02, 99.97, 100.01, 100.9, 100.88, 100.93]
-    found = bisect_search.search(line(7), lambda commit: values[int(commit[1:])])
-    assert found.suspects == ("c4",)
+    result = bisect_search.search(line(7), lambda commit: values[int(commit[1:])])
+    assert result.suspects == ("c4",)
 
 
 def test_bad_may_be_less() -> None:
-    found = bisect_search.search(line(9), lambda commit: 9.0 if int(commit[1:]) < 3 else 0.0)
-    assert found.suspects == ("c3",)
+    result = bisect_search.search(line(9), lambda commit: 9.0 if int(commit[1:]) < 3 else 0.0)
+    assert result.suspects == ("c3",)
 
 
 def test_ends_that_do_not_differ_are_refused() -> None:
@@ -80,8 +80,8 @@ def test_commits_of_a_range_come_in_order(tmp_path: Path) -> None:
     run(["git", "init", "-q", str(tmp_path)])
     for number in range(4):
         run([*git, "commit", "-q", "--allow-empty", "-m", f"step {number}"])
-    found = bisect_search.commits(tmp_path, "HEAD~3", "HEAD")
-    assert [bisect_search.subject(tmp_path, own).split(" ", 1)[1] for own in found] == [
+    commits = bisect_search.commits(tmp_path, "HEAD~3", "HEAD")
+    assert [bisect_search.subject(tmp_path, commit).split(" ", 1)[1] for commit in commits] == [
         f'("step {number}")' for number in range(4)
     ]
     for good, bad in (("HEAD", "HEAD~1"), ("HEAD", "HEAD"), ("nothing", "HEAD")):

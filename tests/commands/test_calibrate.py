@@ -42,38 +42,39 @@ def alone() -> Measured:
 
 
 def pair(before: float = 60.0, **changes: float) -> Measured:
-    found = {
+    measured = {
         Primitive(name, lines, 2): [Repetition(ns, before, 60.0)] * 5
         for (name, lines), ns in PAIR.items()
     }
     for key, ns in changes.items():
         name, _, lines = key.rpartition("_")
-        found[Primitive(name.replace("_", "-"), int(lines), 2)] = [Repetition(ns, 60.0, 60.0)] * 5
-    return found
+        primitive = Primitive(name.replace("_", "-"), int(lines), 2)
+        measured[primitive] = [Repetition(ns, 60.0, 60.0)] * 5
+    return measured
 
 
 def test_every_number_of_a_model_is_measured_or_said_to_be_assumed() -> None:
-    own = calibrate.model("two sockets", alone(), [(8, pair()), (16, pair())]).model
-    assert (own.cpus, own.pause_ns, own.clock_ns) == (16, 16.0, 12.0)
-    assert own.insn_ns == pytest.approx(0.4 / 1.43, rel=0.01)
-    assert [level.cpus for level in own.level] == [8, 16]
+    model = calibrate.model("two sockets", alone(), [(8, pair()), (16, pair())]).model
+    assert (model.cpus, model.pause_ns, model.clock_ns) == (16, 16.0, 12.0)
+    assert model.insn_ns == pytest.approx(0.4 / 1.43, rel=0.01)
+    assert [level.cpus for level in model.level] == [8, 16]
     # 12 more lines of a chain; the one store that others share.
-    assert own.level[0].costs_ns == (70.0, 80.0, 60.0)
-    assert own.memory is not None
+    assert model.level[0].costs_ns == (70.0, 80.0, 60.0)
+    assert model.memory is not None
     # An owner has a line for 66.4 ns: half a transfer, an addition, and a quarter of a transfer.
-    assert own.memory.stay == pytest.approx((66.4 - 6.4) / 80 - 0.5)
-    assert own.memory.locked_ns == pytest.approx(6.0)
-    gaps = (own.memory.load_gap_ns, own.memory.store_gap_ns, own.memory.locked_gap_ns)
+    assert model.memory.stay == pytest.approx((66.4 - 6.4) / 80 - 0.5)
+    assert model.memory.locked_ns == pytest.approx(6.0)
+    gaps = (model.memory.load_gap_ns, model.memory.store_gap_ns, model.memory.locked_gap_ns)
     assert gaps == (10.0, 15.0, 30.0)
-    assert own.core is not None
-    assert own.core.cycle_ns == 0.4
+    assert model.core is not None
+    assert model.core.cycle_ns == 0.4
 
 
 def test_a_read_takes_ownership_where_the_store_after_it_is_free() -> None:
     def takes(ns: float) -> bool:
-        own = calibrate.model("x", alone(), [(2, pair(read_stores_16=ns))]).model
-        assert own.memory is not None
-        return own.memory.reads_take_ownership
+        model = calibrate.model("x", alone(), [(2, pair(read_stores_16=ns))]).model
+        assert model.memory is not None
+        return model.memory.reads_take_ownership
 
     assert takes(46.0)
     assert not takes(30.0 + 16 * 60.0)
@@ -115,17 +116,21 @@ def test_distances_are_those_of_the_kernels_topology(
         path = tmp_path / "cpu0" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{cpus}\n")
-    found = calibrate.distances(range(16))
-    assert [(own.cpus, own.pair) for own in found] == [(2, (0, 8)), (8, (0, 11)), (16, (0, 15))]
+    distances = calibrate.distances(range(16))
+    assert [(distance.cpus, distance.pair) for distance in distances] == [
+        (2, (0, 8)),
+        (8, (0, 11)),
+        (16, (0, 15)),
+    ]
 
 
 def test_the_model_of_a_machine_that_was_measured_is_near_to_what_was_recorded() -> None:
     """The recorded deciles are of the same measurements, of several runs."""
     measured = validate.hardware("emr16")
-    own = calibrate.model("x", measured, [(16, measured)]).model
+    model = calibrate.model("x", measured, [(16, measured)]).model
     kept = machine_model.get("emr16")
-    assert own.level[0].costs_ns == pytest.approx(kept.level[0].costs_ns, rel=0.1)
-    assert own.memory is not None
+    assert model.level[0].costs_ns == pytest.approx(kept.level[0].costs_ns, rel=0.1)
+    assert model.memory is not None
     assert kept.memory is not None
-    assert own.memory.load_gap_ns == pytest.approx(kept.memory.load_gap_ns, rel=0.1)
-    assert own.memory.reads_take_ownership == kept.memory.reads_take_ownership
+    assert model.memory.load_gap_ns == pytest.approx(kept.memory.load_gap_ns, rel=0.1)
+    assert model.memory.reads_take_ownership == kept.memory.reads_take_ownership

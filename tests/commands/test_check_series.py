@@ -35,33 +35,35 @@ QUICK = profile.get("quick")
 def test_checkpatchs_total_is_read(tmp_path: Path, said: str, style: str, clean: bool) -> None:
     script = tmp_path / "checkpatch.pl"
     script.write_text(f"print q({said}\n);\nexit 1;\n")
-    found = check_series._style(script, tmp_path / "0001-x.patch")
-    assert style in found[0]
-    assert found[1] is clean
+    result = check_series._style(script, tmp_path / "0001-x.patch")
+    assert style in result[0]
+    assert result[1] is clean
 
 
 @pytest.mark.parametrize("name", series.known())
 def test_the_debug_checks_of_the_claims_are_booted(name: str) -> None:
-    found = check_series._cells(series.get(name), QUICK)
+    cells = check_series._cells(series.get(name), QUICK)
     debug_claims = [
-        own for own in series.get(name).all_claims.values() if own.workload == "verify_switching"
+        claim
+        for claim in series.get(name).all_claims.values()
+        if claim.workload == "verify_switching"
     ]
-    assert found
-    assert {(cell.topology, cell.scheduler) for cell in found} == {
+    assert cells
+    assert {(cell.topology, cell.scheduler) for cell in cells} == {
         (claim.topology, claim.scheduler) for claim in debug_claims
     }
-    assert all(cell.engine.deterministic and not cell.cost for cell in found)
+    assert all(cell.engine.deterministic and not cell.cost for cell in cells)
 
 
 def test_without_a_debug_check_every_disk_and_scheduler_of_the_claims_is_booted(
-    own: series.Series,
+    patch_series: series.Series,
 ) -> None:
-    found = check_series._cells(own, QUICK)
-    assert [(cell.topology, cell.scheduler) for cell in found] == [
+    cells = check_series._cells(patch_series, QUICK)
+    assert [(cell.topology, cell.scheduler) for cell in cells] == [
         ("nullb", "bfq"),
         ("nullb_mq", "bfq"),
     ]
-    assert all(not isinstance(value, tuple) for cell in found for _, value in cell.parameters)
+    assert all(not isinstance(value, tuple) for cell in cells for _, value in cell.parameters)
 
 
 def test_the_summary_names_what_failed() -> None:
@@ -74,7 +76,7 @@ def test_the_summary_names_what_failed() -> None:
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> series.Series:
+def patch_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> series.Series:
     """A series of three patches, whose tree's checkpatch complains about the last."""
     text = 'title = "t"\norigin = "o"\n'
     for name, topology in (("one", "nullb"), ("two", "nullb_mq"), ("three", "nullb")):
@@ -97,39 +99,45 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> series.Series:
     return series.get(f"{tmp_path}/own")
 
 
-def test_every_patch_is_checked_whatever_the_others_do(own: series.Series, guests: Guests) -> None:
+def test_every_patch_is_checked_whatever_the_others_do(
+    patch_series: series.Series, guests: Guests
+) -> None:
     session = FakeSession(QUICK)
     session.failing["0001-b.patch"] = BuildError("expected ;")
-    found = check_series.check(own, session)
-    assert [one.booted for one in found] == ["2 of 2 boots", "not built", "not built"]
-    assert [one.error for one in found] == ["", "expected ;", "expected ;"]
-    assert [one.patch.name for one in found] == ["0001-a.patch", "0001-b.patch", "0002-c.patch"]
+    commits = check_series.check(patch_series, session)
+    assert [commit.booted for commit in commits] == ["2 of 2 boots", "not built", "not built"]
+    assert [commit.error for commit in commits] == ["", "expected ;", "expected ;"]
+    assert [commit.patch.name for commit in commits] == [
+        "0001-a.patch",
+        "0001-b.patch",
+        "0002-c.patch",
+    ]
 
 
 def test_the_patches_of_a_rival_are_checked_after_the_series(
-    own: series.Series, guests: Guests
+    patch_series: series.Series, guests: Guests
 ) -> None:
-    (own.folder / "rival").mkdir()
-    (own.folder / "rival/0001-r.patch").write_text("")
-    with own.file.open("a") as file:
+    (patch_series.folder / "rival").mkdir()
+    (patch_series.folder / "rival/0001-r.patch").write_text("")
+    with patch_series.file.open("a") as file:
         file.write('[arms.other]\npatches = "rival"\n')
     session = FakeSession(QUICK)
-    found = check_series.check(series.get(str(own.folder)), session)
+    commits = check_series.check(series.get(str(patch_series.folder)), session)
     names = ["0001-a.patch", "0001-b.patch", "0002-c.patch", "0001-r.patch"]
-    assert [one.patch.name for one in found] == names
+    assert [commit.patch.name for commit in commits] == names
     # The rival's kernel has base/ and no patch of the series.
     assert guests.booted[-1].task.kernel.id.count("+") == 2
 
 
 def test_a_guest_that_fails_and_a_style_that_is_wrong_are_told(
-    own: series.Series, guests: Guests
+    patch_series: series.Series, guests: Guests
 ) -> None:
     def says(job: Job) -> fakes.Answer:
         broken = job.task.kernel.id.count("+") == 2 and job.cell.topology == "nullb"
         return GuestError("panic", "BUG: x") if broken else {}
 
     guests.says = says
-    found = check_series.check(own, FakeSession(QUICK))
-    assert [one.booted for one in found] == ["2 of 2 boots", "1 of 2 boots", "2 of 2 boots"]
-    assert [one.error for one in found] == ["", "BUG: x", "checkpatch complains"]
+    commits = check_series.check(patch_series, FakeSession(QUICK))
+    assert [commit.booted for commit in commits] == ["2 of 2 boots", "1 of 2 boots", "2 of 2 boots"]
+    assert [commit.error for commit in commits] == ["", "BUG: x", "checkpatch complains"]
     assert [job.cell.topology for job in guests.booted] == ["nullb", "nullb_mq"] * 3

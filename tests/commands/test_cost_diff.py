@@ -27,8 +27,8 @@ def session(guests: Guests) -> FakeSession:
 
 
 def measured(session: FakeSession, threshold: Threshold = CHANGED) -> CellChange:
-    (found,) = cost_diff.measure(session, kernels(), [CELL], threshold)
-    return found
+    (change,) = cost_diff.measure(session, kernels(), [CELL], threshold)
+    return change
 
 
 def kernels() -> tuple[Kernel, Kernel]:
@@ -40,8 +40,8 @@ def two_valued(guests: Guests, more: float) -> None:
     modes = itertools.cycle((152.0, 158.0, 158.0, 152.0, 152.0))
 
     def cost_of(kernel: str) -> Cost:
-        own = 100.0 + more * (kernel == "new")
-        return fakes.insns(sbitmap_get=next(modes), bio_init=own, **REST)
+        cost = 100.0 + more * (kernel == "new")
+        return fakes.insns(sbitmap_get=next(modes), bio_init=cost, **REST)
 
     guests.cost_of = cost_of
 
@@ -50,10 +50,10 @@ def test_what_a_function_surely_costs_more_is_a_change_whatever_hides_it(
     session: FakeSession, guests: Guests
 ) -> None:
     two_valued(guests, more=10.0)
-    found = measured(session)
-    assert found.finding.verdict is Verdict.REFUTED
-    assert "functions that surely differ add up to +0.3" in found.finding.reason
-    assert [one.function for one in found.functions if one.sure] == ["bio_init"]
+    change = measured(session)
+    assert change.finding.verdict is Verdict.REFUTED
+    assert "functions that surely differ add up to +0.3" in change.finding.reason
+    assert [row.function for row in change.functions if row.sure] == ["bio_init"]
 
 
 @pytest.mark.parametrize("more", [0.0, 1.0])
@@ -79,18 +79,18 @@ def test_a_change_is_asked_again_with_other_seeds(session: FakeSession, guests: 
         )
 
     only_first(itertools.chain([1050.0] * 3, itertools.repeat(1000.0)))
-    found = measured(session)
-    assert found.finding.verdict is Verdict.HOLDS
-    assert found.finding.reason == "+1.25 % and +0.00 %, with some seeds and with others"
+    change = measured(session)
+    assert change.finding.verdict is Verdict.HOLDS
+    assert change.finding.reason == "+1.25 % and +0.00 %, with some seeds and with others"
     seeds = {(job.task.kernel.id, job.cell.seed) for job in guests.booted}
     assert seeds == {(kernel, seed) for kernel in ("old", "new") for seed in (1, 2, 3, 7, 8, 9)}
 
 
 def test_what_is_equal_takes_one_boot_of_each(session: FakeSession, guests: Guests) -> None:
     guests.cost_of = lambda kernel: fakes.insns(submit_bio=1000.0)
-    found = measured(session)
-    assert (found.equal, found.change, found.finding.verdict) == (True, 0.0, Verdict.HOLDS)
-    assert found.finding.reason == "equal to the last digit"
+    change = measured(session)
+    assert (change.equal, change.change, change.finding.verdict) == (True, 0.0, Verdict.HOLDS)
+    assert change.finding.reason == "equal to the last digit"
     assert len(guests.booted) == 2
 
 
@@ -99,5 +99,5 @@ def test_any_threshold_can_be_written_as_a_bound(
     session: FakeSession, guests: Guests, least: float
 ) -> None:
     two_valued(guests, more=10.0)
-    found = measured(session, Threshold(least, 6, savings=True))
-    assert found.finding.verdict is (Verdict.HOLDS if least == 0.1 else Verdict.REFUTED)
+    change = measured(session, Threshold(least, 6, savings=True))
+    assert change.finding.verdict is (Verdict.HOLDS if least == 0.1 else Verdict.REFUTED)

@@ -23,8 +23,8 @@ PLAIN = series.get("async_depth")
 MAILED = str(Path(__file__).parents[1] / "data/mailed-series.mbox")
 
 
-def text_of(*asked: Any, **how: Any) -> str:
-    return dry_run.of_series(*asked, **how).text
+def text_of(*args: Any, **how: Any) -> str:
+    return dry_run.of_series(*args, **how).text
 
 
 @pytest.fixture(autouse=True)

@@ -51,8 +51,8 @@ class Lab:
     def __post_init__(self) -> None:
         self.history = GateHistory(self.session.store)
         self.guests.cost_of = lambda state: (
-            fakes.insns(submit_bio=own)
-            if isinstance(own := self.costs.get(state, 1000.0), float)
+            fakes.insns(submit_bio=cost)
+            if isinstance(cost := self.costs.get(state, 1000.0), float)
             else None
         )
         self.guests.says = self.says
@@ -62,15 +62,15 @@ class Lab:
         state = job.task.kernel.id
         if not job.cell.engine.deterministic:
             return self.timed.get(state, {self.metric: 1000.0})
-        found = self.costs.get(state)
-        return found if isinstance(found, GuestError) else {}
+        cost = self.costs.get(state)
+        return cost if isinstance(cost, GuestError) else {}
 
     def night(self, state: str, cost: float | LabError = 1000.0) -> BranchResult:
         """A night in which the branch is at a state whose kernel costs so much."""
         self.repository.now, self.costs[state] = state, cost
         self.session.failing = {
-            own: error
-            for own, error in self.costs.items()
+            commit: error
+            for commit, error in self.costs.items()
             if isinstance(error, LabError) and not isinstance(error, GuestError)
         }
         made = RunBuilder(self.session, "gate")
@@ -83,17 +83,17 @@ class Lab:
 
     def accept(self, reason: str) -> str:
         """Accept all that was red in the last night."""
-        (found,) = self.run.series
-        bad = [claim.name for claim in found.claims if claim.verdict != Verdict.HOLDS]
-        own = gate_config.read(self.config)
-        return gate.accept(own, "next", self.run, bad, reason, self.history)
+        (judged,) = self.run.series
+        bad = [claim.name for claim in judged.claims if claim.verdict != Verdict.HOLDS]
+        config = gate_config.read(self.config)
+        return gate.accept(config, "next", self.run, bad, reason, self.history)
 
 
 def reasons(lab: Lab, branch: str) -> list[str]:
     """Why each judgement of a branch was what it was, oldest first."""
-    asked = "SELECT reason FROM gate_runs WHERE branch = ? ORDER BY id"
+    query = "SELECT reason FROM gate_runs WHERE branch = ? ORDER BY id"
     with lab.session.store.connection() as connection:
-        return [reason for (reason,) in connection.execute(asked, (branch,))]
+        return [reason for (reason,) in connection.execute(query, (branch,))]
 
 
 @pytest.fixture
@@ -104,24 +104,24 @@ def lab(tmp_path: Path, guests: Guests, monkeypatch: pytest.MonkeyPatch) -> Lab:
     return Lab(guests, fakes.repository(monkeypatch), session, config)
 
 
-def red(found: BranchResult) -> bool:
-    return found.series.verdict == Verdict.REFUTED
+def red(result: BranchResult) -> bool:
+    return result.series.verdict == Verdict.REFUTED
 
 
-def green(found: BranchResult) -> bool:
-    return found.series.verdict == Verdict.HOLDS
+def green(result: BranchResult) -> bool:
+    return result.series.verdict == Verdict.HOLDS
 
 
-def exact(found: BranchResult) -> ClaimRecord:
-    return found.series.claims[0]
+def exact(result: BranchResult) -> ClaimRecord:
+    return result.series.claims[0]
 
 
 @pytest.mark.slow
 def test_nights_without_a_change_are_green_and_equal(lab: Lab) -> None:
     for _ in range(30):
-        found = lab.night("c0")
-        assert green(found)
-        assert set(found.changes.values()) == {0.0}
+        result = lab.night("c0")
+        assert green(result)
+        assert set(result.changes.values()) == {0.0}
     assert len(reasons(lab, "next")) == 30
     assert len(lab.guests.booted) == 1  # the same kernel is one measurement
 
@@ -138,9 +138,9 @@ def test_what_each_night_cost_is_kept_for_the_trend(lab: Lab) -> None:
 
 def test_a_regression_is_red_and_names_the_function(lab: Lab) -> None:
     lab.night("c0")
-    found = lab.night("c1", 1005.0)
-    assert red(found)
-    (finding,) = exact(found).findings
+    result = lab.night("c1", 1005.0)
+    assert red(result)
+    (finding,) = exact(result).findings
     assert finding.reason == "submit_bio +5.0"
     assert finding.measured_change == pytest.approx(0.005)
     assert [len(values) for values in finding.values] == [3, 3]
@@ -153,8 +153,8 @@ def test_options_that_a_branch_changes_are_told(lab: Lab, monkeypatch: pytest.Mo
         gate, "changed_options", lambda old, new: ("CONFIG_X: n -> y",) if old != new else ()
     )
     assert not lab.night("c0").series.configuration
-    found = lab.night("c1").series
-    assert "differs, too (branch): CONFIG_X: n -> y" in SeriesView(found).configuration
+    series = lab.night("c1").series
+    assert "differs, too (branch): CONFIG_X: n -> y" in SeriesView(series).configuration
 
 
 @pytest.mark.parametrize(("cost", "change"), [(1002.9, 0.0029), (997.0, -0.003), (500.0, -0.5)])
@@ -162,9 +162,9 @@ def test_less_than_the_threshold_and_savings_are_green_and_shown(
     lab: Lab, cost: float, change: float
 ) -> None:
     lab.night("c0")
-    found = lab.night("c1", cost)
-    assert green(found)
-    assert exact(found).findings[0].measured_change == pytest.approx(change)
+    result = lab.night("c1", cost)
+    assert green(result)
+    assert exact(result).findings[0].measured_change == pytest.approx(change)
     assert lab.history.last_good("next") == "git:/linux@c1"
 
 
@@ -221,9 +221,9 @@ def test_only_what_was_red_is_accepted_and_all_of_it_by_name(
 def test_a_branch_whose_kernel_warns_is_red_although_it_costs_the_same(lab: Lab) -> None:
     lab.night("c0")
     lab.guests.complaints = lambda job: ("WARNING in x()",) * (job.task.kernel.id == "c1")
-    found = lab.night("c1", 999.0)
-    assert red(found)
-    assert exact(found).findings[0].reason.startswith("WARNING in x() in")
+    result = lab.night("c1", 999.0)
+    assert red(result)
+    assert exact(result).findings[0].reason.startswith("WARNING in x() in")
 
 
 def test_what_was_good_or_has_another_baseline_cannot_be_accepted(lab: Lab) -> None:
@@ -242,23 +242,23 @@ def test_what_seeds_differ_by_widens_the_threshold_of_a_cell(lab: Lab) -> None:
     numbers, usual = random.Random(1), lab.guests.cost_of
 
     def noisy(kernel: str) -> Cost | None:
-        found = usual(kernel)
-        return found and fakes.insns(submit_bio=found.kernel_total * numbers.gauss(1, 0.01))
+        cost = usual(kernel)
+        return cost and fakes.insns(submit_bio=cost.kernel_total * numbers.gauss(1, 0.01))
 
     lab.guests.cost_of = noisy
     lab.night("c0")
     for number in range(1, 5):
         assert green(lab.night(f"c{number}", 1000.0 + 5 * (number % 2)))
-    found = lab.night("bad", 1100.0)
-    assert red(found)
-    assert exact(found).findings[0].reason.startswith("submit_bio +")
+    result = lab.night("bad", 1100.0)
+    assert red(result)
+    assert exact(result).findings[0].reason.startswith("submit_bio +")
 
 
 def test_a_kernel_that_breaks_is_red(lab: Lab) -> None:
     lab.night("c0")
-    found = lab.night("c1", GuestError("panic", "BUG: null pointer"))
-    assert red(found)
-    assert "BUG: null pointer" in exact(found).findings[0].reason
+    result = lab.night("c1", GuestError("panic", "BUG: null pointer"))
+    assert red(result)
+    assert "BUG: null pointer" in exact(result).findings[0].reason
     assert lab.history.last_good("next") == "git:/linux@c0"
 
 
@@ -284,8 +284,8 @@ def test_a_lab_that_fails_with_one_branch_judges_the_others(lab: Lab) -> None:
     lab.session.failing["broken"] = LabError("the disk is full")
     made = RunBuilder(lab.session, "gate")
     config = gate_config.read(lab.config)
-    found = gate.judge(Gating(config, lab.session, lab.history, made))
-    assert [(one.series.name, one.series.verdict) for one in found] == [
+    results = gate.judge(Gating(config, lab.session, lab.history, made))
+    assert [(result.series.name, result.series.verdict) for result in results] == [
         ("next", Verdict.HOLDS),
         ("other", Verdict.ERROR),
     ]
@@ -329,9 +329,9 @@ def timed(lab: Lab) -> Lab:
     return lab
 
 
-def wall_clock(found: BranchResult) -> ClaimRecord:
+def wall_clock(result: BranchResult) -> ClaimRecord:
     """What was found of the cell of wall-clock time."""
-    (claim,) = (one for one in found.series.claims if one.name.endswith("(wall clock)"))
+    (claim,) = (claim for claim in result.series.claims if claim.name.endswith("(wall clock)"))
     return claim
 
 
@@ -342,9 +342,9 @@ def boots(lab: Lab) -> int:
 
 def test_a_slower_branch_is_red_as_soon_as_that_is_sure(timed: Lab) -> None:
     timed.timed["c1"] = {"iops": 800.0}
-    found = timed.night("c1")
-    assert red(found)
-    (finding,) = wall_clock(found).findings
+    result = timed.night("c1")
+    assert red(result)
+    (finding,) = wall_clock(result).findings
     assert (finding.verdict, finding.metric) == (Verdict.REFUTED, "iops")
     assert finding.measured_change == pytest.approx(-0.2)
     assert boots(timed) == 2 * 8
@@ -359,8 +359,8 @@ def test_what_is_slower_for_some_rounds_only_is_no_regression(timed: Lab) -> Non
         return {"iops": 940.0 if slow else 1000.0}
 
     timed.guests.says = says
-    found = timed.night("c1")
-    assert green(found)
+    result = timed.night("c1")
+    assert green(result)
     assert 2 * 6 < boots(timed) <= 2 * QUICK.rounds
 
 
@@ -371,15 +371,15 @@ def test_what_seeds_make_of_one_state_and_not_again_is_no_regression(lab: Lab) -
 
     def by_chance(kernel: str) -> Cost | None:
         # Three seeds of each kernel are the suspicion, one of which was there; others confirm it.
-        found = usual("c0" if len(lab.guests.booted) - booted > 5 else kernel)
-        assert found is not None
-        return found
+        cost = usual("c0" if len(lab.guests.booted) - booted > 5 else kernel)
+        assert cost is not None
+        return cost
 
     lab.guests.cost_of = by_chance
-    found = lab.night("c1", 1005.0)
-    assert green(found)
+    result = lab.night("c1", 1005.0)
+    assert green(result)
     reason = "+0.50 % and +0.00 %, with some seeds and with others"
-    assert exact(found).findings[0].reason == reason
+    assert exact(result).findings[0].reason == reason
 
 
 @pytest.mark.slow
@@ -404,10 +404,10 @@ def test_what_creeps_in_is_red_within_a_week_and_until_it_is_accepted(lab: Lab) 
     lab.night("c0")
     for number in range(1, 30):
         cost *= 1.001
-        found = lab.night(f"c{number}", cost)
-        reds += [number] if red(found) else []
+        result = lab.night(f"c{number}", cost)
+        reds += [number] if red(result) else []
     assert reds == [*range(3, 30)]  # 0.3 % are allowed
-    crept = [one.name for one in found.series.claims if one.name.endswith("since c0")]
+    crept = [claim.name for claim in result.series.claims if claim.name.endswith("since c0")]
     assert crept == ["nullb_mq/none/randread_burst since c0"]
     lab.accept("worth it")
     assert green(lab.night("c30", cost * 1.001))
@@ -420,9 +420,9 @@ def test_a_wall_clock_that_cannot_tell_is_open_and_no_baseline(timed: Lab) -> No
     """Slower by 2 to 10 %, of which 5 % are allowed: neither green nor red."""
     speeds = itertools.cycle((900.0, 980.0))
     timed.guests.says = lambda job: {"iops": next(speeds) if job.task.kernel.id == "c1" else 1000.0}
-    found = timed.night("c1")
-    assert wall_clock(found).verdict == Verdict.INCONCLUSIVE
-    assert found.series.verdict == Verdict.INCONCLUSIVE
+    result = timed.night("c1")
+    assert wall_clock(result).verdict == Verdict.INCONCLUSIVE
+    assert result.series.verdict == Verdict.INCONCLUSIVE
     assert timed.history.last_good("next") is None
 
 
@@ -431,35 +431,35 @@ def test_a_branch_that_is_not_slower_is_green_as_soon_as_that_is_sure(
     timed: Lab, speed: float
 ) -> None:
     timed.timed["c1"] = {"iops": speed}
-    found = timed.night("c1")
-    assert green(found)
+    result = timed.night("c1")
+    assert green(result)
     assert 2 * 6 <= boots(timed) < 2 * QUICK.rounds
-    assert wall_clock(found).verdict == Verdict.HOLDS
+    assert wall_clock(result).verdict == Verdict.HOLDS
     assert timed.history.last_good("next") == "git:/linux@c1"
 
 
 @pytest.mark.parametrize("failure", ["panic", "hang", "failed"])
 def test_a_baseline_whose_guest_breaks_is_an_error_and_not_red(timed: Lab, failure: str) -> None:
     timed.timed["c0"] = GuestError(failure, "BUG: x")
-    found = timed.night("c1")
-    assert found.series.verdict == Verdict.ERROR
-    assert wall_clock(found).findings[0].reason == "arm before failed: BUG: x"
+    result = timed.night("c1")
+    assert result.series.verdict == Verdict.ERROR
+    assert wall_clock(result).findings[0].reason == "arm before failed: BUG: x"
     assert reasons(timed, "next") == []
 
 
 @pytest.mark.parametrize("failure", ["panic", "hang", "failed"])
 def test_a_branch_whose_timed_guest_breaks_is_red(timed: Lab, failure: str) -> None:
     timed.timed["c1"] = GuestError(failure, "BUG: x")
-    found = timed.night("c1")
-    assert red(found)
-    assert "the patched kernel breaks in arm after: BUG: x" in wall_clock(found).findings[0].reason
+    result = timed.night("c1")
+    assert red(result)
+    assert "the patched kernel breaks in arm after: BUG: x" in wall_clock(result).findings[0].reason
 
 
 @pytest.mark.parametrize("outcome", ["lost", "mismatch", "garbled"])
 def test_a_lab_that_fails_while_it_times_a_branch_is_an_error(timed: Lab, outcome: str) -> None:
     timed.timed["c1"] = GuestError(outcome, "QEMU ended")
-    found = timed.night("c1")
-    assert found.series.verdict == Verdict.ERROR
+    result = timed.night("c1")
+    assert result.series.verdict == Verdict.ERROR
     again = ATTEMPTS if outcome in ("died", "lost") else 1
     assert boots(timed) == 2 * again
     assert reasons(timed, "next") == []
@@ -467,9 +467,9 @@ def test_a_lab_that_fails_while_it_times_a_branch_is_an_error(timed: Lab, outcom
 
 def test_without_a_whole_round_a_branch_is_neither_green_nor_the_new_baseline(timed: Lab) -> None:
     timed.timed["c1"] = {"iops": 1000.0, **NOISE}
-    found = timed.night("c1")
-    assert found.series.verdict == Verdict.INCONCLUSIVE
-    assert "disturbed every round" in wall_clock(found).findings[0].reason
+    result = timed.night("c1")
+    assert result.series.verdict == Verdict.INCONCLUSIVE
+    assert "disturbed every round" in wall_clock(result).findings[0].reason
     assert timed.history.last_good("next") is None
     (reason,) = reasons(timed, "next")
     assert reason == "not decided: nullb_mq/bfq/randread_burst (wall clock)"
@@ -483,9 +483,9 @@ def test_rounds_too_few_for_any_interval_are_no_green(timed: Lab) -> None:
         return {**speed, **NOISE} if boots(timed) > 6 else speed
 
     timed.guests.says = says
-    found = timed.night("c1")
-    assert found.series.verdict == Verdict.INCONCLUSIVE
-    assert "3 rounds do not decide it" in wall_clock(found).findings[0].reason
+    result = timed.night("c1")
+    assert result.series.verdict == Verdict.INCONCLUSIVE
+    assert "3 rounds do not decide it" in wall_clock(result).findings[0].reason
     assert timed.history.last_good("next") is None
 
 
@@ -502,8 +502,10 @@ def passes(timed: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
         (tmp_path / "workloads" / path.name).parent.mkdir(exist_ok=True)
         (tmp_path / "workloads" / path.name).write_text(text)
     monkeypatch.setattr(workload, "FOLDER", tmp_path / "workloads")
-    own = timed.config.read_text().replace("nullb_mq/bfq/randread_burst", "raid64/bfq/dbench_xfs")
-    timed.config.write_text(own)
+    config = timed.config.read_text().replace(
+        "nullb_mq/bfq/randread_burst", "raid64/bfq/dbench_xfs"
+    )
+    timed.config.write_text(config)
     timed.metric = "passes"
     return timed
 
@@ -520,8 +522,10 @@ def test_more_of_a_metric_that_is_better_high_is_no_regression(
 
 @pytest.mark.parametrize(("value", "verdict"), [(80.0, "HOLDS"), (120.0, "REFUTED")])
 def test_more_of_a_metric_that_is_better_low_is_one(timed: Lab, value: float, verdict: str) -> None:
-    own = timed.config.read_text().replace("nullb_mq/bfq/randread_burst", "raid64/bfq/dbench_xfs")
-    timed.config.write_text(own)
+    config = timed.config.read_text().replace(
+        "nullb_mq/bfq/randread_burst", "raid64/bfq/dbench_xfs"
+    )
+    timed.config.write_text(config)
     timed.timed = {"c0": {"amean_ms": 100.0}, "c1": {"amean_ms": value}}
     (finding,) = wall_clock(timed.night("c1")).findings
     assert (finding.metric, finding.verdict) == ("amean_ms", verdict)
@@ -529,11 +533,11 @@ def test_more_of_a_metric_that_is_better_low_is_one(timed: Lab, value: float, ve
 
 
 def test_a_gate_measures_fio_lines(lab: Lab) -> None:
-    own = EXACT.replace('workloads = ["randread_burst"]', 'fio = ["fio --rw=randread --bs=8k"]')
-    lab.config.write_text(f"{own}{BRANCH}")
-    found = lab.night("c0")
-    assert green(found)
-    (name,) = found.changes
+    cells = EXACT.replace('workloads = ["randread_burst"]', 'fio = ["fio --rw=randread --bs=8k"]')
+    lab.config.write_text(f"{cells}{BRANCH}")
+    result = lab.night("c0")
+    assert green(result)
+    (name,) = result.changes
     assert re.fullmatch(r"nullb_mq/none/randread-[0-9a-f]{8}", name)
 
 

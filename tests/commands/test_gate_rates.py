@@ -43,14 +43,14 @@ class Nights:
         seeds = THRESHOLD.seeds
         before = [self.seed(1000.0) for _ in range(seeds)]
         after = [self.seed(1000.0 * shift) for _ in range(seeds)]
-        limit, found = Bound(None, bound, "%"), Verdict.INCONCLUSIVE
+        limit, outcome = Bound(None, bound, "%"), Verdict.INCONCLUSIVE
         for count in (n for n in SEED_COUNTS if n <= seeds):
             evidence = Evidence(values=(tuple(before[:count]), tuple(after[:count])))
-            asked = cost_diff.of_block_layer(CELL, limit)
-            found = verdict.judge([(asked, evidence)], ALPHA)[0].verdict
-            if found.decided:
+            experiment = cost_diff.of_block_layer(CELL, limit)
+            outcome = verdict.judge([(experiment, evidence)], ALPHA)[0].verdict
+            if outcome.decided:
                 break
-        return found
+        return outcome
 
     def night(self, change: float) -> Verdict:
         """The gate's verdict on a branch that changes a cell by so much."""
@@ -65,22 +65,22 @@ class Nights:
 def test_equal_nights_are_green(spread: float) -> None:
     """100 cells in 250 nights are 25,000: one red is allowed among them, none among 1,000."""
     cell = Nights(spread)
-    found = [cell.night(0.0) for _ in range(1000)]
-    assert found.count(Verdict.REFUTED) == 0
-    assert found.count(Verdict.INCONCLUSIVE) <= 30
+    verdicts = [cell.night(0.0) for _ in range(1000)]
+    assert verdicts.count(Verdict.REFUTED) == 0
+    assert verdicts.count(Verdict.INCONCLUSIVE) <= 30
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spread", [own for own in SPREADS if own < 0.001])
+@pytest.mark.parametrize("spread", [spread for spread in SPREADS if spread < 0.001])
 def test_twice_the_threshold_is_red(spread: float) -> None:
     cell = Nights(spread)
-    found = [cell.night(2 * THRESHOLD.change) for _ in range(200)]
-    assert found.count(Verdict.REFUTED) >= 190
-    assert found.count(Verdict.HOLDS) == 0
+    verdicts = [cell.night(2 * THRESHOLD.change) for _ in range(200)]
+    assert verdicts.count(Verdict.REFUTED) >= 190
+    assert verdicts.count(Verdict.HOLDS) == 0
 
 
 @pytest.mark.slow
 def test_a_cell_with_two_modes_is_open_rather_than_red() -> None:
     cell = Nights(0.005, outliers=1 / 8)
-    found = [cell.night(0.0) for _ in range(400)]
-    assert found.count(Verdict.REFUTED) == 0
+    verdicts = [cell.night(0.0) for _ in range(400)]
+    assert verdicts.count(Verdict.REFUTED) == 0

@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> BootStore:
 
 
 def booted(store: BootStore, boot: str, kernel: str, age_s: float = OLD) -> None:
-    (store.boot_folder(boot)).mkdir(parents=True)
+    store.boot_folder(boot).mkdir(parents=True)
     (store.boot_folder(boot) / "results").write_bytes(bytes(1000))
     sample = Sample({"iops": 1.0}, {}, {})
     origin = Provenance(boot, kernel, "q", "h")
@@ -55,13 +55,13 @@ def recorded(store: BootStore, run: str, boot: str, kernel: str) -> None:
     """A run whose only cell names a boot."""
     made = examples.matrix_run(1)
     (cell,) = made.cells
-    own = cell.boots[0].model_copy(update={"id": boot, "kernel": kernel})
-    cells = (cell.model_copy(update={"boots": (own,)}),)
+    boot_record = cell.boots[0].model_copy(update={"id": boot, "kernel": kernel})
+    cells = (cell.model_copy(update={"boots": (boot_record,)}),)
     record_store.save(made.model_copy(update={"id": run, "cells": cells}), store.folder)
 
 
-def found(store: BootStore, days: float = 30) -> set[str]:
-    return {one.path.name for one in gc.garbage(store, GateHistory(store), days)}
+def garbage_names(store: BootStore, days: float = 30) -> set[str]:
+    return {item.path.name for item in gc.garbage(store, GateHistory(store), days)}
 
 
 def test_old_boots_go_unless_a_report_names_them(store: BootStore) -> None:
@@ -69,7 +69,7 @@ def test_old_boots_go_unless_a_report_names_them(store: BootStore) -> None:
         booted(store, boot, "k")
     booted(store, "recent", "k", age_s=60)
     recorded(store, "r1", "named", "k")
-    assert found(store) == {"unnamed"}
+    assert garbage_names(store) == {"unnamed"}
 
 
 def test_what_a_killed_lab_left_of_a_run_goes(store: BootStore) -> None:
@@ -80,7 +80,7 @@ def test_what_a_killed_lab_left_of_a_run_goes(store: BootStore) -> None:
         half.write_text("{")
         for entry in (half, half.parent):
             os.utime(entry, (time.time() - age_s,) * 2)
-    assert found(store) == {"killed"}
+    assert garbage_names(store) == {"killed"}
 
 
 def test_kernels_stay_that_were_booted_lately_or_belong_to_a_baseline(store: BootStore) -> None:
@@ -93,9 +93,9 @@ def test_kernels_stay_that_were_booted_lately_or_belong_to_a_baseline(store: Boo
     history = GateHistory(store)
     history.add("next", "git:/linux@1", "r-good", "", {})
     history.add("next", "git:/linux@2", "r-bad", "dearer", {})
-    assert found(store) == {"bad"}
+    assert garbage_names(store) == {"bad"}
     history.accept("next", "git:/linux@2", "worth it")
-    assert found(store) == {"good"}
+    assert garbage_names(store) == {"good"}
 
 
 def test_roots_and_sources_go_when_nobody_used_them(store: BootStore) -> None:
@@ -103,7 +103,7 @@ def test_roots_and_sources_go_when_nobody_used_them(store: BootStore) -> None:
     for folder in folders:
         cached(folder, f"old-{folder}")
         cached(folder, f"new-{folder}", age_s=60)
-    assert found(store) == {f"old-{folder}" for folder in folders}
+    assert garbage_names(store) == {f"old-{folder}" for folder in folders}
 
 
 # What cannot be had again for sure, or is small: sources, checks of engines, locks, keys, ccache's
@@ -123,7 +123,7 @@ def test_old_logs_go_and_are_gone(store: BootStore) -> None:
         (logs / name).write_text("error")
         os.utime(logs / name, (time.time() - age_s,) * 2)
     garbage = gc.garbage(store, GateHistory(store), 30)
-    assert [(one.kind, one.path.name, one.size) for one in garbage] == [("log", "old.log", 5)]
+    assert [(item.kind, item.path.name, item.size) for item in garbage] == [("log", "old.log", 5)]
     gc.delete(garbage, store)
     assert [path.name for path in logs.iterdir()] == ["new.log"]
 
@@ -134,7 +134,7 @@ def test_what_is_deleted_is_gone_and_the_rest_is_whole(store: BootStore) -> None
     kernel = cached("kernels", "unused")
     history = GateHistory(store)
     garbage = gc.garbage(store, history, 30)
-    assert {(one.kind, one.size) for one in garbage} == {("boot", 1000), ("kernel", 500)}
+    assert {(item.kind, item.size) for item in garbage} == {("boot", 1000), ("kernel", 500)}
     gc.delete(garbage, store)
     assert not kernel.exists()
     assert not store.boot_folder("unnamed").exists()
@@ -149,7 +149,7 @@ def test_nothing_is_guessed_of_a_record_that_cannot_be_read(store: BootStore) ->
     recorded(store, "r1", "boot", "k")
     (store.folder / "runs/r1/run.json").write_text("{")
     with pytest.raises(UsageError):
-        found(store)
+        garbage_names(store)
 
 
 def test_what_a_process_uses_or_used_lately_stays(store: BootStore) -> None:
@@ -166,9 +166,9 @@ def test_what_a_process_uses_or_used_lately_stays(store: BootStore) -> None:
     os.utime(locked, (time.time() - OLD,) * 2)
     with (locked / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert found(store, days=0) == {free.name}
+        assert garbage_names(store, days=0) == {free.name}
     os.close(held)
-    assert found(store, days=0) == {free.name, used.name, locked.name}
+    assert garbage_names(store, days=0) == {free.name, used.name, locked.name}
 
 
 def test_a_clock_that_jumped_ahead_makes_nothing_old(
@@ -178,4 +178,4 @@ def test_a_clock_that_jumped_ahead_makes_nothing_old(
     cached("kernels", "recent", age_s=60)
     later = time.time() + OLD
     monkeypatch.setattr(time, "time", lambda: later)
-    assert found(store) == set()
+    assert garbage_names(store) == set()

@@ -49,14 +49,14 @@ def test_a_file_that_does_not_differ_keeps_its_numbers() -> None:
 
 
 def test_the_table_ends_with_the_sum_of_all_lines_those_not_shown_included() -> None:
-    found = [
+    differences = [
         Difference(LinePlace(FILE, 4), "spin_lock(&q->lock);", 0.0, 30.5),
         Difference(LinePlace(FILE, 2), "rq = next(q);", 12.0, 8.0),
         Difference(LinePlace("arch/x86/include/asm/io.h", 9), "return rq;", 1.0, 2.0),
     ]
-    whole = line_costs.table(("before", "after"), found, 3)
+    whole = line_costs.table(("before", "after"), differences, 3)
     assert whole.rows[2][0] == "asm/io.h:9"
-    table = line_costs.table(("before", "after"), found, 2)
+    table = line_costs.table(("before", "after"), differences, 2)
     assert table.rows[0] == ("block/part.c:4", "0.00", "30.50", "+30.50", "spin_lock(&q->lock);")
     assert table.rows[-1] == ("1 more", "1.00", "2.00", "+1.00", "")
     assert table.totals == (("these lines", "13.00", "40.50", "+27.50", ""),)

@@ -30,8 +30,8 @@ def session(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> FakeSession:
 
 def boot(session: FakeSession, cell: Cell = EXACT) -> str:
     """Measure a cell once; the boot's id."""
-    own = session.outcomes([Task(cell=cell, kernel=fakes.kernel("k"), arm="after")])
-    return own[0].boots[-1].id if own[0].boots else ""
+    outcomes = session.outcomes([Task(cell=cell, kernel=fakes.kernel("k"), arm="after")])
+    return outcomes[0].boots[-1].id if outcomes[0].boots else ""
 
 
 def again(session: FakeSession, name: str = "last", *, gdb: bool = False) -> rerun.Repeated:
@@ -48,9 +48,9 @@ def again(session: FakeSession, name: str = "last", *, gdb: bool = False) -> rer
 )
 def test_a_cell_comes_out_of_the_record_as_it_went_in(session: FakeSession, cell: Cell) -> None:
     identity = boot(session, cell)
-    found = recorded.find(session.store, identity[:-2])
-    assert (found.id, found.cell, found.arm, found.kernel) == (identity, cell, "after", "k")
-    assert found.values["iops"] == 7.0
+    record = recorded.find(session.store, identity[:-2])
+    assert (record.id, record.cell, record.arm, record.kernel) == (identity, cell, "after", "k")
+    assert record.values["iops"] == 7.0
 
 
 def test_a_boot_that_is_none_or_may_be_several_is_told(session: FakeSession) -> None:
@@ -69,9 +69,9 @@ def test_equal_numbers_are_called_equal_and_nothing_is_written_down(
 ) -> None:
     identity = boot(session)
     before = len(guests.booted)
-    found = again(session)
-    assert found.equal
-    assert rerun.text(found).startswith("equal: all ")
+    repeated = again(session)
+    assert repeated.equal
+    assert rerun.text(repeated).startswith("equal: all ")
     assert len(guests.booted) == before + 1
     assert guests.booted[-1].cell == EXACT
     assert recorded.find(session.store, "last").id == identity
@@ -80,9 +80,9 @@ def test_equal_numbers_are_called_equal_and_nothing_is_written_down(
 def test_each_number_that_differs_is_named(session: FakeSession, guests: Guests) -> None:
     boot(session)
     guests.says = lambda job: {"iops": 7.5, "new": 1.0}
-    found = again(session)
-    assert not found.equal
-    text = rerun.text(found)
+    repeated = again(session)
+    assert not repeated.equal
+    text = rerun.text(repeated)
     assert "  iops: 7.0 then, 7.5 now\n" in text
     assert "  new: nothing then, 1.0 now\n" in text
     assert text.splitlines()[-1].startswith("4 of ")
@@ -93,19 +93,19 @@ def test_a_guest_that_fails_as_it_did_is_told_with_how_it_did(
 ) -> None:
     guests.says = lambda job: GuestError("panic", "the guest's kernel died: BUG at x")
     boot(session)
-    found = again(session)
-    assert found.equal
-    assert "the guest failed: panic: the guest's kernel died: BUG at x" in rerun.text(found)
-    assert "then it ended: panic" in rerun.text(found)
+    repeated = again(session)
+    assert repeated.equal
+    assert "the guest failed: panic: the guest's kernel died: BUG at x" in rerun.text(repeated)
+    assert "then it ended: panic" in rerun.text(repeated)
     guests.says = lambda job: {"iops": 7.0}
     assert not again(session).equal
 
 
 def test_what_else_is_executed_than_then_is_told(session: FakeSession) -> None:
     boot(session)
-    own = recorded.find(session.store, "last")
-    found = rerun.run(replace(own, key="another"), session, console=False, gdb=False)
-    assert rerun.text(found).startswith("not quite the same is booted")
+    record = recorded.find(session.store, "last")
+    repeated = rerun.run(replace(record, key="another"), session, console=False, gdb=False)
+    assert rerun.text(repeated).startswith("not quite the same is booted")
     assert not again(session).changed
 
 
@@ -124,12 +124,12 @@ def test_a_debugger_is_waited_for_and_its_numbers_are_not_compared(
 ) -> None:
     boot(session)
     guests.says = lambda job: {"iops": 9.0}
-    found = again(session, gdb=True)
+    repeated = again(session, gdb=True)
     assert "target remote" in session.said
     job = guests.booted[-1]
     assert job.machine.gdb
     assert min(job.orders.deadlines_s.values()) > 3600
-    assert "not compared" in rerun.text(found)
+    assert "not compared" in rerun.text(repeated)
 
 
 def test_the_console_is_shown_once_and_does_nothing(
@@ -137,6 +137,6 @@ def test_the_console_is_shown_once_and_does_nothing(
 ) -> None:
     boot(session)
     guests.consoles[len(guests.booted)] = "up\r\n\x1b[2Jhalf a line"
-    own = recorded.find(session.store, "last")
-    rerun.run(own, session, console=True, gdb=False)
+    record = recorded.find(session.store, "last")
+    rerun.run(record, session, console=True, gdb=False)
     assert capsys.readouterr().out == "up\n\\x1b[2Jhalf a line"

@@ -28,9 +28,9 @@ def change(before: float, after: float | None, *functions: Change) -> CellChange
     return replace(fakes.cell_change(CELL, (before, after)), functions=functions)
 
 
-def shown(*found: CellChange, broken: str = "") -> str:
+def shown(*changes: CellChange, broken: str = "") -> str:
     """All tables of one step, runs of blanks as one."""
-    step = SeriesStep("1 patch(es)", found, broken)
+    step = SeriesStep("1 patch(es)", changes, broken)
     text = "\n".join(map(tables.text, result_tables.of_steps([step])))
     return "\n".join(" ".join(line.split()) for line in text.splitlines())
 

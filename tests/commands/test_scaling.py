@@ -25,9 +25,9 @@ WHERE = ("nullb_mq", "randwrite_uring", ["none", "bfq"], "xeon16", [1, 4])
 
 @pytest.fixture
 def session() -> FakeSession:
-    found = FakeSession(profile.get("quick"), engines=(Engine.SIM,))
-    found.check_engines()
-    return found
+    fake = FakeSession(profile.get("quick"), engines=(Engine.SIM,))
+    fake.check_engines()
+    return fake
 
 
 def kernels() -> dict[str, Kernel]:
@@ -40,14 +40,14 @@ def says(job: Job) -> dict[str, float]:
 
 def test_each_guest_has_a_job_a_cpu(session: FakeSession, guests: Guests) -> None:
     guests.says = says
-    found = scaling.measure(session, kernels(), *WHERE)
-    assert [one.name for one in found] == [
+    curves = scaling.measure(session, kernels(), *WHERE)
+    assert [curve.name for curve in curves] == [
         "none (before)",
         "none (after)",
         "bfq (before)",
         "bfq (after)",
     ]
-    assert [each.value("iops") for each in found[1].outcomes] == [2000, 8000]
+    assert [each.value("iops") for each in curves[1].outcomes] == [2000, 8000]
     cells = [job.cell for job in guests.booted]
     assert {(cell.cpus, cell.number("numjobs"), cell.machine) for cell in cells} == {
         (1, 1, "xeon16"),
@@ -57,8 +57,8 @@ def test_each_guest_has_a_job_a_cpu(session: FakeSession, guests: Guests) -> Non
 
 def test_curves_are_a_table_and_drawn(session: FakeSession, guests: Guests) -> None:
     guests.says = says
-    found = scaling.measure(session, kernels(), *WHERE)
-    table = result_tables.of_scaling("a title", (1, 4), found)
+    curves = scaling.measure(session, kernels(), *WHERE)
+    table = result_tables.of_scaling("a title", (1, 4), curves)
     assert "bfq (after) 2.00 8.00" in " ".join(tables.text(table).split())
     run = RunBuilder(session, "a title", "lab scaling").run(tables=(table,))
     page = html.html(run, Path("/results"), Path("/results/runs/x/report.html"), lambda b, m: ())
@@ -70,10 +70,10 @@ def test_curves_are_a_table_and_drawn(session: FakeSession, guests: Guests) -> N
 def test_a_guest_that_failed_leaves_a_gap(session: FakeSession, guests: Guests) -> None:
     guests.says = says
     guests.answers = {0: GuestError("panic", "BUG: x")}
-    found = scaling.measure(session, {"stock": fakes.kernel("old")}, *WHERE)
-    table = result_tables.of_scaling("a title", (1, 4), found)
+    curves = scaling.measure(session, {"stock": fakes.kernel("old")}, *WHERE)
+    table = result_tables.of_scaling("a title", (1, 4), curves)
     assert table.curves
-    assert sum(value is None for own in table.curves.values.values() for value in own) == 1
+    assert sum(value is None for curve in table.curves.values.values() for value in curve) == 1
     assert "BUG: x" in table.notes[0]
     assert table.curves.dashed == ()
 

@@ -26,31 +26,31 @@ def history(tmp_path: Path) -> GateHistory:
     """A branch of 30 nights, a commit each, that costs 1 % more from the 20th on in one cell."""
     repository = tmp_path / "linux"
     run(["git", "init", "-q", str(repository)])
-    found = GateHistory(BootStore(tmp_path / "results"))
+    gate_history = GateHistory(BootStore(tmp_path / "results"))
     for night in range(30):
         source = f"git:{repository}@{commit(repository, f'block: change {night}')}"
         level = 1000.0 + night % 7 / 100
         values = {"nvme/bfq/a": level * (1.01 if night >= 20 else 1), "nullb/none/b": level}
         reason = "costs more: nvme/bfq/a" if night == 20 else ""
-        found.add("next", source, f"run{night}", reason, {}, values)
-    found.accept("next", source, "worth it")
-    found.add("other", "debian:6.12", "run", "", {"nvme/bfq/a": 0.0})
-    return found
+        gate_history.add("next", source, f"run{night}", reason, {}, values)
+    gate_history.accept("next", source, "worth it")
+    gate_history.add("other", "debian:6.12", "run", "", {"nvme/bfq/a": 0.0})
+    return gate_history
 
 
 def test_a_step_is_told_with_its_commit(history: GateHistory) -> None:
-    found = {branch.name: branch for branch in trend.collect(history, 0.001)}
-    ((cell, jump),) = found["next"].jumps
+    branches = {branch.name: branch for branch in trend.collect(history, 0.001)}
+    ((cell, jump),) = branches["next"].jumps
     assert (cell.name, jump.night, jump.last) == ("nvme/bfq/a", 20, 19)
     assert [line.partition(" ")[2] for line in jump.commits] == ["block: change 20"]
-    assert [night.good for night in found["next"].nights].count(False) == 1
-    assert found["other"].cells == ()
+    assert [night.good for night in branches["next"].nights].count(False) == 1
+    assert branches["other"].cells == ()
 
 
 def test_branches_and_cells_can_be_chosen(history: GateHistory) -> None:
-    (found,) = trend.collect(history, 0.001, ["next"], "nullb*")
-    assert [cell.name for cell in found.cells] == ["nullb/none/b"]
-    assert found.jumps == []
+    (branch,) = trend.collect(history, 0.001, ["next"], "nullb*")
+    assert [cell.name for cell in branch.cells] == ["nullb/none/b"]
+    assert branch.jumps == []
     with pytest.raises(UsageError, match="no branch 'nxt' was ever judged") as caught:
         trend.collect(history, 0.001, ["nxt"])
     assert "next" in caught.value.hint

@@ -34,8 +34,8 @@ def change(
 ) -> CellChange:
     """A cell that costs so much, and its block layer as much or what is given, with each seed."""
     function = Change("submit_bio", before, after, sure=True)
-    own = fakes.cell_change(planned, (before, after), layer or (before, after))
-    return replace(own, functions=(function,) if before != after else ())
+    cell_change = fakes.cell_change(planned, (before, after), layer or (before, after))
+    return replace(cell_change, functions=(function,) if before != after else ())
 
 
 def level(kernel: str) -> int:
@@ -65,17 +65,19 @@ def breaks(guests: Guests, culprit: int, error: GuestError) -> None:
 
 
 def test_a_series_is_measured_as_a_whole(session: FakeSession) -> None:
-    (found,) = tried(session)
-    assert found.changes[0].values == (1000.0, 1004.0)
-    assert list(map(level, session.asked)) == [0, 4]
+    (step,) = tried(session)
+    assert step.changes[0].values == (1000.0, 1004.0)
+    assert list(map(level, session.requested)) == [0, 4]
 
 
 def test_each_patch_is_compared_with_the_one_before(session: FakeSession) -> None:
-    found = tried(session, each=True)
-    assert [one.changes[0].values for one in found] == [(1000.0 + n, 1001.0 + n) for n in range(4)]
-    assert [one.title for one in found] == [patch.name for patch in PATCHES]
-    assert [one.title for one in found] == [patch.name for patch in PATCHES]
-    assert not any(one.broken for one in found)
+    steps = tried(session, each=True)
+    assert [step.changes[0].values for step in steps] == [
+        (1000.0 + n, 1001.0 + n) for n in range(4)
+    ]
+    assert [step.title for step in steps] == [patch.name for patch in PATCHES]
+    assert [step.title for step in steps] == [patch.name for patch in PATCHES]
+    assert not any(step.broken for step in steps)
 
 
 @pytest.mark.parametrize("culprit", [1, 2, 4])
@@ -94,7 +96,7 @@ def test_a_patch_that_does_not_apply_is_named_without_a_search(session: FakeSess
     session.failing[PATCHES[1].name] = error
     with pytest.raises(BuildError, match="it does not apply"):
         tried(session)
-    assert list(map(level, session.asked)) == [0, 4]
+    assert list(map(level, session.requested)) == [0, 4]
 
 
 @pytest.mark.parametrize("culprit", [1, 3, 4])
@@ -105,7 +107,7 @@ def test_the_patch_that_breaks_the_kernel_is_named(
     breaks(guests, culprit, GuestError(outcome, "BUG: x", where="console.log"))
     for each in (False, True):
         steps = tried(session, each=each)
-        assert [bool(one.broken) for one in steps] == [False] * (len(steps) - 1) + [True]
+        assert [bool(step.broken) for step in steps] == [False] * (len(steps) - 1) + [True]
         said = steps[-1].broken
         assert f"000{culprit}-step.patch (patch {culprit} of 4) breaks the kernel" in said
         assert f"{outcome}: BUG: x" in said
@@ -126,8 +128,8 @@ def test_a_patch_that_does_not_build_alone_is_not_the_one_that_breaks(guests: Gu
                 raise BuildError("undefined reference")
             return super().kernel(spec, patches, fragments)
 
-    (found,) = tried(Second(QUICK))
-    assert "0003-step.patch (patch 3 of 4) breaks the kernel" in found.broken
+    (step,) = tried(Second(QUICK))
+    assert "0003-step.patch (patch 3 of 4) breaks the kernel" in step.broken
 
 
 def test_a_tree_that_is_broken_before_the_patches_is_the_labs_error(
@@ -157,11 +159,11 @@ def test_a_change_that_chance_hides_is_told_beside_it() -> None:
 
 def test_what_changed_is_told_by_size() -> None:
     cells = [replace(CELL, cell=replace(CELL.cell, topology=f"disk{n}")) for n in range(4)]
-    found = [
+    changes = [
         change(1000.0, value, cell)
         for value, cell in zip((1002.0, 900.0, 1000.0, 1050.0), cells, strict=True)
     ]
-    shown = result_tables.of_changes(sorted(found, key=cost_diff.by_size))
+    shown = result_tables.of_changes(sorted(changes, key=cost_diff.by_size))
     text = "\n".join(map(tables.text, shown))
     order = [text.index(f"disk{number}") for number in (1, 3, 0)]
     assert order == sorted(order)
@@ -172,10 +174,15 @@ def test_what_changed_is_told_by_size() -> None:
 
 
 def test_the_exact_cells_are_those_of_fio_on_every_disk() -> None:
-    found = cost_diff.cells(QUICK, Selection())
-    assert {one.cell.topology for one in found} == {"nullb_mq", "nvme_mq", "megasas", "raid64"}
-    assert {one.cell.scheduler for one in found} == {"none", "mq-deadline", "bfq", "kyber"}
-    assert all(one.cell.workload != "dbench_xfs" for one in found)
+    cells = cost_diff.cells(QUICK, Selection())
+    assert {planned.cell.topology for planned in cells} == {
+        "nullb_mq",
+        "nvme_mq",
+        "megasas",
+        "raid64",
+    }
+    assert {planned.cell.scheduler for planned in cells} == {"none", "mq-deadline", "bfq", "kyber"}
+    assert all(planned.cell.workload != "dbench_xfs" for planned in cells)
 
 
 def test_options_that_patches_change_are_told(

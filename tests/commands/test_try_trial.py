@@ -50,20 +50,20 @@ def session(guests: Guests) -> FakeSession:
 
 def differ(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
     """Let two kernels differ in these functions."""
-    found = CodeDiff(frozenset(functions))
-    monkeypatch.setattr(code_diff, "compare", lambda before, after: found)
+    difference = CodeDiff(frozenset(functions))
+    monkeypatch.setattr(code_diff, "compare", lambda before, after: difference)
     monkeypatch.setattr(definitions, "files", lambda patches: [])
 
 
 def tried(session: FakeSession, *, debug: bool = False) -> Tried:
     subject = Subject("debian:6.12", PATCHES)
-    (found,) = try_patches.examine(subject, [NONE, DEADLINE], session, debug=debug)
-    return found
+    (result,) = try_patches.examine(subject, [NONE, DEADLINE], session, debug=debug)
+    return result
 
 
-def first(found: Tried) -> str:
+def first(result: Tried) -> str:
     """The first sentence of what is printed, its lines joined."""
-    answer, *_ = try_tables.of_tried([found], ["lab", "try", "x"])
+    answer, *_ = try_tables.of_tried([result], ["lab", "try", "x"])
     return " ".join(tables.text(answer.model_copy(update={"notes": ()})).split())
 
 
@@ -71,19 +71,19 @@ def test_equal_code_is_told_without_a_boot(
     session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     differ(monkeypatch)
-    found = tried(session)
+    result = tried(session)
     assert guests.booted == []
-    assert first(found) == "NO CHANGE: both kernels have the same code and the same data"
-    assert try_answers.exit_code(found.answers) is ExitCode.DONE
+    assert first(result) == "NO CHANGE: both kernels have the same code and the same data"
+    assert try_answers.exit_code(result.answers) is ExitCode.DONE
 
 
 def test_code_that_no_cell_executes_is_named(
     session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     differ(monkeypatch, "blk_trace_ioctl")
-    found = tried(session)
-    assert [one.kind for one in found.answers] == [Kind.NOT_EXECUTED]
-    assert "blk_trace_ioctl()" in first(found)
+    result = tried(session)
+    assert [answer.kind for answer in result.answers] == [Kind.NOT_EXECUTED]
+    assert "blk_trace_ioctl()" in first(result)
     costed = [job for job in guests.booted if job.cell.cost]
     assert not any(patched(job.task.kernel.id) for job in costed)
 
@@ -92,10 +92,10 @@ def test_what_costs_the_same_is_told_with_its_boots(
     session: FakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     differ(monkeypatch, SUBMIT)
-    found = tried(session)
-    assert [one.kind for one in found.answers] == [Kind.EQUAL_COST]
-    assert f"{SUBMIT}()" in first(found)
-    assert try_answers.exit_code(found.answers) is ExitCode.DONE
+    result = tried(session)
+    assert [answer.kind for answer in result.answers] == [Kind.EQUAL_COST]
+    assert f"{SUBMIT}()" in first(result)
+    assert try_answers.exit_code(result.answers) is ExitCode.DONE
 
 
 @pytest.mark.parametrize(("more", "code"), [(7.0, ExitCode.DONE), (20.0, ExitCode.REFUTED)])
@@ -110,10 +110,10 @@ def test_instructions_are_told_with_their_function_and_judged_by_the_threshold(
     guests.cost_of = lambda kernel: fakes.insns(
         blk_mq_submit_bio=500.0 + more * patched(kernel), other=500.0
     )
-    found = tried(session)
-    assert [one.kind for one in found.answers] == [Kind.COSTS]
-    assert first(found).startswith(f"COSTS {more:g} instructions more per I/O in {SUBMIT}()")
-    assert try_answers.exit_code(found.answers) is code
+    result = tried(session)
+    assert [answer.kind for answer in result.answers] == [Kind.COSTS]
+    assert first(result).startswith(f"COSTS {more:g} instructions more per I/O in {SUBMIT}()")
+    assert try_answers.exit_code(result.answers) is code
 
 
 def test_data_that_is_lost_is_the_patches_doing_where_the_base_keeps_it(
@@ -126,12 +126,12 @@ def test_data_that_is_lost_is_the_patches_doing_where_the_base_keeps_it(
         return GuestError("failed", "fio: verify: bad header") if loses else {}
 
     guests.says = says
-    found = tried(session)
-    assert first(found).startswith(
+    result = tried(session)
+    assert first(result).startswith(
         "LOSES DATA: with other code in blk_mq_submit_bio(): what was written is not read back"
     )
-    assert "0001-a.patch (patch 1 of 2) breaks the kernel" in found.broken
-    assert try_answers.exit_code(found.answers) is ExitCode.REFUTED
+    assert "0001-a.patch (patch 1 of 2) breaks the kernel" in result.broken
+    assert try_answers.exit_code(result.answers) is ExitCode.REFUTED
 
 
 def test_a_check_that_fails_without_patches_too_is_not_held_against_them(
@@ -144,9 +144,9 @@ def test_a_check_that_fails_without_patches_too_is_not_held_against_them(
         return failed if job.cell.workload == "verify_crc" else {}
 
     guests.says = says
-    found = tried(session)
-    assert not found.broken
-    assert any("fails without the patches, too" in note for note in found.trial.notes)
+    result = tried(session)
+    assert not result.broken
+    assert any("fails without the patches, too" in note for note in result.trial.notes)
 
 
 def test_a_hang_now_and_then_is_told_with_its_count(
@@ -159,12 +159,12 @@ def test_a_hang_now_and_then_is_told_with_its_count(
         return GuestError("hang", "the guest hangs") if hangs else {}
 
     guests.says = says
-    found = tried(session)
-    assert first(found).startswith(
+    result = tried(session)
+    assert first(result).startswith(
         "BROKEN: with other code in blk_mq_submit_bio(): hang in 1 of 6 boots with the patches, in "
         "0 without"
     )
-    assert try_answers.exit_code(found.answers) is ExitCode.REFUTED
+    assert try_answers.exit_code(result.answers) is ExitCode.REFUTED
 
 
 def test_the_debug_kernel_without_patches_is_booted_only_where_it_is_needed(
@@ -188,14 +188,14 @@ def test_few_cells_that_execute_all_that_changed_are_chosen() -> None:
         DEADLINE: dict.fromkeys("ab", 10.0),
         BFQ: dict.fromkeys("acy", 10.0),
     }
-    found = try_cells.choose({"a", "b", "c", "unused"}, executed, Durations())
-    assert set(found.exact) == {DEADLINE, BFQ}
-    assert found.skipped == (NONE,)
-    assert found.executed == {"a", "b", "c"}
-    assert found.schedulers == ("none", "mq-deadline", "bfq")
-    assert found.busy == tuple((name, "randread_burst") for name in found.schedulers)
-    wanted = try_cells.simulated(QUICK, found.busy)
-    assert {(one.cell.cpus, one.cell.number("numjobs")) for one in wanted} == {(16, 16)}
+    choice = try_cells.choose({"a", "b", "c", "unused"}, executed, Durations())
+    assert set(choice.exact) == {DEADLINE, BFQ}
+    assert choice.skipped == (NONE,)
+    assert choice.executed == {"a", "b", "c"}
+    assert choice.schedulers == ("none", "mq-deadline", "bfq")
+    assert choice.busy == tuple((name, "randread_burst") for name in choice.schedulers)
+    wanted = try_cells.simulated(QUICK, choice.busy)
+    assert {(planned.cell.cpus, planned.cell.number("numjobs")) for planned in wanted} == {(16, 16)}
     alone = try_cells.choose({"a"}, executed, Durations())
     assert len(alone.exact) == 1
     assert alone.schedulers == ("none",)
@@ -210,8 +210,8 @@ def test_the_job_that_executes_most_of_what_changed_is_simulated(usual: float, c
 
 def simulated(before: float, after: float, **moved: float) -> try_measure.SimulatedChange:
     """A simulated cell with these IOPS; moved are the moves of a patched kernel's lines."""
-    own = fakes.cell("nullb_mq", "none", "randwrite_uring", Engine.SIM, cpus=16)
-    planned = fakes.planned(own)
+    simulated_cell = fakes.cell("nullb_mq", "none", "randwrite_uring", Engine.SIM, cpus=16)
+    planned = fakes.planned(simulated_cell)
 
     def side(iops: float) -> Outcome:
         values = {"iops": iops, "cpu_ns_per_io": 1000.0, "lock_ns_per_io": 0.0}
@@ -236,26 +236,26 @@ CHANGED = Changed(frozenset({SUBMIT}), {SUBMIT: "block/blk-mq.c:3039"})
 def test_simulated_throughput_is_judged_by_the_threshold_and_the_seeds(
     before: float, after: float, kind: Kind, worse: bool
 ) -> None:
-    found = try_answers.of_simulated(simulated(before, after), CHANGED)
-    assert found
-    assert (found.kind, found.is_worse) == (kind, worse)
+    answer = try_answers.of_simulated(simulated(before, after), CHANGED)
+    assert answer
+    assert (answer.kind, answer.is_worse) == (kind, worse)
     assert try_answers.of_simulated(simulated(1e6, 0.99e6), CHANGED) is None
 
 
 def test_a_cache_line_that_a_changed_function_shares_is_named() -> None:
-    found = try_answers.of_simulated(simulated(1e6, 0.975e6, blk_mq_submit_bio=1.0), CHANGED)
-    assert found
-    assert found.kind is Kind.SHARES
-    assert "blk_mq_submit_bio() (block/blk-mq.c:3039) moves 1 cache lines of shared" in found.text
-    other = simulated(1e6, 0.975e6, another=1.0)
-    assert try_answers.of_simulated(other, CHANGED) is None
+    answer = try_answers.of_simulated(simulated(1e6, 0.975e6, blk_mq_submit_bio=1.0), CHANGED)
+    assert answer
+    assert answer.kind is Kind.SHARES
+    assert "blk_mq_submit_bio() (block/blk-mq.c:3039) moves 1 cache lines of shared" in answer.text
+    unrelated = simulated(1e6, 0.975e6, another=1.0)
+    assert try_answers.of_simulated(unrelated, CHANGED) is None
 
 
 def test_of_a_cache_line_the_variables_of_the_patches_are_named() -> None:
-    own = Changed(frozenset(), variables=frozenset({"planted"}))
-    assert own.of_line("bio_slab, planted, major_names") == "planted"
-    assert own.of_line("bio_slab") == "bio_slab"
-    assert own.of_line("") == ""
+    changed = Changed(frozenset(), variables=frozenset({"planted"}))
+    assert changed.of_line("bio_slab, planted, major_names") == "planted"
+    assert changed.of_line("bio_slab") == "bio_slab"
+    assert changed.of_line("") == ""
 
 
 @pytest.mark.parametrize(
@@ -264,15 +264,15 @@ def test_of_a_cache_line_the_variables_of_the_patches_are_named() -> None:
 )
 def test_merging_that_is_lost_is_no_gain(before: float, after: float, kind: Kind | None) -> None:
     counted = {"requests_per_io": before}, {"requests_per_io": after}
-    found = try_answers.of_requests(DEADLINE, counted, 1, CHANGED)
-    assert (found.kind if found else None) is kind
-    assert bool(found and found.is_worse) == (kind is Kind.MERGES_LESS)
+    answer = try_answers.of_requests(DEADLINE, counted, 1, CHANGED)
+    assert (answer.kind if answer else None) is kind
+    assert bool(answer and answer.is_worse) == (kind is Kind.MERGES_LESS)
 
 
 def test_the_worst_answer_comes_first() -> None:
     answers = [Answer(kind, "x") for kind in (Kind.SAVES, Kind.COSTS, Kind.SHARES)]
     worse = [Answer(kind, "x", is_worse=True) for kind in (Kind.COSTS, Kind.BROKEN)]
-    assert [one.kind for one in try_answers.ordered([*answers, *worse])] == [
+    assert [answer.kind for answer in try_answers.ordered([*answers, *worse])] == [
         Kind.BROKEN,
         Kind.COSTS,
         Kind.SHARES,

@@ -27,8 +27,8 @@ def point(factor: float, primitive: Primitive = LOCK, *, used: bool = False) -> 
 
 
 def test_twice_too_much_is_as_far_off_as_half() -> None:
-    own = validate.error([point(2.0), point(0.5)])
-    assert (own.points, own.mean, own.bias, own.worst) == pytest.approx((2, 2.0, 1.0, 2.0))
+    error = validate.error([point(2.0), point(0.5)])
+    assert (error.points, error.mean, error.bias, error.worst) == pytest.approx((2, 2.0, 1.0, 2.0))
 
 
 def test_what_a_model_is_made_of_does_not_count_for_it() -> None:
@@ -40,15 +40,15 @@ def test_what_a_model_is_made_of_does_not_count_for_it() -> None:
 
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch) -> Measured:
-    found: Measured = {}
+    measurements: Measured = {}
 
     def simulate(
         testbed: Testbed, model: MachineModel, threads: object, progress: Progress
     ) -> Measured:
-        return found
+        return measurements
 
     monkeypatch.setattr(primitives, "simulated", simulate)
-    return found
+    return measurements
 
 
 def compared(hardware: Measured) -> list[Point]:
@@ -59,8 +59,8 @@ def compared(hardware: Measured) -> list[Point]:
 def test_a_transfer_is_what_its_lines_take_beyond_none(simulated: Measured) -> None:
     empty = CHAIN._replace(lines=0)
     simulated |= {empty: [Repetition(10.0)], CHAIN: [Repetition(110.0)]}
-    (found,) = compared({empty: [Repetition(30.0)], CHAIN: [Repetition(110.0)]})
-    assert (found.hardware, found.simulated, found.used) == (80.0, 100.0, False)
+    (transfer,) = compared({empty: [Repetition(30.0)], CHAIN: [Repetition(110.0)]})
+    assert (transfer.hardware, transfer.simulated, transfer.used) == (80.0, 100.0, False)
 
 
 def test_what_the_clock_cannot_tell_is_left_out(simulated: Measured) -> None:

@@ -34,9 +34,9 @@ CURVE = HardwareCurve(
 
 @pytest.fixture
 def session() -> FakeSession:
-    found = FakeSession(profile.get("quick"), engines=(Engine.SIM,))
-    found.check_engines()
-    return found
+    fake = FakeSession(profile.get("quick"), engines=(Engine.SIM,))
+    fake.check_engines()
+    return fake
 
 
 def says(job: Job) -> dict[str, float]:
@@ -47,13 +47,15 @@ def test_a_point_is_a_cell_on_the_machine_and_kernel_of_its_curve(
     session: FakeSession, guests: Guests
 ) -> None:
     guests.says = says
-    found = validate_curves.compare(CURVE, "xeon10", session)
+    comparison = validate_curves.compare(CURVE, "xeon10", session)
     cells = [job.cell for job in guests.booted]
-    assert {(own.machine, own.cpus, own.number("depth")) for own in cells} == {("xeon10", 10, 128)}
+    assert {(cell.machine, cell.cpus, cell.number("depth")) for cell in cells} == {
+        ("xeon10", 10, 128)
+    }
     assert {job.task.kernel.fragments[-1] for job in guests.booted} == {"distro"}
-    errors = [round(point.error, 3) for point in found.points if point.error is not None]
+    errors = [round(point.error, 3) for point in comparison.points if point.error is not None]
     assert errors == [0.1, -0.45, -0.2]
-    assert [point.scheduler for point in found.points] == ["none", "none", "bfq"]
+    assert [point.scheduler for point in comparison.points] == ["none", "none", "bfq"]
 
 
 def test_a_table_has_measured_and_simulated_and_both_are_drawn(
@@ -74,9 +76,9 @@ def test_a_table_has_measured_and_simulated_and_both_are_drawn(
 def test_a_guest_that_failed_is_no_point(session: FakeSession, guests: Guests) -> None:
     guests.says = says
     guests.answers = {0: GuestError("panic", "BUG: x")}
-    found = validate_curves.compare(CURVE, "xeon10", session)
-    assert validate_curves.failures([found]) == 1
-    assert "2 points" in validate_curves.error_text(found.points)
+    comparison = validate_curves.compare(CURVE, "xeon10", session)
+    assert validate_curves.failures([comparison]) == 1
+    assert "2 points" in validate_curves.error_text(comparison.points)
 
 
 def test_signs_cancel_in_the_bias_alone() -> None:
@@ -91,7 +93,7 @@ def test_shipped_curves_name_what_there_is() -> None:
         machine_model.get(machine)
         for curve in hardware_curve.get(machine):
             assert curve.topology in topology.known()
-            assert all(len(own) for own in curve.values.values())
+            assert all(len(points) for points in curve.values.values())
 
 
 @pytest.mark.parametrize(

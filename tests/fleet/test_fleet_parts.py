@@ -56,8 +56,8 @@ def test_nothing_is_spoken_unprotected(address: str, said: str) -> None:
 
 @pytest.mark.parametrize("address", ["tls://127.0.0.1:8786", "tls://localhost:1", "tls://[::1]:1"])
 def test_a_fleet_on_one_host_has_keys_that_are_made_at_first_use(address: str) -> None:
-    found = network.security(address, None)
-    assert found.require_encryption
+    security = network.security(address, None)
+    assert security.require_encryption
     folder = cache.root() / "fleet"
     key = folder / "fleet.key"
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -90,7 +90,7 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
 def test_who_has_not_the_keys_is_not_listened_to(tmp_path: Path) -> None:
     """As another user of the host has none: by TLS with keys of his own, or without."""
     network.configure()
-    own = network.security("tls://127.0.0.1:8786", None)
+    trusted = network.security("tls://127.0.0.1:8786", None)
     network.make_keys(tmp_path / "keys")
     foreign = network.security("tls://127.0.0.1:8786", tmp_path / "keys")
 
@@ -106,17 +106,17 @@ def test_who_has_not_the_keys_is_not_listened_to(tmp_path: Path) -> None:
     async def attempts() -> list[str]:
         nothing = {"dashboard": False, "dashboard_address": network.NO_DASHBOARD}
         async with Scheduler(
-            security=own, protocol="tls", host="127.0.0.1", port=0, **nothing
+            security=trusted, protocol="tls", host="127.0.0.1", port=0, **nothing
         ) as scheduler:
             address = scheduler.address
             plain = address.replace("tls://", "tcp://")
             return [
-                await knock(*who) for who in ((address, own), (plain, None), (address, foreign))
+                await knock(*who) for who in ((address, trusted), (plain, None), (address, foreign))
             ]
 
-    known, *others = asyncio.run(attempts())
+    known, *refusals = asyncio.run(attempts())
     assert known == str(os.getpid())
-    assert not [answer for answer in others if answer.isdigit()]
+    assert not [answer for answer in refusals if answer.isdigit()]
 
 
 def laid(name: str = "abc") -> Entry:
@@ -158,8 +158,8 @@ def test_an_entry_lies_in_its_folder(kind: str, name: str) -> None:
 
 def test_identities_differ_by_what_is_executed(tmp_path: Path) -> None:
     assert OWN.difference(OWN) == ""
-    other = replace(OWN, qemu="QEMU 9", plugin="another")
-    assert OWN.difference(other) == (
+    different = replace(OWN, qemu="QEMU 9", plugin="another")
+    assert OWN.difference(different) == (
         "another qemu (QEMU 9, not QEMU 10), another plugin (another, not plugin)"
     )
     assert identity.of_host("QEMU 10", None).plugin == "none"
@@ -192,15 +192,15 @@ def host(who: Identity = OWN, booted: Booted | None = None) -> FakeHost:
 
 
 def test_a_host_that_finds_the_same_joins(check: SelfCheck) -> None:
-    own = host()
-    assert check.refusal(own) == ""
-    assert [entry.kind for entry in own.provided] == ["kernels", "guests"]
+    fake_host = host()
+    assert check.refusal(fake_host) == ""
+    assert [entry.kind for entry in fake_host.provided] == ["kernels", "guests"]
 
 
 def test_a_host_with_another_qemu_is_not_even_asked_to_boot(check: SelfCheck) -> None:
-    own = host(replace(OWN, qemu="QEMU 9"))
-    assert "another qemu" in check.refusal(own)
-    assert own.asked == ["who"]
+    fake_host = host(replace(OWN, qemu="QEMU 9"))
+    assert "another qemu" in check.refusal(fake_host)
+    assert fake_host.calls == ["who"]
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_kernels_are_those_of_the_arms_whatever_is_counted(
         ("after", ("stable_merges",)): PATCHED,
     }
     # The engines are checked with a kernel without patches; each kernel is built once.
-    assert sorted(session.asked) == sorted(["6.12", BASE, PATCHED])
+    assert sorted(session.requested) == sorted(["6.12", BASE, PATCHED])
     assert {side.arm: side.patched for side in own_case.tasks} == {
         "before": False,
         "raw": False,
@@ -302,7 +302,7 @@ def test_only_the_claims_that_are_wanted_are_judged_and_built_for(
     judged = judge.judge(both, session, claims={("own", "merges")})
     assert [[f.experiment.claim for f in one.findings] for one in judged] == [["merges"], []]
     assert [job.cell.counters for job in guests.booted] == [("stable_merges",)]
-    assert not any("two" in name for name in session.asked)
+    assert not any("two" in name for name in session.requested)
 
 
 def test_a_series_that_does_not_build_does_not_keep_others_from_their_verdicts(
@@ -324,7 +324,7 @@ def test_a_series_that_is_not_well_formed_boots_and_builds_nothing(
         case.prepare(wrong, session)
     (one,) = judge.judge([wrong], session)
     assert "did you mean 'iops'" in one.error
-    assert (session.asked, guests.booted) == ([], [])
+    assert (session.requested, guests.booted) == ([], [])
 
 
 @pytest.mark.parametrize("expectation", [IOPS, COST, MERGES])
@@ -416,7 +416,7 @@ def test_the_same_kernel_under_two_names_is_not_booted(
     assert (timed.verdict, timed.measured_change) == (Verdict.REFUTED, 0.0)
     assert exact.verdict is Verdict.REFUTED
     assert guests.booted == []
-    assert PATCHED not in session.asked
+    assert PATCHED not in session.requested
 
 
 def test_what_holds_is_refuted_of_the_reversed_series(session: FakeSession, write: Write) -> None:
@@ -445,7 +445,7 @@ def test_without_its_engine_nothing_is_built_or_booted(
     (finding,) = found(judge.judge([write(claim(IOPS))], session))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.reason.startswith("needs the engine kvm or tcg")
-    assert (session.asked, guests.booted) == (["6.12"], [])
+    assert (session.requested, guests.booted) == (["6.12"], [])
 
 
 def test_one_round_is_enough_where_the_host_cannot_answer_anyway(

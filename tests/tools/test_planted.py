@@ -37,8 +37,8 @@ def session(guests: Guests) -> FakeSession:
     """Guests that behave as the controls' patches make them."""
 
     def more(kernel: str) -> float:
-        found = re.search(r"execute-(\d+)-instructions", kernel)
-        return float(found[1]) if found else 0.0
+        match = re.search(r"execute-(\d+)-instructions", kernel)
+        return float(match[1]) if match else 0.0
 
     def says(job: Job) -> fakes.Answer:
         for patch, error in FAULTS.items():

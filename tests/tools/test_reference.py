@@ -22,7 +22,7 @@ def test_every_command_counter_and_exit_code_is_on_the_page() -> None:
 
 
 def test_a_key_has_its_type_its_limits_and_its_default() -> None:
-    own = {
+    schema = {
         "properties": {
             "cpus": {"type": "integer", "minimum": 1, "maximum": 64, "default": 4},
             "name": {"type": "string", "description": "a | b"},
@@ -31,7 +31,7 @@ def test_a_key_has_its_type_its_limits_and_its_default() -> None:
         "required": ["name"],
         "$defs": {"Row": {"type": "object", "properties": {"x": {"type": "number"}}}},
     }
-    text = "\n".join(reference.key_tables(own))
+    text = "\n".join(reference.key_tables(schema))
     assert "| `cpus` | integer from 1 to 64 | `4` |  |" in text
     assert "| `name` | string | required | a \\| b |" in text
     assert "`[[rows]]`" in text
