@@ -64,12 +64,14 @@ def files(text: str, folder: Path) -> dict[str, Path]:
     Raises UsageError for more than a guest has room for.
     """
     taken: dict[str, Path] = {}
-    for place, word in _places(text):
+    for is_program, written in _places(text):
+        # As in dd if=FILE.
+        word = written if is_program else written.rpartition("=")[2]
         path = folder / word
         if "/" in word and path.is_file() and not word.startswith(("/dev/", "/proc/", "/sys/")):
             taken[str(path)] = path.resolve()
             taken |= _interpreter(path)
-        elif place and "/" not in word and (program := which(word)):
+        elif is_program and "/" not in word and (program := which(word)):
             taken[f"/bin/{word}"] = Path(program).resolve()
             taken |= _interpreter(Path(program))
         elif "/" not in word and path.is_file():

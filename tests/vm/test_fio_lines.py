@@ -10,9 +10,9 @@ from real import QUICK, job
 
 from lab.base.errors import GuestError
 from lab.guest import retries
-from lab.inputs import workload
+from lab.inputs import device_line, workload
 from lab.inputs.terms import Engine
-from lab.measure import cost, matrix, sampling
+from lab.measure import command, cost, matrix, sampling
 from lab.measure.job import Job, Testbed, resolve
 from lab.measure.matrix import Selection
 from lab.measure.sampling import Sample
@@ -91,3 +91,52 @@ def test_what_the_kernel_clamps_or_refuses_is_said(testbed: Testbed, tmp_path: P
         measured(testbed, tmp_path / "refused", ("nr_requests", "999999"))
     with pytest.raises(GuestError, match="nb has no attribute queue/iosched/low_latency"):
         measured(testbed, tmp_path / "unknown", ("iosched/low_latency", "0"))
+
+
+def test_a_line_of_null_blk_is_a_disk_that_has_what_it_says(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    device = device_line.read(("modprobe null_blk submit_queues=2 irqmode=0 bs=4096 gb=1",))
+    sample = sampling.measure(
+        job(testbed, device, "none", "randread_burst", Engine.EXACT), tmp_path
+    )
+    assert sample.facts["null_blk/blocksize"] == "4096"
+    assert sample.facts["size_sectors"] == str((1 << 30) // 512)
+    assert sample.values[cost.KERNEL] > 500
+
+
+def test_the_kernel_s_own_words_say_why_it_takes_a_device_otherwise(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    device = device_line.read(("null_blk discard=1",))
+    with pytest.raises(GuestError, match=r"wanted 1, the guest has 0\n +null_blk: "):
+        sampling.measure(job(testbed, device, "none", "randread_burst", Engine.EXACT), tmp_path)
+
+
+def test_a_parameter_that_the_kernel_lacks_is_refused_before_a_boot(testbed: Testbed) -> None:
+    device = device_line.read(("null_blk submit_queue=1",))
+    refusal = job(testbed, device, "none", "randread_burst", Engine.EXACT).refusal
+    assert "has no submit_queue; did you mean 'submit_queues'?" in refusal
+
+
+def test_a_command_costs_what_one_more_of_its_amount_costs(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    name, _ = workload.give_command("dd if=/dev/nullb0 of=/dev/null bs=4k count=$N iflag=direct")
+    own = job(testbed, "nullb", "none", name, Engine.EXACT)
+    first, second = (sampling.measure(own, tmp_path / run) for run in ("first", "second"))
+    assert first.values == second.values
+    assert first.values["requests"] == pytest.approx(1)
+    assert 2000 < first.values[command.PER_REQUEST] < 20_000
+
+
+def test_a_command_that_fails_says_what_it_wrote(testbed: Testbed, tmp_path: Path) -> None:
+    name, _ = workload.give_command("echo first; echo last >&2; exit 3")
+    with pytest.raises(GuestError, match="status 3: first\nlast"):
+        sampling.measure(job(testbed, "nullb", "none", name, Engine.EXACT), tmp_path)
+
+
+def test_a_command_that_does_not_end_is_ended(testbed: Testbed, tmp_path: Path) -> None:
+    name, _ = workload.give_command("sleep 1000000")
+    with pytest.raises(GuestError, match="did not end within 60 s"):
+        sampling.measure(job(testbed, "nullb", "none", name, Engine.EXACT), tmp_path)
