@@ -192,8 +192,8 @@ def test_kernels_are_those_of_the_arms_whatever_is_counted(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     raw = f'{IOPS}compare = ["raw", "after"]\n'
-    own_case = case.prepare(write(claim(IOPS, raw, MERGES)), session)
-    kernels = {(task.arm, task.cell.counters): task.kernel.id for task in own_case.tasks.values()}
+    prepared = case.prepare(write(claim(IOPS, raw, MERGES)), session)
+    kernels = {(task.arm, task.cell.counters): task.kernel.id for task in prepared.tasks.values()}
     assert kernels == {
         ("before", ()): BASE,
         ("raw", ()): BASE,
@@ -202,7 +202,7 @@ def test_kernels_are_those_of_the_arms_whatever_is_counted(
     }
     # The engines are checked with a kernel without patches; each kernel is built once.
     assert sorted(session.asked) == sorted(["6.12", BASE, PATCHED])
-    assert {side.arm: side.patched for side in own_case.tasks} == {
+    assert {side.arm: side.patched for side in prepared.tasks} == {
         "before": False,
         "raw": False,
         "after": True,
@@ -236,10 +236,10 @@ def usual(job: Job) -> dict[str, float]:
 def test_what_is_on_record_is_not_measured_again(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
-    own_series = write(claim(IOPS, COST, MERGES))
-    first = verdicts(judge.judge([own_series], session))
+    patch_series = write(claim(IOPS, COST, MERGES))
+    first = verdicts(judge.judge([patch_series], session))
     boots = len(guests.booted)
-    assert verdicts(judge.judge([own_series], FakeSession(QUICK, engines=ENGINES))) == first
+    assert verdicts(judge.judge([patch_series], FakeSession(QUICK, engines=ENGINES))) == first
     assert len(guests.booted) == boots
 
 
@@ -251,8 +251,8 @@ def test_what_is_exact_is_measured_and_counted_with_several_seeds(
     assert [len(values) for values in exact.evidence.values] == [3, 3]
     assert [len(values) for values in merges.evidence.values] == [3]
     assert sorted(job.cell.seed for job in guests.booted) == [1, 1, 1, 2, 2, 2, 3, 3, 3]
-    own_case = case.prepare(write(claim(COST, MERGES)), session)
-    before, after = own_case.seeds(own_case.experiments[0], 3)
+    prepared = case.prepare(write(claim(COST, MERGES)), session)
+    before, after = prepared.seeds(prepared.experiments[0], 3)
     assert [task.cell.seed for task in before] == [1, 2, 3]
     assert [task.arm for task in after] == ["after"] * 3
 
@@ -292,8 +292,8 @@ def test_one_seed_may_be_off_by_what_the_seeds_on_record_differ_by(
     """The workload says 0.5 %; of this very cell there are six seeds of another kernel."""
     seeds = itertools.count()
     guests.cost_of = lambda kernel: fakes.insns(f=1000.0 * (1 + spread * (next(seeds) % 3 - 1)))
-    own_case = case.prepare(write(claim(COST)), session)
-    (task, _) = own_case.tasks.values()
+    prepared = case.prepare(write(claim(COST)), session)
+    (task, _) = prepared.tasks.values()
     session.outcomes([replace(task, kernel=fakes.kernel("other")).seeded(n) for n in range(1, 7)])
     guests.cost_of = lambda kernel: fakes.insns(
         f=1000.0 * (1 - gain) if is_patched(kernel) else 1000.0
@@ -422,8 +422,8 @@ def test_without_a_whole_round_nothing_is_decided(
 def test_the_same_kernel_under_two_names_is_not_booted(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
-    own_series = series.no_op(write(claim(IOPS, COST)))
-    (timed, exact) = findings_of(judge.judge([own_series], session))
+    patch_series = series.no_op(write(claim(IOPS, COST)))
+    (timed, exact) = findings_of(judge.judge([patch_series], session))
     assert (timed.verdict, timed.measured_change) == (Verdict.REFUTED, 0.0)
     assert exact.verdict is Verdict.REFUTED
     assert guests.booted == []
@@ -431,9 +431,9 @@ def test_the_same_kernel_under_two_names_is_not_booted(
 
 
 def test_what_holds_is_refuted_of_the_reversed_series(session: FakeSession, write: Write) -> None:
-    own_series = write(claim(IOPS, COST))
-    assert verdicts(judge.judge([own_series], session)) == [Verdict.HOLDS] * 2
-    reverse = judge.judge([series.reverse(own_series)], session)
+    patch_series = write(claim(IOPS, COST))
+    assert verdicts(judge.judge([patch_series], session)) == [Verdict.HOLDS] * 2
+    reverse = judge.judge([series.reverse(patch_series)], session)
     assert verdicts(reverse) == [Verdict.REFUTED] * 2
     assert findings_of(reverse)[0].evidence.values == ((150.0,) * 8, (100.0,) * 8)
 
@@ -497,7 +497,9 @@ def test_a_kernel_that_breaks_now_and_then_never_holds(
     wanted = write(claim(IOPS))
 
     def looks(number: int, *, both: bool) -> list[Verdict]:
-        own_session = FakeSession(EIGHT, BootStore(tmp_path / f"{both}-{number}"), engines=ENGINES)
+        fresh_session = FakeSession(
+            EIGHT, BootStore(tmp_path / f"{both}-{number}"), engines=ENGINES
+        )
         boots = {True: number % every, False: number // every % every}
 
         def now_and_then(job: Job) -> fakes.Answer:
@@ -507,7 +509,7 @@ def test_a_kernel_that_breaks_now_and_then_never_holds(
             return GuestError(outcome, "x") if fails else says(job)
 
         guests.says = now_and_then
-        return [v for _ in range(2) for v in verdicts(judge.judge([wanted], own_session))]
+        return [v for _ in range(2) for v in verdicts(judge.judge([wanted], fresh_session))]
 
     alone = [verdict for number in range(60) for verdict in looks(number, both=False)]
     assert len(alone) == 120
