@@ -24,10 +24,10 @@ def packed(*members: tarfile.TarInfo) -> io.BytesIO:
     """An archive of members, each file with its name as content."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for one in members:
-            content = one.name.encode() if one.isreg() else b""
-            one.size = len(content)
-            tar.addfile(one, io.BytesIO(content))
+        for item in members:
+            content = item.name.encode() if item.isreg() else b""
+            item.size = len(content)
+            tar.addfile(item, io.BytesIO(content))
     buffer.seek(0)
     return buffer
 
@@ -72,7 +72,7 @@ def test_no_file_is_everybody_s_or_root_s(tmp_path: Path) -> None:
         (member("pipe", tarfile.FIFOTYPE),),
         (member("hard", tarfile.LNKTYPE, "/etc/passwd"),),
     ],
-    ids=lambda members: " ".join(f"{one.name}>{one.linkname}" for one in members),
+    ids=lambda members: " ".join(f"{item.name}>{item.linkname}" for item in members),
 )
 def test_what_leads_out_or_is_no_file_is_refused(
     members: tuple[tarfile.TarInfo, ...], tmp_path: Path

@@ -135,13 +135,13 @@ def test_ids_depend_on_content_not_on_the_order_of_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("inputs", "other_inputs"),
     [((1,), ("1",)), (("ab", "c"), ("a", "bc")), ((["a"], "b"), (["a", "b"],)), ((1,), (1, 1))],
 )
 def test_different_inputs_have_different_ids(
-    one: tuple[object, ...], other: tuple[object, ...]
+    inputs: tuple[object, ...], other_inputs: tuple[object, ...]
 ) -> None:
-    assert cache.key(*one) != cache.key(*other)
+    assert cache.key(*inputs) != cache.key(*other_inputs)
 
 
 @pytest.mark.parametrize(
@@ -303,10 +303,10 @@ def test_a_damaged_record_is_told_and_read_as_none(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "record.json"
-    assert cache.read(path, lambda found: int(found["a"])) is None
+    assert cache.read(path, lambda record: int(record["a"])) is None
     assert capsys.readouterr().err == ""
     path.write_text(text)
-    assert cache.read(path, lambda found: int(found["a"])) is None
+    assert cache.read(path, lambda record: int(record["a"])) is None
     assert "asked again" in capsys.readouterr().err
     path.write_text('{"a": 3}')
-    assert cache.read(path, lambda found: int(found["a"])) == 3
+    assert cache.read(path, lambda record: int(record["a"])) == 3

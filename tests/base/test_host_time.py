@@ -53,9 +53,9 @@ def test_who_wants_the_host_is_not_kept_from_it_by_those_who_come_later() -> Non
             got.set()
             let_go.wait(20)
 
-    own = threading.Thread(target=want)
+    waiter = threading.Thread(target=want)
     with host_time.disturbing(refuse):
-        own.start()
+        waiter.start()
         end = time.monotonic() + 20
         while free(host_time.disturbing):  # until it stands in turn
             assert time.monotonic() < end
@@ -63,7 +63,7 @@ def test_who_wants_the_host_is_not_kept_from_it_by_those_who_come_later() -> Non
         assert not got.is_set()
     assert got.wait(20)
     let_go.set()
-    own.join()
+    waiter.join()
 
 
 def test_waiting_is_told_once() -> None:

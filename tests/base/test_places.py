@@ -54,13 +54,13 @@ def test_nobody_else_may_write_there(tmp_path: Path, mode: int, fine: bool) -> N
 
 def test_nobody_else_reads_there(tmp_path: Path) -> None:
     """A build can leave a program that runs as the user for whoever reaches it."""
-    own = tmp_path / "own"
-    own.mkdir()
-    own.chmod(0o755)
-    places.trusted(own, "X")
+    place = tmp_path / "own"
+    place.mkdir()
+    place.chmod(0o755)
+    places.trusted(place, "X")
     places.trusted(tmp_path / "new/own", "X")
     places.make(tmp_path / "new/own/below")
-    for folder in (own, tmp_path / "new/own"):
+    for folder in (place, tmp_path / "new/own"):
         assert folder.stat().st_mode & 0o7777 == 0o700
 
 
@@ -78,8 +78,8 @@ def test_a_group_may_write_there_if_it_is_the_users_own(
 ) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own").chmod(0o775)
-    found = (tmp_path / "own").stat()
-    if found.st_gid == found.st_uid:
+    status = (tmp_path / "own").stat()
+    if status.st_gid == status.st_uid:
         assert places.trusted(tmp_path / "own", "X")
     else:
         with pytest.raises(UsageError):

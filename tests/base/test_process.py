@@ -30,7 +30,7 @@ SLEEPERS = ["sh", "-c", "sleep 1000 & wait"]
 
 def living(group: int) -> list[str]:
     """The names of the processes of a group that run, zombies not counted."""
-    found = []
+    names = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             name, _, rest = (folder / "stat").read_text().rpartition(")")
@@ -38,8 +38,8 @@ def living(group: int) -> list[str]:
             continue
         state, _, process_group = rest.split()[:3]
         if int(process_group) == group and state != "Z":
-            found.append(name.partition("(")[2])
-    return found
+            names.append(name.partition("(")[2])
+    return names
 
 
 # So long a test waits for what must come; how soon it comes is nobody's claim.
@@ -86,8 +86,8 @@ def test_every_command_is_told_to_who_wants_to_see_them(
     assert capsys.readouterr().err == ""
     monkeypatch.setenv("LAB_VERBOSE", "1")
     start()
-    (told,) = capsys.readouterr().err.splitlines()
-    subprocess.run(told.removeprefix("+ "), shell=True, check=True, cwd="/")
+    (command,) = capsys.readouterr().err.splitlines()
+    subprocess.run(command.removeprefix("+ "), shell=True, check=True, cwd="/")
     assert (tmp_path / "out").read_text() == "a b\n" * 3
 
 

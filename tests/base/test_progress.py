@@ -44,10 +44,10 @@ def test_durations_are_short_and_never_show_sixty(seconds: float, text: str) -> 
 
 def test_a_log_gets_one_plain_line_a_step() -> None:
     out = io.StringIO()
-    own = Progress(out)
-    with own.step("building"):
+    progress_lines = Progress(out)
+    with progress_lines.step("building"):
         pass
-    own.say("done")
+    progress_lines.say("done")
     assert re.fullmatch(r"  building: 0\.\d s\ndone\n", out.getvalue())
 
 
@@ -92,8 +92,11 @@ def test_a_terminal_gets_one_line_of_all_that_runs_which_fits_and_goes(
 ) -> None:
     monkeypatch.setattr(progress, "_LIVE_INTERVAL_S", 0.01)
     out = Terminal()
-    own = Progress(out)
-    with own.step("building " + "x" * 200), own.status(lambda: "3 of 7 boots"):
+    progress_lines = Progress(out)
+    with (
+        progress_lines.step("building " + "x" * 200),
+        progress_lines.status(lambda: "3 of 7 boots"),
+    ):
         deadline = time.monotonic() + 5
         while "3 of 7 boots | building xx" not in out.getvalue() and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -106,45 +109,47 @@ def test_a_terminal_gets_one_line_of_all_that_runs_which_fits_and_goes(
 
 def test_threads_do_not_break_each_others_lines() -> None:
     out = io.StringIO()
-    own = Progress(out)
+    progress_lines = Progress(out)
     with ThreadPoolExecutor(8) as pool:
         for number in range(200):
-            pool.submit(own.say, f"line {number:03d}")
+            pool.submit(progress_lines.say, f"line {number:03d}")
     assert sorted(out.getvalue().splitlines()) == [f"line {number:03d}" for number in range(200)]
 
 
 def test_phases_add_up_in_the_order_of_their_first_entry() -> None:
-    own = Progress(io.StringIO())
+    progress_lines = Progress(io.StringIO())
     for name in ("kernel", "measuring", "kernel"):
-        with own.phase(name):
+        with progress_lines.phase(name):
             time.sleep(0.01)
-    assert [*own.phases] == ["kernel", "measuring"]
-    assert own.phases["kernel"] >= 0.02
-    assert own.phases["measuring"] < own.phases["kernel"]
+    assert [*progress_lines.phases] == ["kernel", "measuring"]
+    assert progress_lines.phases["kernel"] >= 0.02
+    assert progress_lines.phases["measuring"] < progress_lines.phases["kernel"]
 
 
 def test_what_two_phases_share_is_in_the_total_once() -> None:
-    own = Progress(io.StringIO())
-    with own.phase("kernel"):
+    progress_lines = Progress(io.StringIO())
+    with progress_lines.phase("kernel"):
         time.sleep(0.02)
-        with own.phase("measuring"):
+        with progress_lines.phase("measuring"):
             time.sleep(0.05)
-    assert own.phases["measuring"] == pytest.approx(own.overlap_s)
-    assert sum(own.phases.values()) - own.overlap_s == pytest.approx(own.phases["kernel"])
-    own = Progress(io.StringIO(), {"kernel": 100.0, "measuring": 300.0}, overlap_s=60.0)
-    assert own.summary().endswith("of these at once 1 min 00 s, total 5 min 40 s")
+    assert progress_lines.phases["measuring"] == pytest.approx(progress_lines.overlap_s)
+    assert sum(progress_lines.phases.values()) - progress_lines.overlap_s == pytest.approx(
+        progress_lines.phases["kernel"]
+    )
+    progress_lines = Progress(io.StringIO(), {"kernel": 100.0, "measuring": 300.0}, overlap_s=60.0)
+    assert progress_lines.summary().endswith("of these at once 1 min 00 s, total 5 min 40 s")
 
 
 def test_a_phase_that_fails_counts_all_the_same() -> None:
-    own = Progress(io.StringIO())
-    with pytest.raises(ValueError), own.phase("kernel"):
+    progress_lines = Progress(io.StringIO())
+    with pytest.raises(ValueError), progress_lines.phase("kernel"):
         raise ValueError
-    assert "kernel" in own.phases
+    assert "kernel" in progress_lines.phases
 
 
 def test_the_summary_has_each_phase_and_the_total() -> None:
-    own = Progress(io.StringIO(), {"source": 4.0, "measuring": 185.0})
-    assert own.summary() == "source 4.0 s, measuring 3 min 05 s, total 3 min 09 s"
+    progress_lines = Progress(io.StringIO(), {"source": 4.0, "measuring": 185.0})
+    assert progress_lines.summary() == "source 4.0 s, measuring 3 min 05 s, total 3 min 09 s"
 
 
 def test_a_summary_of_nothing_is_no_error() -> None:

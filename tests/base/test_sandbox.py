@@ -63,11 +63,11 @@ def test_a_path_that_is_not_there_hinders_nothing(confining: Mode, tmp_path: Pat
 
 
 def test_a_link_leads_to_nothing_that_is_not_in_view(confining: Mode, tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
+    folder = tmp_path / "own"
+    folder.mkdir()
     (tmp_path / "secret").write_text("secret")
-    (own / "link").symlink_to(tmp_path / "secret")
-    done = shell('cat "$1/link"; echo bad >"$1/link"', View(write=(own,)), confining, own)
+    (folder / "link").symlink_to(tmp_path / "secret")
+    done = shell('cat "$1/link"; echo bad >"$1/link"', View(write=(folder,)), confining, folder)
     assert "secret" not in done.output.replace(str(tmp_path), "")
     assert (tmp_path / "secret").read_text() == "secret"
 
@@ -154,12 +154,12 @@ def user(
 
 
 def test_every_user_confines(confining: Mode, user: list[str], anybodys: Path) -> None:
-    own = anybodys / "own"
+    folder = anybodys / "own"
     (anybodys / "secret").write_text("secret")
-    argv = ["sh", "-c", 'echo x >"$1/new"; cat "$1/../secret"', "sh", str(own)]
-    command = [*user, *sandbox.confined(argv, View(write=(own,)), confining)]
+    argv = ["sh", "-c", 'echo x >"$1/new"; cat "$1/../secret"', "sh", str(folder)]
+    command = [*user, *sandbox.confined(argv, View(write=(folder,)), confining)]
     done = run(command, check=False, merge=True, timeout_s=60)
-    assert (own / "new").exists(), done.output
+    assert (folder / "new").exists(), done.output
     assert "secret\n" not in done.output
 
 
@@ -195,7 +195,7 @@ def privileged(folder: Path) -> list[str]:
 
 def _set_ids(user: list[str], how: Mode, folder: Path) -> set[str]:
     """The ways that made such a file."""
-    found = set()
+    ways = set()
     for way, script in SET_ID.items():
         place = folder / way.replace(" ", "-")
         place.mkdir()
@@ -203,8 +203,8 @@ def _set_ids(user: list[str], how: Mode, folder: Path) -> set[str]:
         argv = ["sh", "-c", f'cd "$1"; {script}', "sh", str(place)]
         view = View(read=(Path("/proc"),) if how is Mode.LANDLOCK else (), write=(place,))
         run([*user, *sandbox.confined(argv, view, how)], check=False, merge=True, timeout_s=60)
-        found |= {way} if privileged(place) else set()
-    return found
+        ways |= {way} if privileged(place) else set()
+    return ways
 
 
 def test_no_file_is_made_that_runs_as_its_owner(
@@ -219,12 +219,15 @@ def test_such_files_are_made_where_nothing_confines(tmp_path: Path) -> None:
 
 
 def test_usual_modes_are_given(confining: Mode, user: list[str], anybodys: Path) -> None:
-    own = anybodys / "own"
+    folder = anybodys / "own"
     script = (
         'cd "$1"; touch f; chmod 755 f; install -m 644 f g; mkdir -m 700 d; cp -a f d/;'
         "ln -s f l; echo x >n; perl -e 'open(F, q(>), q(p)) or die'; stat -c %a f g d n p"
     )
-    argv = [*user, *sandbox.confined(["sh", "-c", script, "sh", str(own)], View(write=(own,)))]
+    argv = [
+        *user,
+        *sandbox.confined(["sh", "-c", script, "sh", str(folder)], View(write=(folder,))),
+    ]
     assert run(argv, merge=True, timeout_s=60).output.split() == ["755", "644", "700", "644", "644"]
 
 
@@ -232,14 +235,14 @@ def test_landlock_leaves_no_file_to_everybody(tmp_path: Path) -> None:
     if why := sandbox.obstacle_to(Mode.LANDLOCK):
         pytest.skip(why)
     (tmp_path / "own").mkdir()
-    other = tmp_path / "other"
-    other.touch(mode=0o600)
+    file = tmp_path / "other"
+    file.touch(mode=0o600)
     script = 'chmod 666 "$1"; setfattr -n user.x -v y "$1"; exit 0'
-    shell(script, View(write=(tmp_path / "own",)), Mode.LANDLOCK, other)
-    assert other.stat().st_mode & 0o7777 == 0o600
-    assert not os.listxattr(other)
-    shell(script, View(), Mode.NONE, other)
-    assert other.stat().st_mode & 0o7777 == 0o666
+    shell(script, View(write=(tmp_path / "own",)), Mode.LANDLOCK, file)
+    assert file.stat().st_mode & 0o7777 == 0o600
+    assert not os.listxattr(file)
+    shell(script, View(), Mode.NONE, file)
+    assert file.stat().st_mode & 0o7777 == 0o666
 
 
 @pytest.mark.parametrize("place", ["read", "write"])

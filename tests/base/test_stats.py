@@ -57,9 +57,9 @@ def test_interval_test_and_decision_agree(ratios: list[float], change: float, al
 @settings(max_examples=60)
 @given(log_ratios, changes, changes)
 def test_a_bound_with_two_ends_is_as_hard_as_the_harder_end(
-    ratios: list[float], one: float, other: float
+    ratios: list[float], first_end: float, second_end: float
 ) -> None:
-    low, high = sorted((one, other))
+    low, high = sorted((first_end, second_end))
     boots, bound = Paired(tuple(ratios)), Interval(low, high)
     ends = at_least(low), at_most(high)
     assert boots.p_outside(bound) == pytest.approx(max(map(boots.p_outside, ends)))
@@ -96,12 +96,12 @@ def test_more_rounds_never_widen_the_interval(
 def test_swapping_the_arms_mirrors_everything(values: list[tuple[float, float]]) -> None:
     before, after = zip(*values, strict=True)
     there, back = paired(before, after), paired(after, before)
-    own, mirrored = there.interval(ALPHA), back.interval(ALPHA)
+    interval, mirrored = there.interval(ALPHA), back.interval(ALPHA)
     assert (1 + back.change) * (1 + there.change) == pytest.approx(1)
-    if math.isfinite(own.high) and mirrored.low > -1:
-        assert (1 + mirrored.low) * (1 + own.high) == pytest.approx(1)
-    if math.isfinite(mirrored.high) and own.low > -1:
-        assert (1 + mirrored.high) * (1 + own.low) == pytest.approx(1)
+    if math.isfinite(interval.high) and mirrored.low > -1:
+        assert (1 + mirrored.low) * (1 + interval.high) == pytest.approx(1)
+    if math.isfinite(mirrored.high) and interval.low > -1:
+        assert (1 + mirrored.high) * (1 + interval.low) == pytest.approx(1)
     assert back.spread == pytest.approx(there.spread)
 
 

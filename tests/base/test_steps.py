@@ -22,15 +22,17 @@ def noisy(levels: list[tuple[int, float]], seed: int, spread: float = 0.0004) ->
 @pytest.mark.parametrize("change", [0.0025, -0.004, 0.5])
 def test_a_step_is_found_where_it_is(place: int, change: float) -> None:
     values = noisy([(place, 3452.0), (200 - place, 3452.0 * (1 + change))], place)
-    (found,) = steps.find(values, 0.001, series=100)
-    assert found.place == place
-    assert found.change == pytest.approx(change, abs=0.001)
+    (change_point,) = steps.find(values, 0.001, series=100)
+    assert change_point.place == place
+    assert change_point.change == pytest.approx(change, abs=0.001)
 
 
 def test_there_and_back_are_two_steps() -> None:
-    found = steps.find(noisy([(60, 100.0), (30, 101.0), (110, 100.0)], 1), 0.001, series=100)
-    assert [one.place for one in found] == [60, 90]
-    assert [round(one.change, 3) for one in found] == [0.01, -0.01]
+    change_points = steps.find(
+        noisy([(60, 100.0), (30, 101.0), (110, 100.0)], 1), 0.001, series=100
+    )
+    assert [change_point.place for change_point in change_points] == [60, 90]
+    assert [round(change_point.change, 3) for change_point in change_points] == [0.01, -0.01]
 
 
 def test_a_slow_climb_is_steps_and_a_night_alone_is_none() -> None:
@@ -60,9 +62,9 @@ def test_values_that_do_not_change_are_one_observation() -> None:
     assert steps.find([100.0] * 30 + [101.0] * 30, 0.001) == []
     many = noisy([(8, 100.0), (8, 101.0)], 3)
     repeated = [value for value in many for _ in range(5)]
-    (one,) = steps.find(many, 0.001)
-    (other,) = steps.find(repeated, 0.001)
-    assert other.place == 5 * one.place == 40
+    (change_point,) = steps.find(many, 0.001)
+    (change_point_of_repeated,) = steps.find(repeated, 0.001)
+    assert change_point_of_repeated.place == 5 * change_point.place == 40
 
 
 def test_what_is_small_is_none() -> None:
@@ -72,6 +74,6 @@ def test_what_is_small_is_none() -> None:
 
 @given(st.lists(st.floats(0.0, 1e12), max_size=60), st.floats(0.0, 1.0))
 def test_whatever_comes_steps_divide_it_in_order(values: list[float], least: float) -> None:
-    places = [one.place for one in steps.find(values, least)]
+    places = [change_point.place for change_point in steps.find(values, least)]
     assert places == sorted(set(places))
     assert all(0 < place < len(values) for place in places)

@@ -55,7 +55,7 @@ REFERENCE, ITS_SYMBOLS = {"submit_bio", "blk_run"}, {"submit_bio", "blk_run", "k
 
 
 @pytest.mark.parametrize(
-    ("own", "symbols", "expected"),
+    ("listed", "symbols", "expected"),
     [
         (set(), {"submit_bio", "kfree"}, {"submit_bio"}),
         ({"kfree"}, {"submit_bio", "kfree"}, {"submit_bio"}),
@@ -66,15 +66,15 @@ REFERENCE, ITS_SYMBOLS = {"submit_bio", "blk_run"}, {"submit_bio", "blk_run", "k
     ],
 )
 def test_the_reference_decides_of_what_it_has_and_the_kernel_of_what_is_new(
-    own: set[str], symbols: set[str], expected: set[str]
+    listed: set[str], symbols: set[str], expected: set[str]
 ) -> None:
-    assert block_layer.beside(REFERENCE, ITS_SYMBOLS, own, symbols) == expected
+    assert block_layer.beside(REFERENCE, ITS_SYMBOLS, listed, symbols) == expected
 
 
 def test_beside_itself_a_kernel_has_its_own_list() -> None:
     """Also where a name of the list and one beside it are parts of functions of one name."""
-    symbols, own = {"init.isra.0", "init", "blk_run"}, {"init.isra.0", "blk_run"}
-    assert block_layer.beside(own, symbols, own, symbols) == own
+    symbols, listed = {"init.isra.0", "init", "blk_run"}, {"init.isra.0", "blk_run"}
+    assert block_layer.beside(listed, symbols, listed, symbols) == listed
 
 
 def test_the_functions_of_a_kernel_are_the_code_of_its_system_map(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_a_changed_header_and_a_changed_file_taken_in_are_noticed(
         for name in ("included.o", "taken.o"):
             assert text.encode() in (make.objects / name).read_bytes()
         (make.objects / "vmlinux").touch()
-    told = run(["ccache", "--print-stats"], env={"CCACHE_DIR": str(make.ccache)}).output
-    counts = dict(line.split("\t") for line in told.splitlines())
+    statistics = run(["ccache", "--print-stats"], env={"CCACHE_DIR": str(make.ccache)}).output
+    counts = dict(line.split("\t") for line in statistics.splitlines())
     assert counts["direct_cache_hit"] == "1"
     assert counts["cache_miss"] == "2"

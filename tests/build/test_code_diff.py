@@ -69,45 +69,45 @@ def test_the_same_source_and_comments_make_no_difference(compiled: Compiler) -> 
 
 
 def test_what_only_moves_does_not_differ(compiled: Compiler) -> None:
-    found = differing(compiled, ("return a * 3;", '__asm__(".skip 32, 0x90"); return a * 3;'))
-    assert found.functions == {"early"}
-    assert not found.variables
+    difference = differing(compiled, ("return a * 3;", '__asm__(".skip 32, 0x90"); return a * 3;'))
+    assert difference.functions == {"early"}
+    assert not difference.variables
 
 
 def test_an_operand_that_is_no_address_differs(compiled: Compiler) -> None:
-    found = differing(compiled, ("calls + 7", "calls + 8"), ("a * 3", "a * 5 + 1000"))
-    assert found.functions == {"early", "choose"}
+    difference = differing(compiled, ("calls + 7", "calls + 8"), ("a * 3", "a * 5 + 1000"))
+    assert difference.functions == {"early", "choose"}
 
 
 def test_a_call_of_another_function_differs(compiled: Compiler) -> None:
-    other = "__attribute__((noinline)) int late(int a) { calls++; return a * 3; }\n"
-    found = differing(
-        compiled, ("int _start", f"{other}int _start"), ("early(a + 9)", "late(a + 9)")
+    function = "__attribute__((noinline)) int late(int a) { calls++; return a * 3; }\n"
+    difference = differing(
+        compiled, ("int _start", f"{function}int _start"), ("early(a + 9)", "late(a + 9)")
     )
-    assert found.functions >= {"late", "choose"}
+    assert difference.functions >= {"late", "choose"}
 
 
 def test_another_string_differs_and_one_that_only_moved_does_not(compiled: Compiler) -> None:
-    found = differing(compiled, ('"none"', '"nope"'))
-    assert found.texts == {"none", "nope"}
-    assert found.is_empty
+    difference = differing(compiled, ('"none"', '"nope"'))
+    assert difference.texts == {"none", "nope"}
+    assert difference.is_empty
     # A string that is longer than what the others follow moves them.
     moved = 'const char *more(void) { return "all that comes first moves the others"; }\n'
-    found = differing(compiled, ("int calls;", f"int calls;\n{moved}"))
-    assert found.functions == {"more"}
+    difference = differing(compiled, ("int calls;", f"int calls;\n{moved}"))
+    assert difference.functions == {"more"}
 
 
 def test_an_initial_value_differs_and_names_who_may_use_it(compiled: Compiler) -> None:
-    found = differing(compiled, ("limit = 16", "limit = 17"))
-    assert found.variables == {"limit"}
-    assert not found.functions
-    assert not found.is_empty
-    assert {"choose", "early"} <= found.neighbours
+    difference = differing(compiled, ("limit = 16", "limit = 17"))
+    assert difference.variables == {"limit"}
+    assert not difference.functions
+    assert not difference.is_empty
+    assert {"choose", "early"} <= difference.neighbours
 
 
 def test_a_table_of_pointers_differs_by_what_it_points_to(compiled: Compiler) -> None:
-    found = differing(compiled, ('"read", "write"', '"write", "read"'))
-    assert found.variables == {"names"}
+    difference = differing(compiled, ('"read", "write"', '"write", "read"'))
+    assert difference.variables == {"names"}
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def test_pieces_and_clones_count_as_their_function(name: str, family: str) -> No
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF\x02\x01" + bytes(8), b"no program"])
 def test_what_is_no_kernel_image_is_refused(tmp_path: Path, content: bytes) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.write_bytes(content)
-    other.write_bytes(content + b"x")
+    image, other_image = tmp_path / "one", tmp_path / "other"
+    image.write_bytes(content)
+    other_image.write_bytes(content + b"x")
     with pytest.raises(BuildError, match="not a kernel image") as caught:
-        code_diff.compare(one, other)
-    assert caught.value.where == str(one)
+        code_diff.compare(image, other_image)
+    assert caught.value.where == str(image)

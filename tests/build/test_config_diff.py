@@ -13,10 +13,10 @@ from lab.build.kernel import Kernel
 
 def configured(name: str, config: str) -> Kernel:
     """A kernel in the cache with this .config."""
-    found = replace(examples.KERNEL, id=name)
-    found.folder.mkdir(parents=True)
-    (found.folder / "config").write_text(config)
-    return found
+    kernel = replace(examples.KERNEL, id=name)
+    kernel.folder.mkdir(parents=True)
+    (kernel.folder / "config").write_text(config)
+    return kernel
 
 
 def test_every_option_that_is_set_otherwise_is_told() -> None:

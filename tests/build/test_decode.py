@@ -44,11 +44,11 @@ def decode(tmp_path_factory: pytest.TempPathFactory) -> Decode:
     library = ctypes.CDLL(str(path))
 
     def decoded(code: bytes) -> Operation:
-        found = Operation()
+        operation = Operation()
         library.decode(
-            code, ctypes.c_size_t(len(code)), ctypes.c_uint64(0x1000), ctypes.byref(found)
+            code, ctypes.c_size_t(len(code)), ctypes.c_uint64(0x1000), ctypes.byref(operation)
         )
-        return found
+        return operation
 
     return decoded
 
@@ -69,8 +69,8 @@ def decode(tmp_path_factory: pytest.TempPathFactory) -> Decode:
 def test_an_instruction_depends_on_what_it_names(
     decode: Decode, code: str, reads: int, address: int, writes: int
 ) -> None:
-    found = decode(bytes.fromhex(code))
-    assert (found.reads, found.address, found.writes) == (reads, address, writes)
+    operation = decode(bytes.fromhex(code))
+    assert (operation.reads, operation.address, operation.writes) == (reads, address, writes)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_multiplication_and_division_take_longer(decode: Decode, code: str, late
 def test_what_serialises_and_what_is_predicted(
     decode: Decode, code: str, *, serialises: bool, branches: bool
 ) -> None:
-    found = decode(bytes.fromhex(code))
-    assert (found.serialises, found.branches) == (serialises, branches)
+    operation = decode(bytes.fromhex(code))
+    assert (operation.serialises, operation.branches) == (serialises, branches)
 
 
 def test_what_is_no_instruction_depends_on_all_and_nothing_passes_it(decode: Decode) -> None:
-    found = decode(b"\x06")
-    assert (found.reads, found.writes, found.serialises) == (ALL, ALL, True)
+    operation = decode(b"\x06")
+    assert (operation.reads, operation.writes, operation.serialises) == (ALL, ALL, True)
 
 
 def test_the_header_is_as_this_test_has_it() -> None:

@@ -39,9 +39,9 @@ def program(folder: Path, *flags: str) -> Path:
 
 
 def test_a_library_of_which_nothing_is_called_is_empty(tmp_path: Path) -> None:
-    found = guest_libraries.called(program(tmp_path))
-    assert found["libc.so.6"] == guest_libraries.loaded(tmp_path / "program")["libc.so.6"]
-    stub = found["libfar.so.1"]
+    libraries = guest_libraries.called(program(tmp_path))
+    assert libraries["libc.so.6"] == guest_libraries.loaded(tmp_path / "program")["libc.so.6"]
+    stub = libraries["libfar.so.1"]
     assert stub != tmp_path / "libfar.so.1"
     (tmp_path / "libfar.so.1").unlink()
     (tmp_path / "libfar.so.1").symlink_to(stub)

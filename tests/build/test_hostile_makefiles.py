@@ -66,21 +66,21 @@ class Victim:
 @pytest.fixture
 def victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Victim]:
     """Files and servers that an attack is after."""
-    found = Victim(tmp_path / "home")
+    target = Victim(tmp_path / "home")
     monkeypatch.setenv("LAB_TEST_TOKEN", "t0ken")
-    monkeypatch.setenv("HOME", str(found.folder))
-    yield found
-    found.tcp.close()
-    found.unix.close()
+    monkeypatch.setenv("HOME", str(target.folder))
+    yield target
+    target.tcp.close()
+    target.unix.close()
 
 
 def managed(make_patch: MakePatch, build: Build, attacks: dict[str, str]) -> set[str]:
     """Which of the attacks succeed in a build."""
-    told = "".join(
+    recipe = "".join(
         f"\t@({attack}) >/dev/null 2>&1 && echo did-{name} || true\n"
         for name, attack in attacks.items()
     )
-    build(make_patch("attack.patch", "Makefile", (FIRST, told + FIRST)))
+    build(make_patch("attack.patch", "Makefile", (FIRST, recipe + FIRST)))
     logs = (cache.root() / "logs").glob("build-*.log")
     return {name for log in logs for name in re.findall(r"^did-(\S+)", log.read_text(), re.M)}
 
@@ -124,8 +124,8 @@ def test_the_same_attacks_succeed_where_nothing_confines(
 def test_a_daemon_ends_with_its_build(
     confined: Mode, build: Build, make_patch: MakePatch, tmp_path: Path
 ) -> None:
-    told = "\t@(sleep 8765 </dev/null >/dev/null 2>&1 &) ; (setsid sleep 8765 &) ; true\n"
-    build(make_patch("daemon.patch", "Makefile", (FIRST, told + FIRST)))
+    recipe = "\t@(sleep 8765 </dev/null >/dev/null 2>&1 &) ; (setsid sleep 8765 &) ; true\n"
+    build(make_patch("daemon.patch", "Makefile", (FIRST, recipe + FIRST)))
     end = time.monotonic() + 5
     while left := [pid for pid in os.listdir("/proc") if "8765" in arguments(pid)]:
         assert time.monotonic() < end, left
@@ -140,7 +140,7 @@ def arguments(pid: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("attack", "limit", "told"),
+    ("attack", "limit", "message"),
     [
         ("sleep 1000", ("DEADLINE_S", 1.0), "did not end within 1 s"),
         ("yes", ("MOST_LOG_BYTES", 1 << 20), "printed more than 1 MiB"),
@@ -152,16 +152,16 @@ def test_a_build_without_end_is_the_patchs_doing(
     monkeypatch: pytest.MonkeyPatch,
     attack: str,
     limit: tuple[str, float],
-    told: str,
+    message: str,
 ) -> None:
     monkeypatch.setattr(make, *limit)
     patch = make_patch("endless.patch", "Makefile", (FIRST, f"\t@{attack}\n{FIRST}"))
-    with pytest.raises(BuildError, match=told):
+    with pytest.raises(BuildError, match=message):
         build(patch)
 
 
 @pytest.mark.parametrize(
-    ("attack", "told"),
+    ("attack", "message"),
     [
         ("ln -sf /etc/hostname $(O)/vmlinux", "vmlinux is not a file of its own"),
         ("rm $(O)/vmlinux; mkdir $(O)/vmlinux", "vmlinux is not a file of its own"),
@@ -174,32 +174,32 @@ def test_a_build_without_end_is_the_patchs_doing(
     ],
 )
 def test_products_that_are_none_are_the_patchs_doing(
-    build: Build, make_patch: MakePatch, attack: str, told: str
+    build: Build, make_patch: MakePatch, attack: str, message: str
 ) -> None:
     patch = make_patch("product.patch", "Makefile", (LAST, f"{LAST}\t@{attack}\n"))
-    with pytest.raises(BuildError, match=re.escape(told)):
+    with pytest.raises(BuildError, match=re.escape(message)):
         build(patch)
     assert build().vmlinux.is_file()
 
 
 def objects_of_the_baseline() -> Path:
-    (found,) = cache.root().glob("workbench/*/src/obj-*")
-    return found
+    (objects,) = cache.root().glob("workbench/*/src/obj-*")
+    return objects
 
 
 def test_a_killed_labs_foreign_objects_are_thrown_away(build: Build) -> None:
     build()
-    own = objects_of_the_baseline()
-    before = contents(own)
-    kept = own.parent.parent / "clean" / own.name
+    objects = objects_of_the_baseline()
+    before = contents(objects)
+    kept = objects.parent.parent / "clean" / objects.name
     kept.parent.mkdir(exist_ok=True)
-    own.rename(kept)
-    own.mkdir()
-    (own / "planted").write_text("bad")
+    objects.rename(kept)
+    objects.mkdir()
+    (objects / "planted").write_text("bad")
     cache.remove(build().folder)
     build()
-    assert not (own / "planted").exists()
-    assert before.keys() <= contents(own).keys()
+    assert not (objects / "planted").exists()
+    assert before.keys() <= contents(objects).keys()
 
 
 def test_symbols_are_looked_at_line_by_line(tmp_path: Path) -> None:

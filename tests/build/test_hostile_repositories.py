@@ -74,67 +74,73 @@ def hostile(fake_tree: Path) -> Hostile:
     return Hostile(fake_tree)
 
 
-def promised(one: Hostile) -> None:
+def promised(checkout: Hostile) -> None:
     """A branch whose commit is missing, and has to be fetched by a program."""
-    one.configure(
+    checkout.configure(
         core__repositoryformatversion="1",
         extensions__partialClone="origin",
         remote__origin__promisor="true",
-        remote__origin__url=str(one.path),
-        remote__origin__uploadpack=str(one.program),
+        remote__origin__url=str(checkout.path),
+        remote__origin__uploadpack=str(checkout.program),
     )
-    (one.path / ".git/refs/heads/feature").write_text(f"{ABSENT}\n")
+    (checkout.path / ".git/refs/heads/feature").write_text(f"{ABSENT}\n")
 
 
-def promised_by_a_helper(one: Hostile) -> None:
+def promised_by_a_helper(checkout: Hostile) -> None:
     """The same by a program that is the address."""
-    promised(one)
-    one.configure(protocol__ext__allow="always", remote__origin__url=f"ext::{one.program}")
+    promised(checkout)
+    checkout.configure(
+        protocol__ext__allow="always", remote__origin__url=f"ext::{checkout.program}"
+    )
 
 
-def promised_by_ssh(one: Hostile) -> None:
+def promised_by_ssh(checkout: Hostile) -> None:
     """The same by a program in the place of ssh."""
-    promised(one)
-    one.configure(core__sshCommand=str(one.program), remote__origin__url="ssh://nowhere/x")
+    promised(checkout)
+    checkout.configure(
+        core__sshCommand=str(checkout.program), remote__origin__url="ssh://nowhere/x"
+    )
 
 
-def included(one: Hostile) -> None:
+def included(checkout: Hostile) -> None:
     """The same in a file that the configuration includes."""
-    promised(one)
-    config = one.path / ".git/config"
-    config.rename(one.path / ".git/more")
-    config.write_text(f'[includeIf "gitdir:{one.path}/"]\n\tpath = more\n')
+    promised(checkout)
+    config = checkout.path / ".git/config"
+    config.rename(checkout.path / ".git/more")
+    config.write_text(f'[includeIf "gitdir:{checkout.path}/"]\n\tpath = more\n')
 
 
-def signed(one: Hostile) -> None:
+def signed(checkout: Hostile) -> None:
     """A signature that a program looks at."""
-    text = one.git("cat-file", "commit", "HEAD")
+    text = checkout.git("cat-file", "commit", "HEAD")
     head, _, body = text.partition("\n\n")
     signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----"
     content = f"{head}\n{signature}\n\n{body}"
-    argv = ["git", "-C", str(one.path), "hash-object", "-t", "commit", "-w", "--stdin"]
-    (one.path / ".git/refs/heads/main").write_text(run(argv, stdin=content).output)
-    one.configure(log__showSignature="true", gpg__program=str(one.program))
+    argv = ["git", "-C", str(checkout.path), "hash-object", "-t", "commit", "-w", "--stdin"]
+    (checkout.path / ".git/refs/heads/main").write_text(run(argv, stdin=content).output)
+    checkout.configure(log__showSignature="true", gpg__program=str(checkout.program))
 
 
-def converted(one: Hostile) -> None:
+def converted(checkout: Hostile) -> None:
     """A program that shows files as text."""
-    (one.path / ".git/info").mkdir(exist_ok=True)
-    (one.path / ".git/info/attributes").write_text("* diff=evil\n")
-    one.configure(diff__evil__textconv=str(one.program), diff__evil__command=str(one.program))
+    (checkout.path / ".git/info").mkdir(exist_ok=True)
+    (checkout.path / ".git/info/attributes").write_text("* diff=evil\n")
+    checkout.configure(
+        diff__evil__textconv=str(checkout.program), diff__evil__command=str(checkout.program)
+    )
 
 
-def watched(one: Hostile) -> None:
+def watched(checkout: Hostile) -> None:
     """A program that says which files changed."""
-    one.configure(core__fsmonitor=str(one.program))
+    checkout.configure(core__fsmonitor=str(checkout.program))
 
 
-def hooked(one: Hostile) -> None:
+def hooked(checkout: Hostile) -> None:
     """Programs that git starts by itself."""
     for name in ("post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc"):
-        hook = one.path / ".git/hooks" / name
+        hook = checkout.path / ".git/hooks" / name
         hook.parent.mkdir(exist_ok=True)
-        hook.write_text(one.program.read_text())
+        hook.write_text(checkout.program.read_text())
         hook.chmod(0o755)
 
 
@@ -230,8 +236,8 @@ def test_replacements_change_no_source(hostile: Hostile, quiet: Progress) -> Non
     bad = hostile.git("hash-object", "-w", str(hostile.path.with_name("bad"))).strip()
     hostile.git("replace", hostile.id("main:init/main.c"), bad)
     assert "backdoor" in hostile.git("cat-file", "-p", "main:init/main.c")
-    found = resolve(f"git:{hostile.path}@main", quiet)
-    assert content(found.tree, "init/main.c") == "int two;"
+    resolved = resolve(f"git:{hostile.path}@main", quiet)
+    assert content(resolved.tree, "init/main.c") == "int two;"
     (patch,) = patch_mail.collect(f"git:{hostile.path}@main~1..main").patches
     assert "backdoor" not in patch.read_text()
 
@@ -248,13 +254,15 @@ def test_a_commit_graph_changes_no_source(hostile: Hostile, quiet: Progress) -> 
     """It repeats which tree a commit has, and git believes it."""
     hostile.git("commit-graph", "write", "--reachable")
     graph = hostile.path / ".git/objects/info/commit-graph"
-    old, new = (bytes.fromhex(hostile.id(f"{one}^{{tree}}")) for one in ("main~1", "main"))
+    old, new = (
+        bytes.fromhex(hostile.id(f"{revision}^{{tree}}")) for revision in ("main~1", "main")
+    )
     forged = graph.read_bytes().replace(new, old)
     graph.unlink()
     graph.write_bytes(forged)
     assert hostile.git("log", "-1", "--format=%T", "main").strip() == old.hex()
-    found = resolve(f"git:{hostile.path}@main", quiet)
-    assert found.tree == new.hex()
+    resolved = resolve(f"git:{hostile.path}@main", quiet)
+    assert resolved.tree == new.hex()
 
 
 def test_what_never_answers_is_given_up(
@@ -266,13 +274,14 @@ def test_what_never_answers_is_given_up(
         resolve(f"git:{hostile.path}@pipe", quiet)
 
 
-def malformed(one: Hostile, entries: list[tuple[str, str]]) -> str:
+def malformed(checkout: Hostile, entries: list[tuple[str, str]]) -> str:
     """A commit of a tree with entries that git itself would not write: mode and name of blobs."""
-    blob = bytes.fromhex(one.id("main:init/main.c"))
+    blob = bytes.fromhex(checkout.id("main:init/main.c"))
     tree = b"".join(f"{mode} {name}".encode() + b"\0" + blob for mode, name in entries)
-    argv = ["git", "-C", str(one.path), "hash-object", "-t", "tree", "--literally", "-w", "--stdin"]
+    git = ["git", "-C", str(checkout.path)]
+    argv = [*git, "hash-object", "-t", "tree", "--literally", "-w", "--stdin"]
     name = subprocess.run(argv, input=tree, capture_output=True, check=True).stdout.decode().strip()
-    return one.git("commit-tree", "-m", "malformed", name).strip()
+    return checkout.git("commit-tree", "-m", "malformed", name).strip()
 
 
 @pytest.mark.parametrize(
@@ -347,10 +356,10 @@ def test_a_pipe_in_the_place_of_a_file_stops_nobody(
     place.unlink(missing_ok=True)
     run(["mkfifo", str(place)])
     try:
-        found = resolve(f"git:{hostile.path}@{commit}", quiet)
+        resolved = resolve(f"git:{hostile.path}@{commit}", quiet)
     except UsageError:
         return
-    assert found.version == commit[:12]
+    assert resolved.version == commit[:12]
 
 
 def test_a_revision_is_no_option(hostile: Hostile, quiet: Progress) -> None:

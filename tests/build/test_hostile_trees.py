@@ -92,9 +92,9 @@ def built_anew(build: Build, spec: str, monkeypatch: pytest.MonkeyPatch, place: 
     """The kernel of a source in an empty cache."""
     with monkeypatch.context() as patch:
         patch.setenv("LAB_CACHE", str(place))
-        found = build(spec)
-        (place / "sum").write_text(cache.file_hash(found.vmlinux))
-    return found
+        built = build(spec)
+        (place / "sum").write_text(cache.file_hash(built.vmlinux))
+    return built
 
 
 @pytest.mark.parametrize("up", ["../../..", "../../../../..", "absolute"])
@@ -156,11 +156,11 @@ def test_an_honest_branch_is_not_changed_by_a_hostile_one(
     build(branch("base", {"Makefile": keeping}))
     build(branch("evil", {"Makefile": hostile}))
     spec = branch("honest", {"Makefile": keeping, "init/main.c": "int x;\n"})
-    found = build(spec)
+    built = build(spec)
     clean = built_anew(build, spec, monkeypatch, tmp_path / "other-cache")
-    assert found.id == clean.id
-    assert cache.file_hash(found.vmlinux) == (tmp_path / "other-cache/sum").read_text()
-    assert "backdoor" not in found.vmlinux.read_text()
+    assert built.id == clean.id
+    assert cache.file_hash(built.vmlinux) == (tmp_path / "other-cache/sum").read_text()
+    assert "backdoor" not in built.vmlinux.read_text()
     assert not [*cache.root().rglob("planted")]
 
 
@@ -242,8 +242,8 @@ def test_the_backdoor_stays_where_objects_are_shared(
 ) -> None:
     monkeypatch.setattr(workbench, "_programs", lambda tree: "always the same")
     build(branch("evil", {"Makefile": keeping.replace(LAST, f"{LAST}\t@{BACKDOOR}\n")}))
-    found = build(branch("honest", {"Makefile": keeping, "init/main.c": "int x;\n"}))
-    assert "backdoor" in found.vmlinux.read_text()
+    built = build(branch("honest", {"Makefile": keeping, "init/main.c": "int x;\n"}))
+    assert "backdoor" in built.vmlinux.read_text()
     assert [*cache.root().rglob("planted")]
 
 
@@ -316,8 +316,8 @@ def test_a_source_reads_nothing_through_its_links(
 ) -> None:
     (tmp_path / "secret").write_text("s3cret")
     files = evil("cat init/secret >> $(O)/vmlinux; true")
-    found = build(branch("evil", {**files, "init/secret": tmp_path / "secret"}))
-    assert "s3cret" not in found.vmlinux.read_text()
+    built = build(branch("evil", {**files, "init/secret": tmp_path / "secret"}))
+    assert "s3cret" not in built.vmlinux.read_text()
 
 
 def test_what_a_build_left_is_deleted_and_no_link_followed(tmp_path: Path) -> None:

@@ -31,13 +31,13 @@ pytestmark = pytest.mark.usefixtures("fragments")
 
 def logs() -> dict[str, tuple[int, str]]:
     """Every log of a make run: when it was written, and its text."""
-    found = (cache.root() / "logs").glob("build-*.log")
-    return {path.name: (path.stat().st_mtime_ns, path.read_text()) for path in found}
+    paths = (cache.root() / "logs").glob("build-*.log")
+    return {path.name: (path.stat().st_mtime_ns, path.read_text()) for path in paths}
 
 
 def object_folder() -> Path:
-    (found,) = cache.root().glob("workbench/*/src/obj-*")
-    return found
+    (folder,) = cache.root().glob("workbench/*/src/obj-*")
+    return folder
 
 
 def test_a_build_leaves_image_symbols_and_configuration_in_the_cache(build: Build) -> None:

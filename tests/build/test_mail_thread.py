@@ -22,23 +22,23 @@ FIRST = "[PATCH 1/2] block/mq-deadline: Pass over priorities without requests"
 
 
 def mails() -> list[Message]:
-    return [message_from_string(str(one)) for one in mailbox.mbox(BOX, create=False)]
+    return [message_from_string(str(mail)) for mail in mailbox.mbox(BOX, create=False)]
 
 
-def box(tmp_path: Path, found: list[Message]) -> bytes:
+def box(tmp_path: Path, messages: list[Message]) -> bytes:
     path = tmp_path / "box"
     made = mailbox.mbox(path)
-    for one in found:
-        made.add(one)
+    for message in messages:
+        made.add(message)
     made.close()
     return path.read_bytes()
 
 
 def test_a_series_is_answered_at_its_cover_letter() -> None:
-    found = patch_mail.collect(str(BOX))
-    assert len(found.patches) == 2
-    assert found.base_commit == BASE
-    assert found.thread == mail_thread.Thread(
+    collected = patch_mail.collect(str(BOX))
+    assert len(collected.patches) == 2
+    assert collected.base_commit == BASE
+    assert collected.thread == mail_thread.Thread(
         message_id="<20241119-dd-prio-v1-0-5d1c@example.org>",
         references=(),
         subject="[PATCH 0/2] block/mq-deadline: less work for each dispatch",
@@ -56,42 +56,44 @@ def test_the_order_in_which_the_mails_came_does_not_matter(tmp_path: Path) -> No
 
 
 def test_without_a_cover_letter_the_first_patch_is_answered(tmp_path: Path) -> None:
-    found = mail_thread.find(box(tmp_path, mails()[1:]), "box", FIRST, ADA)
-    assert found
-    assert found.message_id == "<20241119-dd-prio-v1-1-5d1c@example.org>"
-    assert found.references == ("<20241119-dd-prio-v1-0-5d1c@example.org>",)
+    thread = mail_thread.find(box(tmp_path, mails()[1:]), "box", FIRST, ADA)
+    assert thread
+    assert thread.message_id == "<20241119-dd-prio-v1-1-5d1c@example.org>"
+    assert thread.references == ("<20241119-dd-prio-v1-0-5d1c@example.org>",)
 
 
 def test_nobody_elses_cover_letter_and_none_of_another_version_is_answered(tmp_path: Path) -> None:
-    other, newer = mails()[0], mails()[0]
-    other.replace_header("From", "Mallory <m@example.org>")
+    forged, newer = mails()[0], mails()[0]
+    forged.replace_header("From", "Mallory <m@example.org>")
     newer.replace_header("Subject", "[PATCH v2 0/2] block: all of it again")
-    assert mail_thread.find(box(tmp_path, [other, newer, *mails()[1:]]), "box", FIRST, ADA) == (
+    assert mail_thread.find(box(tmp_path, [forged, newer, *mails()[1:]]), "box", FIRST, ADA) == (
         mail_thread.find(box(tmp_path, mails()[1:]), "box", FIRST, ADA)
     )
 
 
 @pytest.mark.parametrize("written", ["", "<>", "no brackets@x", "<a b@c>", "<x@y\nBcc: m@evil>"])
 def test_without_a_message_id_there_is_no_thread(tmp_path: Path, written: str) -> None:
-    own = mails()
-    text = str(own[0]).replace("<20241119-dd-prio-v1-0-5d1c@example.org>", written, 1)
-    content = box(tmp_path, [message_from_string(text), *own[1:]])
+    messages = mails()
+    text = str(messages[0]).replace("<20241119-dd-prio-v1-0-5d1c@example.org>", written, 1)
+    content = box(tmp_path, [message_from_string(text), *messages[1:]])
     assert mail_thread.find(content, "box", FIRST, ADA) is None
 
 
 def test_only_addresses_that_can_be_written_to_are_kept(tmp_path: Path) -> None:
-    own = mails()
-    own[0].replace_header("Cc", 'a@b.org, A <A@B.org>, "x\\ny" <c@d.org>, undisclosed:;, evil, @')
-    found = mail_thread.find(box(tmp_path, own), "box", FIRST, ADA)
-    assert found
-    assert found.cc == ("a@b.org", "xny <c@d.org>")
+    messages = mails()
+    messages[0].replace_header(
+        "Cc", 'a@b.org, A <A@B.org>, "x\\ny" <c@d.org>, undisclosed:;, evil, @'
+    )
+    thread = mail_thread.find(box(tmp_path, messages), "box", FIRST, ADA)
+    assert thread
+    assert thread.cc == ("a@b.org", "xny <c@d.org>")
 
 
 def test_a_folder_of_patches_may_name_its_base(tmp_path: Path) -> None:
     (tmp_path / "0001-x.patch").write_text(f"--- a/x\n+++ b/x\n\nbase-commit: {BASE}\n-- \n2.39\n")
-    found = patch_mail.collect(str(tmp_path))
-    assert found.base_commit == BASE
-    assert found.thread is None
+    collected = patch_mail.collect(str(tmp_path))
+    assert collected.base_commit == BASE
+    assert collected.thread is None
 
 
 def test_a_source_is_taken_at_a_commit_only_where_it_has_it(tmp_path: Path) -> None:
@@ -117,11 +119,11 @@ def b4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
 def test_a_thread_is_fetched_by_b4_and_read_as_any_mailbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = tmp_path / "asked"
-    b4(tmp_path, monkeypatch, f'echo "$@" >{asked}; cp {BOX} "$3/$5"')
-    found = patch_mail.collect("lore:<20241119-dd-prio-v1-0-5d1c@example.org>")
-    assert found == patch_mail.collect(str(BOX))
-    words = asked.read_text().split()
+    arguments = tmp_path / "asked"
+    b4(tmp_path, monkeypatch, f'echo "$@" >{arguments}; cp {BOX} "$3/$5"')
+    collected = patch_mail.collect("lore:<20241119-dd-prio-v1-0-5d1c@example.org>")
+    assert collected == patch_mail.collect(str(BOX))
+    words = arguments.read_text().split()
     assert [words[0], words[-1]] == ["mbox", "20241119-dd-prio-v1-0-5d1c@example.org"]
 
 

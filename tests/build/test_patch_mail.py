@@ -51,8 +51,8 @@ def box(tmp_path: Path, *mails: EmailMessage) -> bytes:
     path = tmp_path / "box"
     path.unlink(missing_ok=True)
     made = mailbox.mbox(path)
-    for one in mails:
-        made.add(one)
+    for message in mails:
+        made.add(message)
     made.close()
     return path.read_bytes()
 
@@ -70,13 +70,13 @@ def in_order(content: bytes, *senders: str) -> list[patch_mail.Patch]:
 
 
 def test_cover_letter_and_replies_are_left_out(tmp_path: Path) -> None:
-    one, two = series(2)
+    first, second = series(2)
     cover = mail("[PATCH 0/2] block: two steps", "diffstat\n")
     reply = mail("Re: [PATCH 1/2] block: step 1", DIFF)
     review = mail("Re: [PATCH 2/2] block: step 2", "> diff --git a/x b/x\nlooks good\n")
-    found = in_order(box(tmp_path, cover, two, reply, one, review))
-    assert [patch.title for patch in found] == ["block: step 1", "block: step 2"]
-    assert "+new 1" in found[0].text
+    patches = in_order(box(tmp_path, cover, second, reply, first, review))
+    assert [patch.title for patch in patches] == ["block: step 1", "block: step 2"]
+    assert "+new 1" in patches[0].text
 
 
 @given(order=st.permutations(range(5)))
@@ -91,8 +91,8 @@ def test_order_of_arrival_does_not_matter(
 def test_the_newest_version_counts(tmp_path: Path) -> None:
     mails = series(2) + series(3, " v3") + series(2, " v2")
     random.Random(1).shuffle(mails)
-    found = in_order(box(tmp_path, *mails))
-    assert [(patch.version, patch.number) for patch in found] == [(3, 1), (3, 2), (3, 3)]
+    patches = in_order(box(tmp_path, *mails))
+    assert [(patch.version, patch.number) for patch in patches] == [(3, 1), (3, 2), (3, 3)]
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_the_newest_version_counts(tmp_path: Path) -> None:
 def test_tags_are_read_as_people_write_them(
     tmp_path: Path, tags: str, place: tuple[int, int]
 ) -> None:
-    (found,) = in_order(box(tmp_path, mail(f"{tags} block: x 3/4 v9")))
-    assert ((found.version, found.number), found.title) == (place, "block: x 3/4 v9")
+    (patch,) = in_order(box(tmp_path, mail(f"{tags} block: x 3/4 v9")))
+    assert ((patch.version, patch.number), patch.title) == (place, "block: x 3/4 v9")
 
 
 def test_a_mail_from_two_lists_counts_once(tmp_path: Path) -> None:
@@ -124,15 +124,15 @@ def test_a_missing_patch_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["7bit", "quoted-printable", "base64"])
 def test_encodings_of_mail_are_undone(tmp_path: Path, encoding: str) -> None:
-    (found,) = in_order(box(tmp_path, mail("[PATCH] block: ok", encoding=encoding)))
-    assert "\n+new x\n" in found.text
+    (patch,) = in_order(box(tmp_path, mail("[PATCH] block: ok", encoding=encoding)))
+    assert "\n+new x\n" in patch.text
 
 
 def test_a_folded_and_encoded_subject_is_read(tmp_path: Path) -> None:
     subject = "[PATCH RFC v2 1/1] block: größer als jemals zuvor, und das in mehr als einer Zeile"
-    (found,) = in_order(box(tmp_path, mail(subject)))
-    assert (found.version, found.number) == (2, 1)
-    assert found.title.startswith("block: größer als")
+    (patch,) = in_order(box(tmp_path, mail(subject)))
+    assert (patch.version, patch.number) == (2, 1)
+    assert patch.title.startswith("block: größer als")
 
 
 def test_a_patch_file_is_a_mailbox_of_one() -> None:
@@ -157,10 +157,10 @@ def test_files_keep_the_order_and_are_written_once(
         buffer = io.BytesIO(content)
 
     monkeypatch.setattr(sys, "stdin", Stdin)
-    found = patch_mail.collect("-").patches
-    assert [path.name[:4] for path in found] == [f"{n:04}" for n in range(1, 12)]
+    paths = patch_mail.collect("-").patches
+    assert [path.name[:4] for path in paths] == [f"{n:04}" for n in range(1, 12)]
     (tmp_path / "saved.mbox").write_bytes(content)
-    assert patch_mail.collect(str(tmp_path / "saved.mbox")).patches == found
+    assert patch_mail.collect(str(tmp_path / "saved.mbox")).patches == paths
 
 
 def test_a_git_range_gives_its_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,8 +172,8 @@ def test_a_git_range_gives_its_commits(tmp_path: Path, monkeypatch: pytest.Monke
         (repository / "a.c").write_text(f"{number}\n")
         run([*git, "add", "a.c"])
         run([*git, "commit", "-q", "-m", f"step {number}"])
-    found = patch_mail.collect(f"git:{repository}@HEAD~2..HEAD").patches
-    assert [path.name for path in found] == ["0001-step-1.patch", "0002-step-2.patch"]
+    paths = patch_mail.collect(f"git:{repository}@HEAD~2..HEAD").patches
+    assert [path.name for path in paths] == ["0001-step-1.patch", "0002-step-2.patch"]
     for wrong in ("HEAD", "HEAD..HEAD", "nowhere..HEAD"):
         with pytest.raises(UsageError):
             patch_mail.collect(f"git:{repository}@{wrong}")
@@ -189,8 +189,8 @@ def test_an_encoding_that_there_is_not_does_no_harm(tmp_path: Path) -> None:
     head = "From x Mon Sep 17 00:00:00 2001\nFrom: a@b.c\nSubject: =?klingon?q?[PATCH]_x?=\n"
     text = f"{head}Content-Type: text/plain; charset=klingon\n\n{DIFF}"
     (tmp_path / "x.mbox").write_text(text)
-    (found,) = patch_mail.collect(str(tmp_path / "x.mbox")).patches
-    assert "+new {name}" in found.read_text()
+    (path,) = patch_mail.collect(str(tmp_path / "x.mbox")).patches
+    assert "+new {name}" in path.read_text()
 
 
 def test_a_closed_standard_input_has_no_patch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,9 +203,9 @@ def test_a_closed_standard_input_has_no_patch(monkeypatch: pytest.MonkeyPatch) -
 
 
 def by(sender: str, subject: str, name: str = "evil") -> EmailMessage:
-    found = mail(subject, name=name)
-    found.replace_header("From", sender)
-    return found
+    message = mail(subject, name=name)
+    message.replace_header("From", sender)
+    return message
 
 
 @pytest.mark.parametrize("subject", ["[PATCH v99 1/1] block: step 1", "[PATCH 1/2] block: step 1"])
@@ -238,19 +238,19 @@ def test_a_name_that_looks_like_an_address_is_none(tmp_path: Path) -> None:
 
 def test_a_series_may_have_several_senders_who_are_named(tmp_path: Path) -> None:
     content = box(tmp_path, series(2)[0], by("B <b@example.org>", "[PATCH 2/2] block: step 2"))
-    found = in_order(content, "a@example.org", "b@example.org")
-    assert [patch.number for patch in found] == [1, 2]
+    patches = in_order(content, "a@example.org", "b@example.org")
+    assert [patch.number for patch in patches] == [1, 2]
 
 
 def test_who_wrote_a_patch_need_not_be_who_sends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
-    one, two = series(2)
-    two.set_content(f"From: B Author <b@example.org>\n\n{DIFF}")
-    (tmp_path / "x.mbox").write_bytes(box(tmp_path, one, two))
-    found = patch_mail.collect(str(tmp_path / "x.mbox"))
-    assert list(map(patch_mail.author, found.patches)) == [
+    first, second = series(2)
+    second.set_content(f"From: B Author <b@example.org>\n\n{DIFF}")
+    (tmp_path / "x.mbox").write_bytes(box(tmp_path, first, second))
+    collected = patch_mail.collect(str(tmp_path / "x.mbox"))
+    assert list(map(patch_mail.author, collected.patches)) == [
         "A Hacker <a@example.org>",
         "B Author <b@example.org>",
     ]
@@ -260,8 +260,8 @@ def test_what_was_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     evil = by("Mallory <m@example.com>", "[PATCH v99 1/1] block: evil")
     (tmp_path / "x.mbox").write_bytes(box(tmp_path, *series(1), evil, *series(1, " v2")))
-    found = patch_mail.collect(str(tmp_path / "x.mbox"), ["a@example.org"])
-    assert found.skipped == (
+    collected = patch_mail.collect(str(tmp_path / "x.mbox"), ["a@example.org"])
+    assert collected.skipped == (
         "block: step 1, version 1, by a@example.org",
         "block: evil, version 99, by m@example.com",
     )
@@ -281,23 +281,23 @@ def test_a_footer_of_a_mailing_list_makes_no_other_patch(tmp_path: Path) -> None
 
 def test_what_only_html_shows_is_not_applied(tmp_path: Path) -> None:
     for text in ("please apply\n", DIFF):
-        found = mail("[PATCH] block: x", text)
-        found.add_alternative(f"<pre>{DIFF.replace('{name}', 'hidden')}</pre>", subtype="html")
+        message = mail("[PATCH] block: x", text)
+        message.add_alternative(f"<pre>{DIFF.replace('{name}', 'hidden')}</pre>", subtype="html")
         if "diff" not in text:
             with pytest.raises(UsageError, match="no patch is in it"):
-                in_order(box(tmp_path, found))
+                in_order(box(tmp_path, message))
         else:
-            (patch,) = in_order(box(tmp_path, found))
+            (patch,) = in_order(box(tmp_path, message))
             assert "hidden" not in patch.text
 
 
 @pytest.mark.parametrize("encoding", ["7bit", "quoted-printable", "base64"])
 def test_an_attached_patch_counts_where_the_mail_has_none(tmp_path: Path, encoding: str) -> None:
     for text, wanted in (("see the attachment\n", "attached"), (DIFF, "{name}")):
-        found = mail("[PATCH] block: x", text)
+        message = mail("[PATCH] block: x", text)
         diff = DIFF.replace("{name}", "attached")
-        found.add_attachment(diff, subtype="x-patch", cte=encoding, filename="0001.patch")
-        (patch,) = in_order(box(tmp_path, found))
+        message.add_attachment(diff, subtype="x-patch", cte=encoding, filename="0001.patch")
+        (patch,) = in_order(box(tmp_path, message))
         assert f"\n+new {wanted}\n" in patch.text
         assert patch.text.count("+new") == 1
 
@@ -311,8 +311,8 @@ def test_a_mail_inside_of_a_mail_is_not_its_senders(tmp_path: Path) -> None:
 
 def test_a_sentence_that_begins_with_from_begins_no_mail() -> None:
     text = DIFF.replace("what and why", "From what I know\nFrom 10:00 on it is slow")
-    (found,) = in_order(b"From: a@b\nSubject: [PATCH 1/1] x\n\n" + text.encode())
-    assert (found.title, found.number) == ("x", 1)
+    (patch,) = in_order(b"From: a@b\nSubject: [PATCH 1/1] x\n\n" + text.encode())
+    assert (patch.title, patch.number) == ("x", 1)
 
 
 NESTED = b"".join(

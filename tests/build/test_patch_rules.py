@@ -120,9 +120,12 @@ def test_what_a_user_has_told_git_changes_no_tree(
 
 
 def test_the_projects_own_patches_pass() -> None:
-    own = [*PROJECT.glob("kernel-patches/*/*/*.patch"), *PROJECT.glob("tools/controls/*/*/*.patch")]
-    assert len(own) > 20
-    patch_rules.check(own)
+    patches = [
+        *PROJECT.glob("kernel-patches/*/*/*.patch"),
+        *PROJECT.glob("tools/controls/*/*/*.patch"),
+    ]
+    assert len(patches) > 20
+    patch_rules.check(patches)
 
 
 @pytest.fixture
@@ -141,17 +144,17 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_patch_is_the_labs_own_as_its_last_commit_has_it(checkout: Path) -> None:
-    own = checkout / "kernel-patches/own/series/1.patch"
-    assert not patching.is_foreign(own)
+    patch = checkout / "kernel-patches/own/series/1.patch"
+    assert not patching.is_foreign(patch)
     copied = checkout / "kernel-patches/strange/series/1.patch"
     copied.parent.mkdir(parents=True)
-    copied.write_text(own.read_text())
+    copied.write_text(patch.read_text())
     (checkout / "kernel-patches/own/series/link.patch").symlink_to(copied)
     assert patching.is_foreign(copied)
     assert patching.is_foreign(checkout / "kernel-patches/own/series/link.patch")
     assert patching.is_foreign(checkout / "elsewhere/1.patch")
-    own.write_text(created("y"))
-    assert patching.is_foreign(own)
+    patch.write_text(created("y"))
+    assert patching.is_foreign(patch)
 
 
 def test_without_a_commit_no_patch_is_the_labs_own(checkout: Path) -> None:

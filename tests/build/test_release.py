@@ -57,8 +57,8 @@ def gpg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
 def lay(folder: Path, content: bytes, digest: str = "") -> None:
     """A tarball, and the list of hashes beside it."""
     (folder / NAME).write_bytes(content)
-    own = digest or hashlib.sha256(content).hexdigest()
-    (folder / "sha256sums.asc").write_text(f"{'0' * 64}  other.tar.xz\n{own}  {NAME}\n")
+    listed_digest = digest or hashlib.sha256(content).hexdigest()
+    (folder / "sha256sums.asc").write_text(f"{'0' * 64}  other.tar.xz\n{listed_digest}  {NAME}\n")
 
 
 def said(quiet: Progress) -> str:
@@ -84,8 +84,8 @@ def test_a_download_is_compared_with_the_mirrors_hashes(
 ) -> None:
     gpg(tmp_path, monkeypatch, script)
     lay(mirror, b"kernel")
-    found = release.fetch("6.12.94", tmp_path, quiet)
-    assert found.read_bytes() == b"kernel"
+    tarball = release.fetch("6.12.94", tmp_path, quiet)
+    assert tarball.read_bytes() == b"kernel"
     assert words in said(quiet)
 
 
@@ -179,8 +179,8 @@ def test_a_release_is_a_source_like_any_other(
 ) -> None:
     monkeypatch.setenv(release.FOLDER, str(tmp_path))
     (tmp_path / NAME).write_bytes(fake_tarball.read_bytes())
-    found = source.resolve("release:6.12.94", quiet)
-    assert (found.version, found.packaged) == ("6.12.94", False)
-    assert found.tree == source.resolve(f"tar:{fake_tarball}", quiet).tree
+    resolved = source.resolve("release:6.12.94", quiet)
+    assert (resolved.version, resolved.packaged) == ("6.12.94", False)
+    assert resolved.tree == source.resolve(f"tar:{fake_tarball}", quiet).tree
     (tmp_path / NAME).unlink()
-    assert source.resolve("release:6.12.94", quiet) == found
+    assert source.resolve("release:6.12.94", quiet) == resolved

@@ -53,23 +53,23 @@ def ranges(image: Path) -> dict[str, tuple[int, int]]:
 
 
 def test_each_instruction_has_its_line_and_what_was_inlined_its_own(built: Path) -> None:
-    found = source_lines.places(built, [ranges(built)["first"]])
-    assert [*found] == sorted(found)
-    assert {place.line for place in found.values()} >= {8, 3}
-    assert {place.file for place in found.values()} == {"block/part.c"}
+    places = source_lines.places(built, [ranges(built)["first"]])
+    assert [*places] == sorted(places)
+    assert {place.line for place in places.values()} >= {8, 3}
+    assert {place.file for place in places.values()} == {"block/part.c"}
 
 
 def test_several_functions_are_asked_at_once(built: Path) -> None:
     both = ranges(built)
-    found = source_lines.places(built, [both["_start"], both["first"]])
-    assert found[both["_start"][0]] in {LinePlace("block/part.c", line) for line in (13, 14)}
-    assert found.keys() > source_lines.places(built, [both["first"]]).keys()
+    places = source_lines.places(built, [both["_start"], both["first"]])
+    assert places[both["_start"][0]] in {LinePlace("block/part.c", line) for line in (13, 14)}
+    assert places.keys() > source_lines.places(built, [both["first"]]).keys()
 
 
 def test_without_debug_information_no_line_is_known(built: Path) -> None:
     subprocess.run(["strip", "--strip-debug", built], check=True)
-    found = source_lines.places(built, [ranges(built)["first"]])
-    assert set(found.values()) == {UNKNOWN}
+    places = source_lines.places(built, [ranges(built)["first"]])
+    assert set(places.values()) == {UNKNOWN}
     assert str(UNKNOWN) == "?"
 
 

@@ -94,14 +94,14 @@ def test_a_name_that_is_not_utf_8_is_refused_and_shown(
     fake_tree: Path, format: int, link: bool
 ) -> None:
     name = b"linux-0.1/\xff\xfe".decode(errors="surrogateescape")
-    one = member(linkname=name, type=tarfile.SYMTYPE) if link else member(name)
-    said = refused(tarball(fake_tree, lambda tar: tar.addfile(one), format=format))
+    entry = member(linkname=name, type=tarfile.SYMTYPE) if link else member(name)
+    said = refused(tarball(fake_tree, lambda tar: tar.addfile(entry), format=format))
     assert "not UTF-8: a kernel's names are" in said
     assert link or "linux-0.1/\\xff\\xfe" in said
 
 
 @pytest.mark.parametrize(
-    ("pax", "told"),
+    ("pax", "message"),
     [
         ({"path": "linux-0.1/" + "x" * 5000}, "a name of 5,010 bytes"),
         ({"path": "linux-0.1/" + "x" * 100_000}, "a name or header of"),
@@ -115,12 +115,12 @@ def test_a_name_that_is_not_utf_8_is_refused_and_shown(
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_what_a_header_claims_is_not_believed(
-    fake_tree: Path, pax: dict[str, str], told: str
+    fake_tree: Path, pax: dict[str, str], message: str
 ) -> None:
-    one = member(pax_headers=pax, size=1)
+    entry = member(pax_headers=pax, size=1)
 
     def add(tar: tarfile.TarFile) -> None:
-        tar.addfile(one, io.BytesIO(b"x"))
+        tar.addfile(entry, io.BytesIO(b"x"))
 
     path = tarball(fake_tree, lambda tar: None)
     hostile = io.BytesIO()
@@ -129,7 +129,7 @@ def test_what_a_header_claims_is_not_believed(
     end = hostile.getvalue().rstrip(b"\0")
     start = end + b"\0" * (-len(end) % 512)
     path.write_bytes(start + path.read_bytes())
-    assert told in refused(path)
+    assert message in refused(path)
 
 
 @pytest.mark.parametrize("target", ["linux-0.1/block", "linux-0.1/none", "linux-0.1/later"])

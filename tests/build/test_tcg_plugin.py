@@ -17,11 +17,11 @@ from lab.build import tcg_plugin
 @pytest.fixture
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The compilers' command lines, on a host whose QEMU takes versions 2 to 8 of the interface."""
-    found: list[list[str]] = []
+    command_lines: list[list[str]] = []
 
     def run(argv: Sequence[str], **_: object) -> process.Result:
         if argv[0] == "/bin/cc":
-            found.append([*argv])
+            command_lines.append([*argv])
             Path(argv[argv.index("-o") + 1]).write_text(" ".join(argv))
             return process.Result(0, "")
         taken = Path(argv[-1].partition(",")[0]).read_text()
@@ -31,7 +31,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(tcg_plugin, "run", run)
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/cc")
-    return found
+    return command_lines
 
 
 def test_it_is_compiled_for_the_interface_that_qemu_takes_and_once(

@@ -67,11 +67,13 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    own = Clock()
+    fake_clock = Clock()
     monkeypatch.setattr(
-        boot, "time", SimpleNamespace(monotonic=own.monotonic, sleep=lambda _: time.sleep(0.01))
+        boot,
+        "time",
+        SimpleNamespace(monotonic=fake_clock.monotonic, sleep=lambda _: time.sleep(0.01)),
     )
-    return own
+    return fake_clock
 
 
 class Gates:
@@ -111,7 +113,7 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
         monkeypatch.setattr(
             qemu_command, "command", lambda machine: ["sh", "-c", "\n".join(commands)]
         )
-        own = Machine(
+        guest_machine = Machine(
             KERNEL,
             GuestRoot("g"),
             topology.get("megasas"),
@@ -120,8 +122,8 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
             size_mib=7,
             backed=True,
         )
-        told = Orders(ORDERS.steps, {**ORDERS.deadlines_s, **(deadlines_s or {})}, ORDERS.files)
-        return boot.run(own, told, observe)
+        orders = Orders(ORDERS.steps, {**ORDERS.deadlines_s, **(deadlines_s or {})}, ORDERS.files)
+        return boot.run(guest_machine, orders, observe)
 
     return run
 
@@ -413,7 +415,7 @@ def test_garbage_on_the_channel_fails_this_guest_only(guest: Guest) -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "outcome", "told"),
+    ("records", "outcome", "message"),
     [
         ([send("file", "insns", "phase 0 1 1\nend\n")], "corrupt", "nobody asked for: insns"),
         ([send("file", "command", "rm")], "corrupt", "nobody asked for: command"),
@@ -425,11 +427,11 @@ def test_garbage_on_the_channel_fails_this_guest_only(guest: Guest) -> None:
     ],
 )
 def test_what_nobody_asked_for_ends_the_guest_and_changes_no_file(
-    guest: Guest, tmp_path: Path, records: list[str], outcome: str, told: str
+    guest: Guest, tmp_path: Path, records: list[str], outcome: str, message: str
 ) -> None:
     error = failure(guest, "echo honest >insns", "; ".join(records), LINGER)
     assert error.outcome == outcome
-    assert told in str(error)
+    assert message in str(error)
     assert outcome in KERNEL_FAILURES
     assert (tmp_path / "boot/insns").read_text() == "honest\n"
     assert not (tmp_path / "boot/calls").exists()
@@ -479,10 +481,10 @@ def test_facts_that_no_disk_has_are_refused(guest: Guest, facts: str) -> None:
 
 def test_the_files_of_a_plan_are_none_of_the_hosts() -> None:
     steps = ("facts", "dm x", "mkfs xfs", "mount xfs", "fio few", "fio many", "fio fio")
-    told = Orders((*steps, "dbench 4 10"), {}).outputs
-    own = {"insns", "sim", "command", "console.log", "qemu.log", "results", "cell.tar"}
-    assert told.isdisjoint(own | {"madt.aml", "disk.raw", "qmp", "cost.tsv", "lines.tsv"})
-    assert {"facts.tsv", "few.json", "many.json", "fio.log", "dbench.log"} <= told
+    outputs = Orders((*steps, "dbench 4 10"), {}).outputs
+    lab_files = {"insns", "sim", "command", "console.log", "qemu.log", "results", "cell.tar"}
+    assert outputs.isdisjoint(lab_files | {"madt.aml", "disk.raw", "qmp", "cost.tsv", "lines.tsv"})
+    assert {"facts.tsv", "few.json", "many.json", "fio.log", "dbench.log"} <= outputs
 
 
 def test_the_command_can_be_pasted(guest: Guest, tmp_path: Path) -> None:
@@ -512,7 +514,11 @@ def test_a_qemu_that_was_killed_is_not_its_kernels_doing(
 
 @pytest.mark.parametrize(
     ("outcome", "calls"),
-    [*((own, retries.ATTEMPTS) for own in ("died", "killed", "lost")), ("panic", 1), ("hang", 1)],
+    [
+        *((broken, retries.ATTEMPTS) for broken in ("died", "killed", "lost")),
+        ("panic", 1),
+        ("hang", 1),
+    ],
 )
 def test_only_a_guest_that_qemu_broke_is_booted_again(outcome: str, calls: int) -> None:
     made = []
@@ -534,8 +540,8 @@ def test_a_link_or_a_pipe_that_qemu_leaves_is_its_kernels_doing(
     canary = tmp_path / "canary"
     canary.write_text("mine")
     # Where the lab puts what it makes of the guest's records and counts.
-    own = ("facts.tsv", "cost.tsv", "lines.tsv", "few.json", "command", "qemu.log")
-    links = [f"ln -s {canary} {file}; ln -s {canary} ../{file}" for file in own]
+    lab_files = ("facts.tsv", "cost.tsv", "lines.tsv", "few.json", "command", "qemu.log")
+    links = [f"ln -s {canary} {file}; ln -s {canary} ../{file}" for file in lab_files]
     record = send("file", "facts.tsv", "a\tb\n")
     error = failure(guest, *links, record, END, left.format(home=tmp_path, name=name))
     assert error.outcome == "corrupt"
@@ -549,8 +555,8 @@ def free_bytes(monkeypatch: pytest.MonkeyPatch, folder: Path, left: Callable[[],
     real = shutil.disk_usage
 
     def usage(path: Path) -> Any:
-        own = Path(path).is_relative_to(folder)
-        return real(path)._replace(free=left()) if own else real(path)
+        inside = Path(path).is_relative_to(folder)
+        return real(path)._replace(free=left()) if inside else real(path)
 
     monkeypatch.setattr(shutil, "disk_usage", usage)
 

@@ -36,7 +36,7 @@ def test_records_come_out_as_they_went_in_however_they_are_cut(
 ) -> None:
     reader = Reader()
     stream = b"".join(map(encoded, records))
-    assert [found for part in chunks(stream, cuts) for found in reader.feed(part)] == records
+    assert [record for part in chunks(stream, cuts) for record in reader.feed(part)] == records
 
 
 @given(RECORDS, st.data())
@@ -77,10 +77,13 @@ def test_a_length_that_is_wrong_is_noticed(length: int) -> None:
 
 
 def test_records_before_the_garbage_are_not_lost() -> None:
-    found = Reader().feed(b"@phase setup 0\n\n@file a 1\nx\ngarbage\n")
-    assert [next(found), next(found)] == [Record("phase", "setup", b""), Record("file", "a", b"x")]
+    records = Reader().feed(b"@phase setup 0\n\n@file a 1\nx\ngarbage\n")
+    assert [next(records), next(records)] == [
+        Record("phase", "setup", b""),
+        Record("file", "a", b"x"),
+    ]
     with pytest.raises(GuestError, match="garbage"):
-        next(found)
+        next(records)
 
 
 def test_text_that_is_not_utf8_still_reads() -> None:
@@ -88,8 +91,8 @@ def test_text_that_is_not_utf8_still_reads() -> None:
 
 
 def test_a_record_that_is_cut_off_is_left_out() -> None:
-    found = Reader().feed(b"@phase setup 0\n\n@file facts.tsv 99\ncut off")
-    assert [*found] == [Record("phase", "setup", b"")]
+    records = Reader().feed(b"@phase setup 0\n\n@file facts.tsv 99\ncut off")
+    assert [*records] == [Record("phase", "setup", b"")]
 
 
 @pytest.mark.parametrize(

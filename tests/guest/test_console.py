@@ -29,12 +29,12 @@ def recorded(name: str) -> str:
     ],
 )
 def test_the_line_that_explains_most_is_found(name: str, cause: str) -> None:
-    found = death(recorded(name))
-    assert found is not None
-    assert cause in found
-    assert "not syncing" in cause or "not syncing" not in found
-    assert not found.startswith("[ ")
-    assert is_hang(found) == (name in ("soft-lockup", "hung-task", "rcu-stall"))
+    death_line = death(recorded(name))
+    assert death_line is not None
+    assert cause in death_line
+    assert "not syncing" in cause or "not syncing" not in death_line
+    assert not death_line.startswith("[ ")
+    assert is_hang(death_line) == (name in ("soft-lockup", "hung-task", "rcu-stall"))
 
 
 def test_an_oops_explains_more_than_the_panic_wherever_it_stands() -> None:
@@ -166,7 +166,7 @@ BLOCKED = """\
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "complaint"),
     [
         (LOCKDEP, "WARNING: possible circular locking dependency detected in dd_init_sched()"),
         (KASAN, "KASAN: slab-use-after-free in dd_insert_requests()"),
@@ -174,8 +174,8 @@ BLOCKED = """\
     ],
     ids=["lockdep", "kasan", "blocked"],
 )
-def test_a_complaint_names_the_function_that_is_meant(text: str, told: str) -> None:
-    assert complaints(text) == (told,)
+def test_a_complaint_names_the_function_that_is_meant(text: str, complaint: str) -> None:
+    assert complaints(text) == (complaint,)
 
 
 def test_the_lines_of_another_complaint_tell_nothing_of_this_one() -> None:
@@ -206,8 +206,8 @@ def test_the_lines_of_another_complaint_tell_nothing_of_this_one() -> None:
     ],
 )
 def test_ends_and_complaints_are_told_apart_in_a_word(line: str, word: str) -> None:
-    found = death(line) or complaints(line)[0]
-    assert kind(found) == word
+    cause = death(line) or complaints(line)[0]
+    assert kind(cause) == word
 
 
 def test_a_terminal_only_shows_what_a_kernel_prints() -> None:
@@ -217,6 +217,6 @@ def test_a_terminal_only_shows_what_a_kernel_prints() -> None:
 
 
 def test_of_a_line_without_end_little_is_told() -> None:
-    told = death("BUG: " + "x" * 10**6)
-    assert told is not None
-    assert len(told) < 1000
+    cause = death("BUG: " + "x" * 10**6)
+    assert cause is not None
+    assert len(cause) < 1000

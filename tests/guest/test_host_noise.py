@@ -47,9 +47,9 @@ class Host:
         )
 
     def read(self) -> Reading:
-        found = host_noise.reading([QEMU])
-        assert found
-        return found
+        reading = host_noise.reading([QEMU])
+        assert reading
+        return reading
 
 
 @pytest.fixture
@@ -61,17 +61,17 @@ def fake_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
     monkeypatch.setattr(host_noise, "_PRESSURE", below("/proc/pressure/cpu"))
     monkeypatch.setattr(host_noise, "Path", below)
-    found = Host(tmp_path)
-    found.thread(43, "CPU 0/TCG", 1.0)
-    found.thread(44, "CPU 1/TCG", 2.0)
-    return found
+    host = Host(tmp_path)
+    host.thread(43, "CPU 0/TCG", 1.0)
+    host.thread(44, "CPU 1/TCG", 2.0)
+    return host
 
 
 def signals(before: Reading, after: Reading, seconds: float) -> dict[str, float]:
     """The signals, without their prefix, if so many seconds lie between the readings."""
     later = Reading(before.at + seconds, after.run_delay, after.totals)
-    found = host_noise.signals(before, later)
-    return {name.removeprefix(PREFIX): value for name, value in found.items()}
+    prefixed = host_noise.signals(before, later)
+    return {name.removeprefix(PREFIX): value for name, value in prefixed.items()}
 
 
 def test_signals_are_shares_of_the_time_between_two_readings(fake_host: Host) -> None:
@@ -80,17 +80,20 @@ def test_signals_are_shares_of_the_time_between_two_readings(fake_host: Host) ->
     fake_host.thread(44, "CPU 1/TCG", 2.4)
     fake_host.cpus(0.5 * (os.cpu_count() or 1))
     fake_host.pressure(0.05)
-    found = signals(before, fake_host.read(), 10)
+    measured = signals(before, fake_host.read(), 10)
     expected = {"run_delay": 4.0, "steal": 5.0, "pressure": 0.5, "others": 0.0}
-    assert found == pytest.approx(expected)
+    assert measured == pytest.approx(expected)
 
 
 def test_cpu_time_is_that_of_others_unless_the_guest_or_the_lab_used_it(fake_host: Host) -> None:
     before = fake_host.read()
     fake_host.cpus(0, busy_s=4.0 * (os.cpu_count() or 1))
     assert signals(before, fake_host.read(), 10)["others"] == pytest.approx(40.0)
-    own = [0] * 11 + [round(3.0 * TICKS), round(1.0 * TICKS * (os.cpu_count() or 1) - 3.0 * TICKS)]
-    (fake_host.top / f"proc/{QEMU}/stat").write_text(f"7 (a) b) {' '.join(map(str, own))} 0\n")
+    fields = [0] * 11 + [
+        round(3.0 * TICKS),
+        round(1.0 * TICKS * (os.cpu_count() or 1) - 3.0 * TICKS),
+    ]
+    (fake_host.top / f"proc/{QEMU}/stat").write_text(f"7 (a) b) {' '.join(map(str, fields))} 0\n")
     assert signals(before, fake_host.read(), 10)["others"] == pytest.approx(30.0)
 
 
@@ -128,13 +131,13 @@ def test_what_a_host_does_not_tell_is_left_out(
     (fake_host.top / path).unlink()
     if content is not None:
         (fake_host.top / path).write_text(content)
-    found = fake_host.read()
-    assert signals(found, found, 1).keys() == left
+    reading = fake_host.read()
+    assert signals(reading, reading, 1).keys() == left
 
 
 def test_two_readings_at_once_give_numbers(fake_host: Host) -> None:
-    found = fake_host.read()
-    assert set(signals(found, found, 0).values()) == {0.0}
+    reading = fake_host.read()
+    assert set(signals(reading, reading, 0).values()) == {0.0}
 
 
 def values(**signal: float) -> Mapping[str, float]:
@@ -190,8 +193,8 @@ def vcpu() -> Iterator[int]:
     named, done = threading.Event(), threading.Event()
 
     def wait() -> None:
-        own = Path(f"/proc/self/task/{threading.get_native_id()}/comm")
-        own.write_text("CPU 0/TCG")
+        comm = Path(f"/proc/self/task/{threading.get_native_id()}/comm")
+        comm.write_text("CPU 0/TCG")
         named.set()
         done.wait()
 

@@ -17,7 +17,7 @@ ASLEEP = (DATA / "monitor-registers.txt").read_text()
 AWAKE = ASLEEP.replace("HLT=1", "HLT=0")
 
 
-def found(folder: Path, infos: Mapping[str, str]) -> str:
+def diagnose(folder: Path, infos: Mapping[str, str]) -> str:
     """What is found of a guest; it runs on afterwards."""
     log: list[tuple[str, str]] = []
     qemu = Qemu(folder / "qmp", log, infos)
@@ -28,7 +28,7 @@ def found(folder: Path, infos: Mapping[str, str]) -> str:
 
 
 def test_a_vcpu_that_sleeps_inside_an_interrupt_lost_its_end(tmp_path: Path) -> None:
-    said = found(tmp_path, {"registers -a": ASLEEP, "lapic 0": WELL, "lapic 1": LOST})
+    said = diagnose(tmp_path, {"registers -a": ASLEEP, "lapic 0": WELL, "lapic 1": LOST})
     assert said == "vCPU 1 sleeps with interrupt vector 236 in service"
 
 
@@ -38,7 +38,7 @@ def test_a_vcpu_that_sleeps_inside_an_interrupt_lost_its_end(tmp_path: Path) -> 
     ids=["no interrupt in service", "an interrupt being handled", "no answer"],
 )
 def test_any_other_guest_is_well(tmp_path: Path, registers: str, lapic: str) -> None:
-    assert not found(tmp_path, {"registers -a": registers, "lapic 0": lapic, "lapic 1": lapic})
+    assert not diagnose(tmp_path, {"registers -a": registers, "lapic 0": lapic, "lapic 1": lapic})
 
 
 def test_a_guest_that_is_gone_lost_nothing(tmp_path: Path) -> None:

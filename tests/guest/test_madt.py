@@ -17,14 +17,14 @@ CPUS = st.integers(1, 255)
 
 def entries(table: bytes) -> list[bytes]:
     """The interrupt controller structures after header, local APIC address and flags."""
-    found, at = [], 44
+    structures, at = [], 44
     while at < len(table):
         length = table[at + 1]
         assert length >= 2
-        found.append(table[at : at + length])
+        structures.append(table[at : at + length])
         at += length
     assert at == len(table)
-    return found
+    return structures
 
 
 @given(CPUS)
@@ -48,13 +48,13 @@ def test_every_processor_is_listed_once_and_enabled(cpus: int) -> None:
 
 
 def test_interrupts_are_routed_as_on_qemus_board() -> None:
-    others = [entry for entry in entries(madt.table(2)) if entry[0] != LOCAL_APIC]
-    assert [struct.unpack("<BxII", e[2:]) for e in others if e[0] == IO_APIC] == [
+    remaining = [entry for entry in entries(madt.table(2)) if entry[0] != LOCAL_APIC]
+    assert [struct.unpack("<BxII", e[2:]) for e in remaining if e[0] == IO_APIC] == [
         (0, 0xFEC00000, 0)
     ]
-    routes = [struct.unpack("<BBIH", entry[2:]) for entry in others if entry[0] == OVERRIDE]
+    routes = [struct.unpack("<BBIH", entry[2:]) for entry in remaining if entry[0] == OVERRIDE]
     assert routes == [(0, 0, 2, 0), *((0, irq, irq, 0xD) for irq in (5, 9, 10, 11))]
-    assert [struct.unpack("<BHB", e[2:]) for e in others if e[0] == NMI] == [(0xFF, 0, 1)]
+    assert [struct.unpack("<BHB", e[2:]) for e in remaining if e[0] == NMI] == [(0xFF, 0, 1)]
 
 
 @pytest.mark.parametrize("cpus", [-1, 0, 256, 1000])

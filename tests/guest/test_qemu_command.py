@@ -29,8 +29,8 @@ PLAIN = Topology(
 
 def machine(of: str | Topology = PLAIN, engine: Engine = Engine.TCG, **changes: object) -> Machine:
     """A machine, by default the plain one."""
-    found = topology.get(of) if isinstance(of, str) else of
-    plain = Machine(KERNEL, GuestRoot("g"), found, engine, Path("/folder"))
+    hardware = topology.get(of) if isinstance(of, str) else of
+    plain = Machine(KERNEL, GuestRoot("g"), hardware, engine, Path("/folder"))
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
@@ -67,14 +67,14 @@ def test_a_deterministic_guest_runs_on_one_cpu_of_the_host_behind_the_plugin(
 ) -> None:
     plugin = Path("/with blank, comma/0123/sim.so")
     options = ("jobs=4", "levels=4:1:2:3")
-    own = machine(engine=engine, plugin=plugin, plugin_options=options, marker=0xAB, host_cpu=3)
-    argv = qemu_command.command(own)
+    guest = machine(engine=engine, plugin=plugin, plugin_options=options, marker=0xAB, host_cpu=3)
+    argv = qemu_command.command(guest)
     preload = ["env", "LD_LIBRARY_PATH=/with blank, comma/0123", "LD_PRELOAD=sim.so"]
     assert argv[: argv.index(QEMU)] == ["taskset", "--cpu-list", "3", *preload]
     escaped = "/with blank,, comma/0123/sim.so"
     out = "sim" if engine.simulated else "insns"
-    told = f"out=/folder/qemu/{out},marker=ab,{','.join(options)}"
-    assert after(argv, "-plugin") == [f"{escaped},{told}"]
+    arguments = f"out=/folder/qemu/{out},marker=ab,{','.join(options)}"
+    assert after(argv, "-plugin") == [f"{escaped},{arguments}"]
     assert after(argv, "-accel") == ["tcg,thread=multi"]
     assert after(argv, "-icount") == []
     # The guest's TSC is the plugin's time, and it counts nanoseconds.
@@ -158,10 +158,10 @@ def test_a_topology_without_a_drive_gets_none() -> None:
 
 @pytest.mark.parametrize("engine", Engine)
 def test_the_topology_has_the_last_word_on_the_labs_defaults(engine: Engine) -> None:
-    own = PLAIN.model_copy(
+    hardware = PLAIN.model_copy(
         update={"kernel_parameters": ("null_blk.nr_devices=1", "scsi_debug.add_host=1")}
     )
-    parameters = kernel_line(qemu_command.command(machine(own, engine)))
+    parameters = kernel_line(qemu_command.command(machine(hardware, engine)))
     for default in ("null_blk.nr_devices=", "scsi_debug.add_host="):
         assert parameters.index(f"{default}0") < parameters.index(f"{default}1")
 
@@ -176,8 +176,8 @@ def test_a_guest_that_dies_does_not_linger(engine: Engine) -> None:
     ("in_memory", "memory"), [(True, 2048 + 960), (False, 2048)], ids=["memory", "qemu"]
 )
 def test_a_disk_in_the_guests_memory_gets_memory_of_its_own(in_memory: bool, memory: int) -> None:
-    own = PLAIN.model_copy(update={"disk_in_memory": in_memory})
-    argv = qemu_command.command(machine(own, Engine.EXACT, size_mib=960))
+    hardware = PLAIN.model_copy(update={"disk_in_memory": in_memory})
+    argv = qemu_command.command(machine(hardware, Engine.EXACT, size_mib=960))
     assert after(argv, "-m") == [f"{memory}M"]
 
 
@@ -188,8 +188,8 @@ def test_a_folder_with_a_blank_reaches_qemu_whole() -> None:
 
 @pytest.mark.parametrize("engine", Engine)
 def test_a_folder_with_a_comma_is_no_option_of_qemu(engine: Engine) -> None:
-    own = machine("nvme_mq", engine, folder=Path("/a,b"), backed=True)
-    options = " ".join(qemu_options(qemu_command.command(own)))
+    guest = machine("nvme_mq", engine, folder=Path("/a,b"), backed=True)
+    options = " ".join(qemu_options(qemu_command.command(guest)))
     # In QEMU's option lists a comma is written twice.
     for name in ("cell.tar", "qemu/results", "madt.aml", "qemu/disk.raw"):
         assert f"/a,,b/{name}" in options
@@ -197,9 +197,9 @@ def test_a_folder_with_a_comma_is_no_option_of_qemu(engine: Engine) -> None:
 
 @pytest.mark.parametrize("engine", Engine)
 def test_qemu_writes_to_a_folder_of_its_own_alone(engine: Engine) -> None:
-    own = machine("nvme_mq", engine, backed=True, plugin=Path("/p/sim.so"), called=(1,))
-    argv = " ".join(qemu_command.command(own))
-    written = {path.name for path in own.written} | {"disk.raw"}
+    guest = machine("nvme_mq", engine, backed=True, plugin=Path("/p/sim.so"), called=(1,))
+    argv = " ".join(qemu_command.command(guest))
+    written = {path.name for path in guest.written} | {"disk.raw"}
     for name in written:
         assert f"/folder/{name}" not in argv
-    assert f"/folder/qemu/{own.results.name}" in argv
+    assert f"/folder/qemu/{guest.results.name}" in argv

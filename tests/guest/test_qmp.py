@@ -20,7 +20,7 @@ EVENT = '{"event": "RESUME"}\n'
 
 def answering(path: Path, *answers: str) -> list[str]:
     """A monitor that says this when it is connected to, and notes what it is told."""
-    told: list[str] = []
+    commands: list[str] = []
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     listener.listen()
@@ -31,12 +31,12 @@ def answering(path: Path, *answers: str) -> list[str]:
             for answer in answers:
                 stream.write(answer)
                 stream.flush()
-            told.extend(json.loads(line)["execute"] for line in stream)
+            commands.extend(json.loads(line)["execute"] for line in stream)
         except (OSError, ValueError):
             pass
 
     threading.Thread(target=serve, daemon=True).start()
-    return told
+    return commands
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -77,13 +77,13 @@ def test_events_without_end_end(tmp_path: Path) -> None:
 
 
 def test_a_link_to_a_socket_of_somebody_elses_is_not_followed(tmp_path: Path) -> None:
-    told = answering(tmp_path / "docker.sock", EVENT, '{"return": {}}\n' * 9)
+    commands = answering(tmp_path / "docker.sock", EVENT, '{"return": {}}\n' * 9)
     (tmp_path / "qmp").symlink_to(tmp_path / "docker.sock")
     monitor = Monitor(tmp_path / "qmp")
     monitor.stop()
     monitor.close()
-    assert told == []
-    own = Monitor(tmp_path / "docker.sock")
-    own.stop()
-    own.close()
-    wait_for(lambda: "stop" in told)
+    assert commands == []
+    direct = Monitor(tmp_path / "docker.sock")
+    direct.stop()
+    direct.close()
+    wait_for(lambda: "stop" in commands)

@@ -51,8 +51,8 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def three() -> Iterator[TimeSlices]:
-    with TimeSlices(3) as found:
-        yield found
+    with TimeSlices(3) as slices:
+        yield slices
 
 
 def measured(slot: Slot, qemu: Qemu, *, yes: bool = True) -> None:
@@ -141,8 +141,8 @@ def test_a_guest_that_is_gone_does_no_harm(
 
 def test_the_company_is_all_guests_that_take_slices(three: TimeSlices, qemus: list[Qemu]) -> None:
     processes = [{1}, {2, 3}]
-    for slot, qemu, own in zip(three.slots, qemus, processes, strict=False):
-        guest = cast("Process", SimpleNamespace(members=lambda own=own: own))
+    for slot, qemu, members in zip(three.slots, qemus, processes, strict=False):
+        guest = cast("Process", SimpleNamespace(members=lambda members=members: members))
         slot.follow(guest, qemu.path, measured=True)
     assert three.slots[0].company() == {1, 2, 3}
     processes[1].remove(3)  # it ended, and nobody has noticed yet

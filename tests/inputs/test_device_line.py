@@ -19,11 +19,11 @@ def test_null_blk_has_the_attributes_that_were_given() -> None:
     disk = of("null_blk submit_queues=8 irqmode=0 completion_nsec=0")
     assert disk.hw_queues == 8
     assert not disk.holds_data
-    (made, found) = disk.setup_steps(size_mib=512)
+    (made, named) = disk.setup_steps(size_mib=512)
     assert made.split()[:2] == ["null_blk", "nb"]
     pairs = {"irqmode=0", "completion_nsec=0", "submit_queues=8", "size=512", "poll_queues=0"}
     assert set(made.split()[2:]) == pairs
-    assert found == "disk name nb"
+    assert named == "disk name nb"
 
 
 def test_a_line_may_be_pasted_with_modprobe() -> None:

@@ -23,19 +23,19 @@ def fit(line: str, cpus: int = 2, jobs: int = 0) -> Fitted:
 
 def options(line: str, cpus: int = 2) -> dict[str, str]:
     """The options of the only section."""
-    ((_, found),) = fit(line, cpus).sections
-    return found
+    ((_, section),) = fit(line, cpus).sections
+    return section
 
 
 def test_what_is_measured_stays_and_time_and_output_go() -> None:
-    own = options(
+    section = options(
         "--rw=randread --bs=4k --ioengine=io_uring --iodepth=128 --fixedbufs --nonvectored=1 "
         "--runtime=30 --time_based --ramp_time=5 --loops=9 --group_reporting --write_bw_log=x "
         "--prio=3 --numjobs=4"
     )
     kept = {"rw": "randread", "bs": "4k", "ioengine": "io_uring", "iodepth": "128"}
     kept |= {"fixedbufs": "", "nonvectored": "1", "prio": "3", "numjobs": "4"}
-    assert own == {"filename": "${DISK}", **kept, "norandommap": "1", "io_size": "1t"}
+    assert section == {"filename": "${DISK}", **kept, "norandommap": "1", "io_size": "1t"}
 
 
 def test_options_of_one_fate_are_told_together() -> None:
@@ -79,8 +79,8 @@ def test_fixed_work_makes_marks_and_timed_work_has_seconds() -> None:
     ],
 )
 def test_sizes_are_scaled_to_the_disk_alike(line: str, sizes: dict[str, str]) -> None:
-    found = options(f"--rw=randread {line}")
-    assert {name: found[name] for name in sizes} == sizes
+    section = options(f"--rw=randread {line}")
+    assert {name: section[name] for name in sizes} == sizes
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_cpus_of_the_host_are_those_of_the_guest(allowed: str, cpus: int, mapped
 
 
 def test_a_mask_of_cpus_is_a_list_and_a_polling_thread_has_a_cpu() -> None:
-    own = options("--rw=read --ioengine=io_uring --cpumask=0x6 --sqthread_poll_cpu=7", 4)
-    assert (own["cpus_allowed"], own["sqthread_poll_cpu"]) == ("1-2", "3")
-    assert "cpumask" not in own
+    section = options("--rw=read --ioengine=io_uring --cpumask=0x6 --sqthread_poll_cpu=7", 4)
+    assert (section["cpus_allowed"], section["sqthread_poll_cpu"]) == ("1-2", "3")
+    assert "cpumask" not in section
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_a_mask_of_cpus_is_a_list_and_a_polling_thread_has_a_cpu() -> None:
 )
 def test_i_o_goes_to_the_guests_disk_or_to_files_on_it(line: str, where: dict[str, str]) -> None:
     quoted = " ".join(f"'{word}'" for word in line.split(" --") if word).replace("' ", "' --")
-    own = options(f"--rw=read {quoted}")
-    assert {k: v for k, v in own.items() if k in ("directory", "filename")} == where
+    section = options(f"--rw=read {quoted}")
+    assert {k: v for k, v in section.items() if k in ("directory", "filename")} == where
 
 
 def test_files_fit_the_file_system_together() -> None:
-    ((_, own),) = fit("--rw=write --directory=/mnt --size=10g --numjobs=4").sections
-    assert own["size"] == "157184k"  # a fourth of 614 MiB
+    ((_, section),) = fit("--rw=write --directory=/mnt --size=10g --numjobs=4").sections
+    assert section["size"] == "157184k"  # a fourth of 614 MiB
     ((_, shared),) = fit("--rw=write --filename=/mnt/x --size=10g --numjobs=4").sections
     assert shared["size"] == "614m"
     ((_, small),) = fit("--rw=write --directory=/mnt --size=1m --numjobs=4").sections
@@ -139,7 +139,7 @@ def test_an_option_that_only_another_sections_engine_has_stays_with_that() -> No
     text = (
         "[global]\nhipri\ndirect=1\nioengine=io_uring\n[a]\nrw=read\n[b]\nrw=read\nioengine=psync\n"
     )
-    first, second = (own for _, own in fit(text).sections)
+    first, second = (section for _, section in fit(text).sections)
     assert "hipri" in first
     assert "hipri" not in second
 
@@ -212,7 +212,7 @@ def test_sizes_are_shown_with_the_largest_unit(size: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "found"),
+    ("written", "block_sizes"),
     [
         ("--bs=4k,8k", (4096, 8192)),
         ("--bsrange=1k-64k", (1024, 65536)),
@@ -220,6 +220,8 @@ def test_sizes_are_shown_with_the_largest_unit(size: int, text: str) -> None:
         ("", (4096, 4096)),
     ],
 )
-def test_the_smallest_and_the_largest_block_are_found(written: str, found: tuple[int, int]) -> None:
-    ((_, own),) = parse(f"--rw=read {written}").jobs()
-    assert fio_sizes.blocks(own) == found
+def test_the_smallest_and_the_largest_block_are_found(
+    written: str, block_sizes: tuple[int, int]
+) -> None:
+    ((_, section),) = parse(f"--rw=read {written}").jobs()
+    assert fio_sizes.blocks(section) == block_sizes

@@ -71,9 +71,11 @@ def test_nothing_of_a_job_is_executed_or_loaded_on_the_host(tmp_path: Path) -> N
 
 def test_fio_knows_the_second_names_that_the_lab_knows() -> None:
     fio = fio_program._fio()
-    for other, name in fio_line._ALIASES.items():
-        told = subprocess.run([fio, f"--cmdhelp={name}"], capture_output=True, text=True).stdout
-        assert f"alias: {other}" in told
+    for alias, name in fio_line._ALIASES.items():
+        help_text = subprocess.run(
+            [fio, f"--cmdhelp={name}"], capture_output=True, text=True
+        ).stdout
+        assert f"alias: {alias}" in help_text
 
 
 def test_an_engine_has_options_of_its_own() -> None:

@@ -179,8 +179,8 @@ def test_a_fragment_brings_the_patches_of_its_driver_in_order(tmp_path: Path) ->
         path = tmp_path / f"{name}.patch"
         path.parent.mkdir(exist_ok=True)
         path.write_text("")
-    found = kconfig.patches(["base", "card", "disk"], tmp_path)
-    assert [path.name for path in found] == ["0001-c.patch", "0001-a.patch", "0002-b.patch"]
+    patches = kconfig.patches(["base", "card", "disk"], tmp_path)
+    assert [path.name for path in patches] == ["0001-c.patch", "0001-a.patch", "0002-b.patch"]
 
 
 def test_the_disk_with_an_arm_is_a_driver_of_the_lab() -> None:

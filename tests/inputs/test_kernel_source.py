@@ -16,7 +16,7 @@ OWN = "release:6.12.94"
 
 def test_another_source_takes_the_place_of_debians(monkeypatch: pytest.MonkeyPatch) -> None:
     written = (profile.get("quick"), series.get("bfq_burst_merge"))
-    assert {own.tree for own in written} == {"debian:6.12"}
+    assert {definition.tree for definition in written} == {"debian:6.12"}
     monkeypatch.setenv(system.TREE, OWN)
     assert {profile.get("quick").tree, series.get("bfq_burst_merge").tree} == {OWN}
     assert series.get("bfq_burst_merge").folder == written[1].folder

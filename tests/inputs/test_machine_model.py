@@ -90,9 +90,9 @@ def test_a_window_of_nothing_is_refused(model: Path) -> None:
 
 
 def test_a_model_becomes_the_plugins_arguments(model: Path) -> None:
-    own = written(model)
-    assert own.usual_cpus == 16
-    assert own.options(16) == (
+    machine = written(model)
+    assert machine.usual_cpus == 16
+    assert machine.options(16) == (
         "quantum=10",
         "insn=400",
         "pause=40000",
@@ -100,13 +100,13 @@ def test_a_model_becomes_the_plugins_arguments(model: Path) -> None:
         "levels=64:30:40:35/128:100:130.5:120",
         "stride=8",
     )
-    assert own.options(5)[-1] == "stride=25"
+    assert machine.options(5)[-1] == "stride=25"
 
 
 def test_a_machine_of_few_cpus_has_all_of_them_active(model: Path) -> None:
     few = (("cpus = 128\nactive = 16\n", "cpus = 8\n"), ("= 64", "= 4"), ("cpus = 128", "cpus = 8"))
-    own = written(model, *few)
-    assert own.usual_cpus == 8
+    machine = written(model, *few)
+    assert machine.usual_cpus == 8
 
 
 @pytest.mark.parametrize(

@@ -37,16 +37,16 @@ def test_the_scheduler_is_another_option() -> None:
 
 
 def test_what_choosing_a_scheduler_sets_anew_is_written_after_it() -> None:
-    own = [("nr_requests", "64"), ("rotational", "1"), ("iosched/x", "0"), ("nomerges", "2")]
-    before, after = (queue_settings.steps(own, after_scheduler=late) for late in (False, True))
+    settings = [("nr_requests", "64"), ("rotational", "1"), ("iosched/x", "0"), ("nomerges", "2")]
+    before, after = (queue_settings.steps(settings, after_scheduler=late) for late in (False, True))
     assert before == ["queue rotational=1", "queue nomerges=2"]
     assert after == ["queue nr_requests=64", "queue iosched/x=0"]
 
 
 def test_what_the_kernel_made_of_a_setting_is_said() -> None:
-    own = [("nr_requests", "9"), ("nr_requests", "1"), ("nomerges", "2")]
+    settings = [("nr_requests", "9"), ("nr_requests", "1"), ("nomerges", "2")]
     facts = {"queue/nr_requests": "4", "queue/nomerges": "2"}
     with pytest.raises(GuestError, match="nr_requests=1, of which the kernel made 4") as caught:
-        queue_settings.require_taken(own, facts)
+        queue_settings.require_taken(settings, facts)
     assert caught.value.outcome == "mismatch"
-    queue_settings.require_taken(own, {**facts, "queue/nr_requests": "1"})
+    queue_settings.require_taken(settings, {**facts, "queue/nr_requests": "1"})

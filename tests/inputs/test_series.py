@@ -82,20 +82,20 @@ expect = "dbench"
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a series called own, of which all files are right."""
     monkeypatch.setattr(series, "FOLDER", tmp_path)
-    own = tmp_path / "own"
+    series_folder = tmp_path / "own"
     for part in ("base", "series"):
-        (own / part).mkdir(parents=True)
-    (own / "series.toml").write_text(TEXT)
-    return own
+        (series_folder / part).mkdir(parents=True)
+    (series_folder / "series.toml").write_text(TEXT)
+    return series_folder
 
 
 def test_a_right_file_is_read(folder: Path) -> None:
-    found = series.get("own")
-    first, second = found.claims["faster"].expect
+    patch_series = series.get("own")
+    first, second = patch_series.claims["faster"].expect
     assert first.bound == Bound(0.2, None, "%")
     assert second.bound == Bound(9, 9)
-    assert found.claims["faster"].compare == ("before", "after")
-    assert found.tree == "debian:6.12"
+    assert patch_series.claims["faster"].compare == ("before", "after")
+    assert patch_series.tree == "debian:6.12"
 
 
 def test_before_and_after_are_arms_of_every_series(folder: Path) -> None:
@@ -165,18 +165,21 @@ def refused(folder: Path, text: str) -> UsageError:
 def test_a_row_of_a_table_is_an_expectation_with_the_tables_other_keys(folder: Path) -> None:
     (folder / "series.toml").write_text(TABLE)
     first, second, third = series.get("own").claims["dbench"].expect
-    assert {one.metric for one in (first, second, third)} == {"amean_ms"}
-    assert [one.parameters for one in (first, second, third)] == [
+    assert {expectation.metric for expectation in (first, second, third)} == {"amean_ms"}
+    assert [expectation.parameters for expectation in (first, second, third)] == [
         {"seconds": 8, "clients": 1},
         {"seconds": 8, "clients": 2},
         {"seconds": 8, "clients": 512},
     ]
-    assert [one.published and one.published.changes for one in (first, second, third)] == [
+    assert [
+        expectation.published and expectation.published.changes
+        for expectation in (first, second, third)
+    ] == [
         (-0.08,),
         (-0.25,),
         None,
     ]
-    assert [one.cpus for one in (first, second, third)] == [0, 8, 0]
+    assert [expectation.cpus for expectation in (first, second, third)] == [0, 8, 0]
     assert (second.bound, second.because) == (Bound(None, 0, "%"), "the direction")
     assert (third.bound, third.because) == (Bound(-0.05, 0.05, "%"), "a [busy] disk")
 
@@ -185,15 +188,21 @@ def test_tables_and_expectations_keep_the_order_in_which_they_are_written(folder
     alone = '[[claims.dbench.expect]]\nmetric = "iops"\nvalue = "== 1"\nbecause = "b"\n'
     text = TABLE.replace("[[claims.dbench.expect]]", f"{alone}[[claims.dbench.expect]]")
     (folder / "series.toml").write_text(text.replace("[claims.other]", f"{alone}[claims.other]"))
-    found = series.get("own").claims["dbench"].expect
-    assert [one.parameters.get("clients") for one in found] == [None, 1, 2, 512, None]
+    expectations = series.get("own").claims["dbench"].expect
+    assert [expectation.parameters.get("clients") for expectation in expectations] == [
+        None,
+        1,
+        2,
+        512,
+        None,
+    ]
 
 
 def test_a_claim_may_expect_what_another_one_expects(folder: Path) -> None:
     (folder / "series.toml").write_text(TABLE)
-    found = series.get("own").claims
-    assert found["other"].expect == found["dbench"].expect
-    assert found["other"].scheduler == "mq-deadline"
+    claims_by_name = series.get("own").claims
+    assert claims_by_name["other"].expect == claims_by_name["dbench"].expect
+    assert claims_by_name["other"].scheduler == "mq-deadline"
 
 
 KEYS = {
@@ -235,16 +244,20 @@ def test_a_table_is_equal_to_its_rows_written_out(
     common: dict[str, object], parameters: dict[str, object], rows: list[dict[str, object]]
 ) -> None:
     common["metric"] = "iops"
-    own = [{"clients": number, "bs": number} for number in range(len(rows))]
+    row_parameters = [{"clients": number, "bs": number} for number in range(len(rows))]
     table = {**common, "parameters": parameters}
-    table["rows"] = [{**row, "parameters": only} for row, only in zip(rows, own, strict=True)]
+    table["rows"] = [
+        {**row, "parameters": only} for row, only in zip(rows, row_parameters, strict=True)
+    ]
     written_out = [
         {**common, **row, "parameters": {**parameters, **only}}
-        for row, only in zip(rows, own, strict=True)
+        for row, only in zip(rows, row_parameters, strict=True)
     ]
-    found = expects(table)
-    assert found == expects(*written_out)
-    assert [one.bound for one in found] == [one.bound for one in expects(*written_out)]
+    expectations = expects(table)
+    assert expectations == expects(*written_out)
+    assert [expectation.bound for expectation in expectations] == [
+        expectation.bound for expectation in expects(*written_out)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -368,26 +381,26 @@ def test_an_unknown_series_gets_the_nearest_one(folder: Path) -> None:
         series.get("onw")
 
 
-def arms(found: Series) -> dict[str, tuple[str, int]]:
-    return {name: (arm.patches, arm.hw_queues) for name, arm in found.all_arms.items()}
+def arms(patch_series: Series) -> dict[str, tuple[str, int]]:
+    return {name: (arm.patches, arm.hw_queues) for name, arm in patch_series.all_arms.items()}
 
 
 def test_reversed_only_the_patches_change_places(folder: Path) -> None:
-    found = series.reverse(series.get("own"))
+    control = series.reverse(series.get("own"))
     # "single" is a reference arm: other hardware.
-    assert arms(found) == {"before": ("series", 0), "after": ("base", 0), "single": ("base", 1)}
-    assert found.claims == series.get("own").claims
+    assert arms(control) == {"before": ("series", 0), "after": ("base", 0), "single": ("base", 1)}
+    assert control.claims == series.get("own").claims
 
 
 def test_reversed_twice_is_the_series_again(folder: Path) -> None:
-    own = series.get("own")
-    assert arms(series.reverse(series.reverse(own))) == arms(own)
+    patch_series = series.get("own")
+    assert arms(series.reverse(series.reverse(patch_series))) == arms(patch_series)
 
 
 def test_with_no_op_no_arm_has_the_patches(folder: Path) -> None:
-    found = series.no_op(series.get("own"))
-    assert arms(found) == {"before": ("base", 0), "after": ("base", 0), "single": ("base", 1)}
-    assert found.claims == series.get("own").claims
+    control = series.no_op(series.get("own"))
+    assert arms(control) == {"before": ("base", 0), "after": ("base", 0), "single": ("base", 1)}
+    assert control.claims == series.get("own").claims
 
 
 def test_patches_apply_by_number_base_before_series(folder: Path) -> None:
@@ -401,9 +414,11 @@ def test_patches_apply_by_number_base_before_series(folder: Path) -> None:
     ):
         (folder / name).write_text("")
     base = [folder / "base" / name for name in ("0001-x.patch", "0002-y.patch")]
-    own = [folder / "series" / name for name in ("0001-z.patch", "0002-b.patch", "0010-c.patch")]
+    series_patches = [
+        folder / "series" / name for name in ("0001-z.patch", "0002-b.patch", "0010-c.patch")
+    ]
     assert list(series.get("own").patches("base")) == base
-    assert list(series.get("own").patches("series")) == base + own
+    assert list(series.get("own").patches("series")) == base + series_patches
 
 
 def test_a_rival_stands_on_the_base_and_not_on_the_series(folder: Path) -> None:
@@ -411,11 +426,11 @@ def test_a_rival_stands_on_the_base_and_not_on_the_series(folder: Path) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("")
     (folder / "series.toml").write_text(f'{TEXT}[arms.other]\npatches = "rival"\n')
-    own = series.get("own")
-    assert own.levels == ("base", "series", "rival")
-    assert [path.name for path in own.patches("rival")] == ["0001-x.patch", "0001-r.patch"]
-    assert arms(series.reverse(own))["other"] == ("rival", 0)
-    assert arms(series.no_op(own))["other"] == ("base", 0)
+    patch_series = series.get("own")
+    assert patch_series.levels == ("base", "series", "rival")
+    assert [path.name for path in patch_series.patches("rival")] == ["0001-x.patch", "0001-r.patch"]
+    assert arms(series.reverse(patch_series))["other"] == ("rival", 0)
+    assert arms(series.no_op(patch_series))["other"] == ("base", 0)
 
 
 @pytest.mark.parametrize(
@@ -454,9 +469,13 @@ def test_a_series_needs_no_base(folder: Path) -> None:
 def test_a_series_knows_its_name_and_its_folder(folder: Path) -> None:
     (folder / "base/0001-x.patch").write_text("")
     (folder / "series/0001-a.patch").write_text("")
-    own = series.get("own")
-    assert (own.name, own.folder, own.file) == ("own", folder, folder / "series.toml")
-    assert len(own.patches("series")) == 2
+    patch_series = series.get("own")
+    assert (patch_series.name, patch_series.folder, patch_series.file) == (
+        "own",
+        folder,
+        folder / "series.toml",
+    )
+    assert len(patch_series.patches("series")) == 2
 
 
 @pytest.mark.parametrize("path", ["{0}", "{0}/", "./mine", "mine/", "mine/../mine", "./mine/."])
@@ -466,10 +485,10 @@ def test_a_series_at_a_path_has_the_name_of_its_folder(
     mine = folder.rename(folder.with_name("mine"))
     monkeypatch.setattr(series, "FOLDER", folder / "nothing")
     monkeypatch.chdir(mine.parent)
-    found = series.get(path.format(mine))
+    patch_series = series.get(path.format(mine))
     monkeypatch.chdir("/")
-    assert (found.name, found.folder) == ("mine", mine)
-    assert found.file.is_file()
+    assert (patch_series.name, patch_series.folder) == ("mine", mine)
+    assert patch_series.file.is_file()
 
 
 def test_a_series_in_the_folder_where_one_stands_has_its_name(
@@ -485,8 +504,8 @@ def test_a_series_in_the_folder_where_one_stands_has_its_name(
 def test_a_control_is_of_the_same_name_and_folder(
     folder: Path, control: Callable[[Series], Series]
 ) -> None:
-    found = control(series.get("own"))
-    assert (found.name, found.folder) == ("own", folder)
+    controlled = control(series.get("own"))
+    assert (controlled.name, controlled.folder) == ("own", folder)
 
 
 @pytest.mark.parametrize("key", ["name", "folder", "_folder", "file"])
@@ -517,7 +536,10 @@ def test_no_bound_is_looser_than_the_written_rule(name: str) -> None:
             allowed.append(Interval(min(half, twice), max(half, twice)))
             if abs(nearest) < 0.05:
                 allowed = [Interval(-0.05, 0.05)]
-            assert any(expected.bound.interval.within(one) for one in allowed), (name, expected)
+            assert any(expected.bound.interval.within(interval) for interval in allowed), (
+                name,
+                expected,
+            )
 
 
 @pytest.mark.parametrize("name", series.known())

@@ -155,10 +155,10 @@ def test_an_unknown_topology_gets_the_nearest_name() -> None:
 def test_a_kernel_that_cannot_have_a_topology_is_refused_in_a_line(
     name: str, release: str, refused: bool
 ) -> None:
-    found = topology.get(name).refusal(release, ())
-    assert bool(found) == refused
-    assert "\n" not in found
-    assert not refused or release in found
+    refusal = topology.get(name).refusal(release, ())
+    assert bool(refusal) == refused
+    assert "\n" not in refusal
+    assert not refused or release in refusal
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,8 @@ def test_the_driver_is_that_of_the_disk(name: str, prefix: str) -> None:
 
 def test_a_virtio_disk_has_the_virtio_driver() -> None:
     devices = ("virtio-blk-pci,drive=disk,num-queues=4",)
-    own = topology.get("nullb").model_copy(update={"devices": devices, "null_blk": None})
-    assert own.driver == "virtio_"
+    hardware = topology.get("nullb").model_copy(update={"devices": devices, "null_blk": None})
+    assert hardware.driver == "virtio_"
 
 
 def test_a_kernel_without_the_driver_of_a_topology_is_refused() -> None:

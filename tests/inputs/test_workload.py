@@ -22,8 +22,8 @@ TIMED = [name for name in FIO if "ios" in workload.get(name).parameters]
 
 def defaults(name: str) -> dict[str, Value]:
     """A workload's own parameters, the first value of a sweep."""
-    own = workload.get(name).parameters
-    return {key: v[0] if isinstance(v, tuple) else v for key, v in own.items()}
+    parameters = workload.get(name).parameters
+    return {key: v[0] if isinstance(v, tuple) else v for key, v in parameters.items()}
 
 
 def job(name: str, **changes: Value) -> configparser.ConfigParser:
@@ -157,9 +157,9 @@ def test_an_unknown_parameter_gets_the_nearest_name() -> None:
 
 
 def test_changes_replace_and_the_rest_stays() -> None:
-    found = workload.get("randread_burst").checked({"numjobs": (1, 2)}, "here")
+    checked = workload.get("randread_burst").checked({"numjobs": (1, 2)}, "here")
     usual = workload.get("randread_burst").parameters
-    assert found == {**usual, "numjobs": (1, 2)}
+    assert checked == {**usual, "numjobs": (1, 2)}
 
 
 @pytest.mark.parametrize(("clients", "size"), [(1, 1024), (34, 1024), (35, 1050), (512, 15360)])

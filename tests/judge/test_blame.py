@@ -42,10 +42,10 @@ def test_without_a_failure_nothing_follows() -> None:
 def test_failures_are_held_against_those_of_the_base(
     patched: Ends, base: Ends, verdict: Verdict | None
 ) -> None:
-    found = blame(patched, base, ALPHA)
-    assert found is not None
-    assert found.verdict is verdict
-    assert "boot the-boot" in found.reason
+    judgement = blame(patched, base, ALPHA)
+    assert judgement is not None
+    assert judgement.verdict is verdict
+    assert "boot the-boot" in judgement.reason
 
 
 def test_a_stall_may_be_the_hosts_and_another_complaint_may_not() -> None:
@@ -53,12 +53,15 @@ def test_a_stall_may_be_the_hosts_and_another_complaint_may_not() -> None:
     stall = Ends(20, stall.failures, dict.fromkeys(stall.failures, "b"))
     warning = Ends(20, {"WARNING in bfq_dispatch_request()": 1}, {})
     warning = Ends(20, warning.failures, dict.fromkeys(warning.failures, "b"))
-    found = [blame(one, ends(90), ALPHA) for one in (stall, warning)]
-    assert [one and one.verdict for one in found] == [Verdict.INCONCLUSIVE, Verdict.REFUTED]
+    judgements = [blame(failing, ends(90), ALPHA) for failing in (stall, warning)]
+    assert [judgement and judgement.verdict for judgement in judgements] == [
+        Verdict.INCONCLUSIVE,
+        Verdict.REFUTED,
+    ]
 
 
 def test_the_worst_failure_decides() -> None:
-    found = blame(ends(8, hang=3, panic=1), ends(8, panic=1), ALPHA)
-    assert found is not None
-    assert found.verdict is Verdict.REFUTED
-    assert found.reason.startswith("hang in 3 of 8 boots with the patches, in 0 of 8 without")
+    judgement = blame(ends(8, hang=3, panic=1), ends(8, panic=1), ALPHA)
+    assert judgement is not None
+    assert judgement.verdict is Verdict.REFUTED
+    assert judgement.reason.startswith("hang in 3 of 8 boots with the patches, in 0 of 8 without")

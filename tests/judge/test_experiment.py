@@ -15,8 +15,8 @@ from lab.inputs import series, topology, workload
 from lab.inputs.profile import Block, Profile
 from lab.inputs.terms import Engine, Level
 from lab.inputs.workload import Value
-from lab.judge import experiment
-from lab.judge.experiment import Experiment
+from lab.judge.experiment import Experiment, fragments, in_rounds
+from lab.judge.experiment import experiments as experiments_of
 from lab.measure.cell import Cell
 from lab.measure.host import Report
 
@@ -75,24 +75,24 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
         *claims: str, host: Report = USUAL, profile: Profile = PROFILE, host_time: bool = True
     ) -> list[Experiment]:
         (tmp_path / "own/series.toml").write_text(HEAD + ARMS + "".join(claims))
-        own = series.get("own")
-        return experiment.experiments(own, profile, host, host_time=host_time)
+        patch_series = series.get("own")
+        return experiments_of(patch_series, profile, host, host_time=host_time)
 
     return write
 
 
-def arms(asked: Experiment) -> list[str]:
-    return list(asked.arms)
+def arms(experiment: Experiment) -> list[str]:
+    return list(experiment.arms)
 
 
-def cells(asked: Experiment) -> list[Cell]:
-    return [side.cell for side in asked.sides]
+def cells(experiment: Experiment) -> list[Cell]:
+    return [side.cell for side in experiment.sides]
 
 
-def parameters(asked: Experiment) -> dict[str, Value]:
-    (found,) = {cell.parameters for cell in cells(asked)}
-    assert list(found) == sorted(found)
-    return dict(found)
+def parameters(experiment: Experiment) -> dict[str, Value]:
+    (chosen,) = {cell.parameters for cell in cells(experiment)}
+    assert list(chosen) == sorted(chosen)
+    return dict(chosen)
 
 
 @pytest.mark.parametrize(
@@ -113,21 +113,21 @@ def parameters(asked: Experiment) -> dict[str, Value]:
 def test_a_metric_decides_on_level_engine_and_cpus(
     ask: Write, expectation: str, level: Level, engine: Engine, cpus: int
 ) -> None:
-    (asked,) = ask(claim(expectation))
-    assert (asked.level, asked.engine, asked.lacking) == (level, engine, "")
-    assert {(cell.engine, cell.cpus) for cell in cells(asked)} == {(engine, cpus)}
-    assert asked.timed == (level is Level.WALL)
-    assert asked.runs
+    (experiment,) = ask(claim(expectation))
+    assert (experiment.level, experiment.engine, experiment.lacking) == (level, engine, "")
+    assert {(cell.engine, cell.cpus) for cell in cells(experiment)} == {(engine, cpus)}
+    assert experiment.timed == (level is Level.WALL)
+    assert experiment.runs
 
 
 def test_a_claims_cpus_are_those_of_its_expectations(ask: Write) -> None:
-    found = ask(claim(IOPS, COST, f"{IOPS}\ncpus = 4", more="cpus = 8"))
-    assert [cells(asked)[0].cpus for asked in found] == [8, 8, 4]
+    experiments = ask(claim(IOPS, COST, f"{IOPS}\ncpus = 4", more="cpus = 8"))
+    assert [cells(experiment)[0].cpus for experiment in experiments] == [8, 8, 4]
 
 
 def test_wall_clock_is_kvms_where_it_works(ask: Write) -> None:
-    (asked,) = ask(claim(IOPS), host=report(*Engine))
-    assert (asked.engine, asked.lacking) == (Engine.KVM, "")
+    (experiment,) = ask(claim(IOPS), host=report(*Engine))
+    assert (experiment.engine, experiment.lacking) == (Engine.KVM, "")
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_wall_clock_is_kvms_where_it_works(ask: Write) -> None:
 def test_without_its_engine_a_question_lacks_it_and_does_not_run(
     ask: Write, expectation: str, host: Report, said: str
 ) -> None:
-    (asked,) = ask(claim(expectation), host=host)
-    assert asked.lacking == said
-    assert not asked.runs
+    (experiment,) = ask(claim(expectation), host=host)
+    assert experiment.lacking == said
+    assert not experiment.runs
 
 
 def test_too_few_host_cpus_are_lacking_but_do_not_keep_it_from_running(ask: Write) -> None:
@@ -155,11 +155,11 @@ def test_too_few_host_cpus_are_lacking_but_do_not_keep_it_from_running(ask: Writ
 
 
 def test_a_change_compares_two_arms_and_a_value_has_one(ask: Write) -> None:
-    found = ask(
+    experiments = ask(
         claim(IOPS, COUNTER, f'{COUNTER}\narm = "single"', f'{IOPS}\ncompare = ["raw", "after"]'),
         claim(IOPS, COUNTER, name="two", more='compare = ["single", "before"]'),
     )
-    assert [arms(asked) for asked in found] == [
+    assert [arms(experiment) for experiment in experiments] == [
         ["before", "after"],
         ["after"],
         ["single"],
@@ -167,12 +167,12 @@ def test_a_change_compares_two_arms_and_a_value_has_one(ask: Write) -> None:
         ["single", "before"],
         ["before"],
     ]
-    assert [asked.claim for asked in found] == ["one"] * 4 + ["two"] * 2
+    assert [experiment.claim for experiment in experiments] == ["one"] * 4 + ["two"] * 2
 
 
 def test_an_arm_brings_its_own_hardware(ask: Write) -> None:
-    (asked,) = ask(claim(f'{IOPS}\ncompare = ["raw", "single"]'))
-    raw, single = cells(asked)
+    (experiment,) = ask(claim(f'{IOPS}\ncompare = ["raw", "single"]'))
+    raw, single = cells(experiment)
     assert (raw.topology, raw.hw_queues, raw.kernel_parameters) == (
         *("megasas", topology.get("megasas").hw_queues, ()),
     )
@@ -181,32 +181,36 @@ def test_an_arm_brings_its_own_hardware(ask: Write) -> None:
 
 def test_an_arm_may_be_what_the_others_are_compared_over(ask: Write) -> None:
     free = '[arms.none]\npatches = "base"\nscheduler = "none"\n'
-    (asked,) = ask(claim(f'{COST}\nsubtract = "none"', more="seeds = 3") + free)
-    assert arms(asked) == ["before", "after"]
-    assert [side.arm for side in asked.booted] == ["before", "after", "none"]
-    assert [side.cell.scheduler for side in asked.booted] == ["bfq", "bfq", "none"]
-    assert asked.conditions["subtract"] == "none"
+    (experiment,) = ask(claim(f'{COST}\nsubtract = "none"', more="seeds = 3") + free)
+    assert arms(experiment) == ["before", "after"]
+    assert [side.arm for side in experiment.booted] == ["before", "after", "none"]
+    assert [side.cell.scheduler for side in experiment.booted] == ["bfq", "bfq", "none"]
+    assert experiment.conditions["subtract"] == "none"
 
 
 def test_a_debug_check_is_skipped_where_no_debug_kernel_is_built(ask: Write) -> None:
     wanted = claim(
         'metric = "requests"\nvalue = ">= 1"', topology="raid64_faults", work="verify_switching"
     )
-    (asked,) = ask(wanted)
-    assert not asked.skipped
-    (cell,) = cells(asked)
-    fragments = experiment.fragments(series.get("own"), cell)
-    assert fragments == (*series.get("own").kernel, "debug")
-    (asked,) = ask(wanted, profile=PROFILE.model_copy(update={"without": ("debug",)}))
-    assert "no kernel with debug" in asked.skipped
+    (experiment,) = ask(wanted)
+    assert not experiment.skipped
+    (cell,) = cells(experiment)
+    kernel_fragments = fragments(series.get("own"), cell)
+    assert kernel_fragments == (*series.get("own").kernel, "debug")
+    (experiment,) = ask(wanted, profile=PROFILE.model_copy(update={"without": ("debug",)}))
+    assert "no kernel with debug" in experiment.skipped
 
 
 def test_the_nearest_parameter_wins(ask: Write) -> None:
     expectation = f"{IOPS}\nparameters = {{ numjobs = 3 }}"
     first, second = ask(claim(IOPS, expectation, more="parameters = { numjobs = 7 }"))
     (usual,) = ask(claim(IOPS))
-    assert [parameters(asked)["numjobs"] for asked in (usual, first, second)] == [10, 7, 3]
-    assert [parameters(asked)["seconds"] for asked in (usual, first, second)] == [2, 2, 2]
+    assert [parameters(experiment)["numjobs"] for experiment in (usual, first, second)] == [
+        10,
+        7,
+        3,
+    ]
+    assert [parameters(experiment)["seconds"] for experiment in (usual, first, second)] == [2, 2, 2]
     assert parameters(usual)["ramp_seconds"] == 2
 
 
@@ -215,26 +219,32 @@ def dbench(clients: int) -> str:
 
 
 def test_what_the_profile_does_not_sweep_is_left_out(ask: Write) -> None:
-    found = ask(claim(dbench(4), dbench(512), topology="raid64", work="dbench_xfs"))
-    assert [asked.skipped for asked in found] == ["", "the profile leaves out clients=512"]
-    assert [asked.runs for asked in found] == [True, False]
-    assert parameters(found[0])["clients"] == 4
-    assert cells(found[0])[0].sweep(found[0].swept) == "clients=4"
+    experiments = ask(claim(dbench(4), dbench(512), topology="raid64", work="dbench_xfs"))
+    assert [experiment.skipped for experiment in experiments] == [
+        "",
+        "the profile leaves out clients=512",
+    ]
+    assert [experiment.runs for experiment in experiments] == [True, False]
+    assert parameters(experiments[0])["clients"] == 4
+    assert cells(experiments[0])[0].sweep(experiments[0].swept) == "clients=4"
 
 
 def test_without_a_profiles_choice_the_workloads_own_values_count(ask: Write) -> None:
     plain = PROFILE.model_copy(update={"parameters": {}})
     text = claim(dbench(512), dbench(5), topology="raid64", work="dbench_xfs")
-    found = ask(text, profile=plain)
-    assert [asked.skipped for asked in found] == ["", "the profile leaves out clients=5"]
+    experiments = ask(text, profile=plain)
+    assert [experiment.skipped for experiment in experiments] == [
+        "",
+        "the profile leaves out clients=5",
+    ]
 
 
 def test_a_parameter_that_the_profile_sweeps_has_to_be_chosen(ask: Write) -> None:
     swept = PROFILE.model_copy(update={"parameters": {"randread_burst": {"numjobs": (2, 4)}}})
     with pytest.raises(UsageError, match="several values of numjobs"):
         ask(claim(IOPS), profile=swept)
-    (asked,) = ask(claim(IOPS, more="parameters = { numjobs = 4 }"), profile=swept)
-    assert (parameters(asked)["numjobs"], asked.skipped) == (4, "")
+    (experiment,) = ask(claim(IOPS, more="parameters = { numjobs = 4 }"), profile=swept)
+    assert (parameters(experiment)["numjobs"], experiment.skipped) == (4, "")
 
 
 @pytest.mark.parametrize(
@@ -337,9 +347,9 @@ def test_what_an_old_qemu_does_not_tell_is_not_counted(
     facts = replace(USUAL.facts, qemu=f"QEMU emulator version {qemu}" if qemu else "")
     text = COUNTER.replace("stable_merges", metric)
     text += f'\nmachine = "{machine}"' if machine else ""
-    (asked,) = ask(claim(text), host=replace(USUAL, facts=facts))
+    (experiment,) = ask(claim(text), host=replace(USUAL, facts=facts))
     needs = f"needs QEMU 9.0 to count {metric}; this host has 8.2.2"
-    assert (asked.lacking, asked.runs) == (needs if lacking else "", not lacking)
+    assert (experiment.lacking, experiment.runs) == (needs if lacking else "", not lacking)
 
 
 def test_what_an_old_qemu_does_not_tell_keeps_nothing_else_from_being_counted(ask: Write) -> None:
@@ -366,13 +376,13 @@ def test_jobs_without_marks_are_not_counted(
 
 
 def test_equal_expectations_are_questions_of_their_own(ask: Write) -> None:
-    one, other = ask(claim(IOPS, IOPS))
-    assert one.sides == other.sides
-    assert len({one, other}) == 2
+    first, second = ask(claim(IOPS, IOPS))
+    assert first.sides == second.sides
+    assert len({first, second}) == 2
 
 
-def rounds_of(asked: list[Experiment]) -> list[list[str]]:
-    return [[side.arm for side in sides] for _, sides in experiment.in_rounds(asked)]
+def rounds_of(experiments: list[Experiment]) -> list[list[str]]:
+    return [[side.arm for side in sides] for _, sides in in_rounds(experiments)]
 
 
 def test_arms_of_the_same_conditions_are_booted_in_turn(ask: Write) -> None:
@@ -387,7 +397,7 @@ def test_equal_cells_of_several_claims_are_measured_once(ask: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "claim_text",
     [
         claim(IOPS, name="two", topology="megasas"),
         claim(IOPS, name="two", work="randwrite_uring"),
@@ -397,10 +407,10 @@ def test_equal_cells_of_several_claims_are_measured_once(ask: Write) -> None:
     ],
     ids=["topology", "workload", "cpus", "parameters", "scheduler"],
 )
-def test_other_conditions_are_trials_of_their_own(ask: Write, other: str) -> None:
-    asked = ask(claim(IOPS), other)
-    assert rounds_of(asked) == [["before", "after"]] * 2
-    for _, sides in experiment.in_rounds(asked):
+def test_other_conditions_are_trials_of_their_own(ask: Write, claim_text: str) -> None:
+    experiments = ask(claim(IOPS), claim_text)
+    assert rounds_of(experiments) == [["before", "after"]] * 2
+    for _, sides in in_rounds(experiments):
         conditions = {
             (s.cell.topology, s.cell.workload, s.cell.scheduler, s.cell.parameters) for s in sides
         }
@@ -412,28 +422,28 @@ def test_a_value_alone_is_a_trial_of_one_arm(ask: Write) -> None:
 
 
 def test_a_series_may_bring_an_io_scheduler_of_its_own(tmp_path: Path, ask: Write) -> None:
-    own = claim(IOPS).replace('scheduler = "bfq"', 'scheduler = "mine"')
+    claim_text = claim(IOPS).replace('scheduler = "bfq"', 'scheduler = "mine"')
     with pytest.raises(UsageError, match="no I/O scheduler is called 'mine'"):
-        ask(own)
+        ask(claim_text)
     path = tmp_path / "own/series.toml"
     path.write_text('schedulers = ["mine"]\n' + path.read_text())
-    (found,) = experiment.experiments(series.get("own"), PROFILE, USUAL)
-    assert found.sides[0].cell.scheduler == "mine"
+    (experiment,) = experiments_of(series.get("own"), PROFILE, USUAL)
+    assert experiment.sides[0].cell.scheduler == "mine"
 
 
 def test_the_wall_clock_of_an_emulator_is_measured_only_where_it_is_asked_for(ask: Write) -> None:
-    (asked,) = ask(claim(IOPS), host_time=False)
-    assert asked.skipped == "the wall clock of tcg is the emulator's; --host-time measures it"
-    assert not asked.runs
-    (asked,) = ask(claim(IOPS), host=report(Engine.KVM, Engine.TCG), host_time=False)
-    assert asked.runs
-    for other in (COST, COUNTER, f'{IOPS}\nmachine = "xeon16"'):
-        assert all(one.runs for one in ask(claim(other), host_time=False))
+    (experiment,) = ask(claim(IOPS), host_time=False)
+    assert experiment.skipped == "the wall clock of tcg is the emulator's; --host-time measures it"
+    assert not experiment.runs
+    (experiment,) = ask(claim(IOPS), host=report(Engine.KVM, Engine.TCG), host_time=False)
+    assert experiment.runs
+    for expectation in (COST, COUNTER, f'{IOPS}\nmachine = "xeon16"'):
+        assert all(experiment.runs for experiment in ask(claim(expectation), host_time=False))
 
 
 def test_what_is_simulated_is_also_asked_with_other_transfer_costs(ask: Write) -> None:
-    (asked,) = ask(claim(f'{IOPS}\nmachine = "xeon16"'))
-    assert [cell.variants for cell in cells(asked)] == [(0.5, 2.0)] * 2
+    (experiment,) = ask(claim(f'{IOPS}\nmachine = "xeon16"'))
+    assert [cell.variants for cell in cells(experiment)] == [(0.5, 2.0)] * 2
     (counted,) = ask(claim(f'{COUNTER}\nmachine = "xeon16"'))
     assert {cell.variants for cell in cells(counted)} == {()}
 
@@ -457,28 +467,28 @@ def test_a_simulation_that_cannot_be_is_refused_with_its_place(
 
 
 def test_a_host_that_cannot_simulate_says_why(ask: Write) -> None:
-    (asked,) = ask(claim(f'{IOPS}\nmachine = "xeon16"'), host=report(Engine.TCG))
-    assert not asked.runs
-    assert asked.lacking.startswith("needs the engine sim; on this host: ")
+    (experiment,) = ask(claim(f'{IOPS}\nmachine = "xeon16"'), host=report(Engine.TCG))
+    assert not experiment.runs
+    assert experiment.lacking.startswith("needs the engine sim; on this host: ")
 
 
 def test_a_row_asks_for_more_seeds_than_its_claim(ask: Write) -> None:
-    found = ask(claim(f"{COST}\nseeds = 6", COUNTER, more="seeds = 3"))
-    assert [one.seed_counts for one in found] == [(3, 6), (3,)]
+    experiments = ask(claim(f"{COST}\nseeds = 6", COUNTER, more="seeds = 3"))
+    assert [experiment.seed_counts for experiment in experiments] == [(3, 6), (3,)]
 
 
 def test_a_claim_asks_for_seeds_of_what_it_counts_too(ask: Write) -> None:
-    found = ask(claim(COST, COUNTER, more="seeds = 3"))
-    assert [one.seed_counts for one in found] == [(3,)] * 2
+    experiments = ask(claim(COST, COUNTER, more="seeds = 3"))
+    assert [experiment.seed_counts for experiment in experiments] == [(3,)] * 2
 
 
 def test_a_claim_may_have_a_fio_line_of_its_own(ask: Write) -> None:
     text = claim(COST).replace(
         'workload = "randread_burst"', 'fio = "fio --rw=randread --bs=4k --numjobs=3"'
     )
-    (asked,) = ask(text)
-    assert asked.workload.startswith("randread-")
-    assert dict(cells(asked)[0].parameters)["numjobs"] == 3
+    (experiment,) = ask(text)
+    assert experiment.workload.startswith("randread-")
+    assert dict(cells(experiment)[0].parameters)["numjobs"] == 3
 
 
 @pytest.mark.parametrize(

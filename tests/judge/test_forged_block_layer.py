@@ -55,11 +55,11 @@ class Session(FakeSession):
         self, spec: str = "", patches: Sequence[Path] = (), fragments: Sequence[str] = ()
     ) -> Kernel:
         made = super().kernel(spec, patches, fragments)
-        own = self.made(made.id)
-        made.vmlinux.write_text(own.code or made.id)
-        lines = (f"{n:016x} t {name}\n" for n, name in enumerate(own.symbols or own.costs))
+        patch = self.made(made.id)
+        made.vmlinux.write_text(patch.code or made.id)
+        lines = (f"{n:016x} t {name}\n" for n, name in enumerate(patch.symbols or patch.costs))
         made.system_map.write_text("".join(lines))
-        (made.folder / "block-layer").write_text("".join(f"{name}\n" for name in own.listed))
+        (made.folder / "block-layer").write_text("".join(f"{name}\n" for name in patch.listed))
         return made
 
     def made(self, kernel: str) -> Patched:
@@ -68,15 +68,15 @@ class Session(FakeSession):
 
 @pytest.fixture
 def session(guests: Guests) -> Session:
-    found = Session(SEEDED)
+    fake_session = Session(SEEDED)
 
     def says(job: Job) -> fakes.Answer:
-        own = Cost(0.0, found.made(job.task.kernel.id).costs)
-        return {cost.BLOCK_LAYER: own.within(job.block_layer)}
+        costs = Cost(0.0, fake_session.made(job.task.kernel.id).costs)
+        return {cost.BLOCK_LAYER: costs.within(job.block_layer)}
 
-    guests.cost_of = lambda kernel: Cost(0.0, found.made(kernel).costs)
+    guests.cost_of = lambda kernel: Cost(0.0, fake_session.made(kernel).costs)
     guests.says = says
-    return found
+    return fake_session
 
 
 @pytest.fixture
@@ -96,10 +96,10 @@ def written(name: str, expected: str = 'change = "<= -20%"') -> Series:
 
 def judged(session: Session, name: str, patched: Patched, expected: str = "") -> Finding:
     session.patched[name] = patched
-    own = written(name, expected or 'change = "<= -20%"')
-    (one,) = judge.judge([own], session)
-    assert not one.error
-    (finding,) = one.findings
+    patch_series = written(name, expected or 'change = "<= -20%"')
+    (judged_series,) = judge.judge([patch_series], session)
+    assert not judged_series.error
+    (finding,) = judged_series.findings
     return finding
 
 
@@ -114,9 +114,9 @@ MOVED = {
 @pytest.mark.usefixtures("write")
 def test_a_list_that_a_makefile_cut_saves_nothing(session: Session) -> None:
     """As a line in scripts/link-vmlinux.sh does that deletes block/built-in.a."""
-    found = judged(session, "evil", FORGED)
-    assert found.verdict is Verdict.REFUTED
-    assert found.measured == (2000.0, 2000.0)
+    finding = judged(session, "evil", FORGED)
+    assert finding.verdict is Verdict.REFUTED
+    assert finding.measured == (2000.0, 2000.0)
 
 
 @pytest.mark.usefixtures("write")
@@ -126,27 +126,27 @@ def test_what_moves_out_of_the_block_layer_is_not_saved(
     session: Session, costs: dict[str, float], seeds: int
 ) -> None:
     session.profile = SEEDED.model_copy(update={"seeds": seeds})
-    found = judged(session, "evil", Patched(costs, LAYER))
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.measured_change == pytest.approx(-0.3)
-    assert "costs 600.0 instructions an I/O less, but the rest of the kernel" in found.reason
-    assert "code may have moved out of the block layer" in found.reason
+    finding = judged(session, "evil", Patched(costs, LAYER))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.measured_change == pytest.approx(-0.3)
+    assert "costs 600.0 instructions an I/O less, but the rest of the kernel" in finding.reason
+    assert "code may have moved out of the block layer" in finding.reason
 
 
 @pytest.mark.usefixtures("write")
 def test_what_is_added_beside_what_moves_out_is_no_standstill(session: Session) -> None:
     costs = {**BASE, "kmem_cache_alloc": 1100.0}
-    found = judged(session, "evil", Patched(costs, LAYER), 'change = "-1% .. +1%"')
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "costs 0.0 instructions an I/O less" in found.reason
+    finding = judged(session, "evil", Patched(costs, LAYER), 'change = "-1% .. +1%"')
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "costs 0.0 instructions an I/O less" in finding.reason
 
 
 @pytest.mark.usefixtures("write")
 def test_an_honest_saving_holds_with_its_new_functions(session: Session) -> None:
     costs = {**BASE, "submit_bio": 300.0, "submit_bio_fast": 200.0}
-    found = judged(session, "own", Patched(costs, [*LAYER, "submit_bio_fast"]))
-    assert found.verdict is Verdict.HOLDS
-    assert found.measured == (2000.0, 1300.0)
+    finding = judged(session, "own", Patched(costs, [*LAYER, "submit_bio_fast"]))
+    assert finding.verdict is Verdict.HOLDS
+    assert finding.measured == (2000.0, 1300.0)
 
 
 @pytest.mark.usefixtures("write")
@@ -169,8 +169,8 @@ def test_what_was_measured_of_a_forged_kernel_changes_no_later_number(
 
 @pytest.mark.usefixtures("write")
 def test_a_value_of_the_block_layer_alone_is_refused(session: Session) -> None:
-    (one,) = judge.judge([written("own", 'value = "<= 500"')], session)
-    assert "is only compared" in one.error
+    (judged_series,) = judge.judge([written("own", 'value = "<= 500"')], session)
+    assert "is only compared" in judged_series.error
     with pytest.raises(UsageError, match="write change"):
         case.prepare(written("own", 'value = "<= 500"'), session)
 
@@ -182,6 +182,6 @@ def test_in_a_comparison_code_that_moved_is_no_change_that_is_sure(
     session.patched["evil"] = Patched(costs, ["blk_mq_run"])
     cell = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.EXACT, cpus=1))
     pair = session.kernel("x:6.12"), session.kernel("x:6.12", [Path("evil.patch")])
-    (found,) = cost_diff.measure(session, pair, [cell], cost_diff.CHANGED)
-    assert found.finding.verdict is Verdict.INCONCLUSIVE
-    assert "code may have moved out of the block layer" in found.finding.reason
+    (comparison,) = cost_diff.measure(session, pair, [cell], cost_diff.CHANGED)
+    assert comparison.finding.verdict is Verdict.INCONCLUSIVE
+    assert "code may have moved out of the block layer" in comparison.finding.reason

@@ -74,18 +74,18 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 @pytest.fixture
 def session(guests: Guests) -> FakeSession:
     """A session in which the patched kernel is faster by half and a tenth cheaper."""
-    guests.cost_of = lambda kernel: fakes.insns(submit_bio=900.0 if own(kernel) else 1000.0)
+    guests.cost_of = lambda kernel: fakes.insns(submit_bio=900.0 if is_patched(kernel) else 1000.0)
     guests.says = says
     return FakeSession(QUICK, engines=ENGINES)
 
 
-def own(kernel: str) -> bool:
+def is_patched(kernel: str) -> bool:
     """Whether a kernel has the series' own patch."""
     return "+0001-own" in kernel
 
 
 def says(job: Job) -> fakes.Answer:
-    patched = own(job.task.kernel.id)
+    patched = is_patched(job.task.kernel.id)
     counters = {"stable_merges": 9.0 if patched else 1.0}
     counters["switches"] = 1.0 if patched else 2.0
     counters["hctxs_run"] = 9.0
@@ -95,21 +95,21 @@ def says(job: Job) -> fakes.Answer:
     }
 
 
-def found(judged: tuple[Judged, ...]) -> list[Finding]:
-    return [finding for one in judged for finding in one.findings]
+def findings_of(judged: tuple[Judged, ...]) -> list[Finding]:
+    return [finding for judged_series in judged for finding in judged_series.findings]
 
 
 def verdicts(judged: tuple[Judged, ...]) -> list[Verdict]:
-    return [finding.verdict for finding in found(judged)]
+    return [finding.verdict for finding in findings_of(judged)]
 
 
 def test_every_level_of_evidence_comes_to_its_verdict(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
-    (one,) = judge.judge([write(claim(IOPS, COST, HCTXS, SWITCHES))], session)
-    timed, exact, hctxs, switches = one.findings
-    assert [f.verdict for f in one.findings] == [Verdict.HOLDS] * 4
-    assert (one.verdict(), one.error) == (Verdict.HOLDS, "")
+    (judged_series,) = judge.judge([write(claim(IOPS, COST, HCTXS, SWITCHES))], session)
+    timed, exact, hctxs, switches = judged_series.findings
+    assert [f.verdict for f in judged_series.findings] == [Verdict.HOLDS] * 4
+    assert (judged_series.verdict(), judged_series.error) == (Verdict.HOLDS, "")
     assert timed.evidence.values == ((100.0,) * 8, (150.0,) * 8)
     assert timed.measured_change == pytest.approx(0.5)
     assert exact.measured == (1000.0, 900.0)
@@ -129,8 +129,12 @@ def test_counters_are_counted_in_the_boot_that_tells_the_cost(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     wide = f"{MERGES}cpus = 1\n"
-    (one,) = judge.judge([write(claim(COST, wide, MERGES))], session)
-    assert [finding.measured for finding in one.findings] == [(1000.0, 900.0), (9.0,), (9.0,)]
+    (judged_series,) = judge.judge([write(claim(COST, wide, MERGES))], session)
+    assert [finding.measured for finding in judged_series.findings] == [
+        (1000.0, 900.0),
+        (9.0,),
+        (9.0,),
+    ]
     booted = sorted((job.cell.cpus, job.task.arm, job.cell.counters) for job in guests.booted)
     merges = ("stable_merges",)
     assert booted == [(1, "after", merges), (1, "before", ()), (2, "after", merges)]
@@ -141,13 +145,15 @@ def test_options_that_patches_change_are_told(
     session: FakeSession, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def changed(before: Kernel, after: Kernel) -> tuple[str, ...]:
-        return ("CONFIG_KASAN: n -> y",) if own(after.id) and not own(before.id) else ()
+        return (
+            ("CONFIG_KASAN: n -> y",) if is_patched(after.id) and not is_patched(before.id) else ()
+        )
 
     monkeypatch.setattr(case, "changed_options", changed)
-    (one,) = judge.judge([write(claim(COST))], session)
-    assert one.configuration == {"series": ("CONFIG_KASAN: n -> y",)}
-    record = RunBuilder(session, "x").judged([one])
-    assert record.series[0].configuration == one.configuration
+    (judged_series,) = judge.judge([write(claim(COST))], session)
+    assert judged_series.configuration == {"series": ("CONFIG_KASAN: n -> y",)}
+    record = RunBuilder(session, "x").judged([judged_series])
+    assert record.series[0].configuration == judged_series.configuration
 
 
 def test_what_an_arm_takes_is_taken_off_the_others(
@@ -156,25 +162,25 @@ def test_what_an_arm_takes_is_taken_off_the_others(
     """1000 and 900 instructions over 800 are 200 and 100: half."""
 
     def cost_of(kernel: str) -> cost.Cost:
-        return fakes.insns(submit_bio=900.0 if own(kernel) else 1000.0)
+        return fakes.insns(submit_bio=900.0 if is_patched(kernel) else 1000.0)
 
     guests.cost_of = cost_of
     guests.says = lambda job: {cost.KERNEL: 800.0} if job.cell.scheduler == "none" else says(job)
     arm = '[arms.free]\npatches = "base"\nscheduler = "none"\n'
     text = 'metric = "kernel_insns_per_io"\nchange = "<= -40%"\nsubtract = "free"\n'
-    (one,) = judge.judge([write(claim(text, more="seeds = 3"), arm)], session)
-    (finding,) = one.findings
+    (judged_series,) = judge.judge([write(claim(text, more="seeds = 3"), arm)], session)
+    (finding,) = judged_series.findings
     assert finding.measured == (200.0, 100.0)
     assert finding.measured_change == pytest.approx(-0.5)
     assert finding.verdict is Verdict.HOLDS
-    assert [len(own) for own in finding.evidence.boots] == [3, 3]
+    assert [len(boots) for boots in finding.evidence.boots] == [3, 3]
     assert len(guests.booted) == 9
 
 
 def test_what_a_finding_names_are_the_boots_that_its_values_come_from(
     session: FakeSession, write: Write
 ) -> None:
-    for finding in found(judge.judge([write(claim(IOPS, COST, MERGES))], session)):
+    for finding in findings_of(judge.judge([write(claim(IOPS, COST, MERGES))], session)):
         evidence = finding.evidence
         for ids, values in zip(evidence.boots, evidence.values, strict=True):
             known = session.store.boots(ids)
@@ -186,8 +192,8 @@ def test_kernels_are_those_of_the_arms_whatever_is_counted(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     raw = f'{IOPS}compare = ["raw", "after"]\n'
-    own_case = case.prepare(write(claim(IOPS, raw, MERGES)), session)
-    kernels = {(task.arm, task.cell.counters): task.kernel.id for task in own_case.tasks.values()}
+    prepared = case.prepare(write(claim(IOPS, raw, MERGES)), session)
+    kernels = {(task.arm, task.cell.counters): task.kernel.id for task in prepared.tasks.values()}
     assert kernels == {
         ("before", ()): BASE,
         ("raw", ()): BASE,
@@ -196,7 +202,7 @@ def test_kernels_are_those_of_the_arms_whatever_is_counted(
     }
     # The engines are checked with a kernel without patches; each kernel is built once.
     assert sorted(session.requested) == sorted(["6.12", BASE, PATCHED])
-    assert {side.arm: side.patched for side in own_case.tasks} == {
+    assert {side.arm: side.patched for side in prepared.tasks} == {
         "before": False,
         "raw": False,
         "after": True,
@@ -211,12 +217,12 @@ def test_arms_of_several_expectations_are_booted_in_the_same_rounds(
     guests.says = lambda job: {**usual(job), "lat_mean_ms": 2.0}
     judged = judge.judge([write(claim(IOPS, raw), claim(latency, name="other"))], session)
     assert len(guests.booted) == 3 * QUICK.rounds
-    assert [finding.experiment.arms for finding in found(judged)] == [
+    assert [finding.experiment.arms for finding in findings_of(judged)] == [
         ("before", "after"),
         ("raw", "after"),
         ("before", "after"),
     ]
-    ids = [finding.evidence.boots for finding in found(judged)]
+    ids = [finding.evidence.boots for finding in findings_of(judged)]
     assert ids[0] == ids[2]
     assert ids[0][1] == ids[1][1]
 
@@ -230,10 +236,10 @@ def usual(job: Job) -> dict[str, float]:
 def test_what_is_on_record_is_not_measured_again(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
-    own_series = write(claim(IOPS, COST, MERGES))
-    first = verdicts(judge.judge([own_series], session))
+    patch_series = write(claim(IOPS, COST, MERGES))
+    first = verdicts(judge.judge([patch_series], session))
     boots = len(guests.booted)
-    assert verdicts(judge.judge([own_series], FakeSession(QUICK, engines=ENGINES))) == first
+    assert verdicts(judge.judge([patch_series], FakeSession(QUICK, engines=ENGINES))) == first
     assert len(guests.booted) == boots
 
 
@@ -241,12 +247,12 @@ def test_what_is_exact_is_measured_and_counted_with_several_seeds(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     session.profile = SEEDED
-    (exact, merges) = found(judge.judge([write(claim(COST, MERGES))], session))
+    (exact, merges) = findings_of(judge.judge([write(claim(COST, MERGES))], session))
     assert [len(values) for values in exact.evidence.values] == [3, 3]
     assert [len(values) for values in merges.evidence.values] == [3]
     assert sorted(job.cell.seed for job in guests.booted) == [1, 1, 1, 2, 2, 2, 3, 3, 3]
-    own_case = case.prepare(write(claim(COST, MERGES)), session)
-    before, after = own_case.seeds(own_case.experiments[0], 3)
+    prepared = case.prepare(write(claim(COST, MERGES)), session)
+    before, after = prepared.seeds(prepared.experiments[0], 3)
     assert [task.cell.seed for task in before] == [1, 2, 3]
     assert [task.arm for task in after] == ["after"] * 3
 
@@ -264,7 +270,7 @@ def test_more_seeds_are_booted_for_what_is_open_alone(
 
     guests.says = says
     clear = claim(COST, name="clear").replace('"bfq"', '"none"')
-    noisy, plain = found(judge.judge([write(claim(COST) + clear)], session))
+    noisy, plain = findings_of(judge.judge([write(claim(COST) + clear)], session))
     assert [len(values) for values in noisy.evidence.values] == [6, 6]
     assert [len(values) for values in plain.evidence.values] == [3, 3]
     assert (noisy.verdict, plain.verdict) == (Verdict.HOLDS, Verdict.HOLDS)
@@ -286,11 +292,13 @@ def test_one_seed_may_be_off_by_what_the_seeds_on_record_differ_by(
     """The workload says 0.5 %; of this very cell there are six seeds of another kernel."""
     seeds = itertools.count()
     guests.cost_of = lambda kernel: fakes.insns(f=1000.0 * (1 + spread * (next(seeds) % 3 - 1)))
-    own_case = case.prepare(write(claim(COST)), session)
-    (task, _) = own_case.tasks.values()
+    prepared = case.prepare(write(claim(COST)), session)
+    (task, _) = prepared.tasks.values()
     session.outcomes([replace(task, kernel=fakes.kernel("other")).seeded(n) for n in range(1, 7)])
-    guests.cost_of = lambda kernel: fakes.insns(f=1000.0 * (1 - gain) if own(kernel) else 1000.0)
-    (finding,) = found(judge.judge([write(claim(COST))], session))
+    guests.cost_of = lambda kernel: fakes.insns(
+        f=1000.0 * (1 - gain) if is_patched(kernel) else 1000.0
+    )
+    (finding,) = findings_of(judge.judge([write(claim(COST))], session))
     assert finding.verdict is verdict
     assert finding.evidence.noise == pytest.approx(spread * 2.57 * math.sqrt(2 * 0.8), rel=0.02)
 
@@ -300,7 +308,10 @@ def test_only_the_claims_that_are_wanted_are_judged_and_built_for(
 ) -> None:
     both = [write(claim(IOPS), claim(MERGES, name="merges"), name=name) for name in ("own", "two")]
     judged = judge.judge(both, session, claims={("own", "merges")})
-    assert [[f.experiment.claim for f in one.findings] for one in judged] == [["merges"], []]
+    assert [[f.experiment.claim for f in judged_series.findings] for judged_series in judged] == [
+        ["merges"],
+        [],
+    ]
     assert [job.cell.counters for job in guests.booted] == [("stable_merges",)]
     assert not any("two" in name for name in session.requested)
 
@@ -310,8 +321,8 @@ def test_a_series_that_does_not_build_does_not_keep_others_from_their_verdicts(
 ) -> None:
     session.failing["0001-two.patch"] = BuildError("expected ;", where="blk-mq.c:1")
     judged = judge.judge([write(claim(IOPS), name=name) for name in ("two", "own")], session)
-    assert [one.series.name for one in judged] == ["two", "own"]
-    assert [one.verdict() for one in judged] == [Verdict.ERROR, Verdict.HOLDS]
+    assert [judged_series.series.name for judged_series in judged] == ["two", "own"]
+    assert [judged_series.verdict() for judged_series in judged] == [Verdict.ERROR, Verdict.HOLDS]
     assert judged[0].error == "expected ;\n  where: blk-mq.c:1"
     assert judged[0].findings == ()
 
@@ -322,8 +333,8 @@ def test_a_series_that_is_not_well_formed_boots_and_builds_nothing(
     wrong = write(claim(IOPS.replace("iops", "iopss")))
     with pytest.raises(UsageError, match="'iopss'"):
         case.prepare(wrong, session)
-    (one,) = judge.judge([wrong], session)
-    assert "did you mean 'iops'" in one.error
+    (judged_series,) = judge.judge([wrong], session)
+    assert "did you mean 'iops'" in judged_series.error
     assert (session.requested, guests.booted) == ([], [])
 
 
@@ -347,11 +358,11 @@ def test_a_failure_is_the_patches_when_only_they_can_be_the_cause(
     verdict: Verdict,
 ) -> None:
     def broken(job: Job) -> fakes.Answer:
-        wrong = own(job.task.kernel.id) == patched
+        wrong = is_patched(job.task.kernel.id) == patched
         return GuestError(outcome, "BUG: x") if wrong else says(job)
 
     guests.says = broken
-    (finding,) = found(judge.judge([write(claim(expectation))], session))
+    (finding,) = findings_of(judge.judge([write(claim(expectation))], session))
     counted_base = expectation == MERGES and not patched  # it needs no base kernel
     assert finding.verdict is (Verdict.HOLDS if counted_base else verdict)
     assert counted_base or "BUG: x" in finding.reason
@@ -362,13 +373,13 @@ def test_a_patched_kernel_that_lies_is_refuted_and_the_other_claims_are_measured
     session: FakeSession, guests: Guests, write: Write, outcome: str
 ) -> None:
     def lies(job: Job) -> fakes.Answer:
-        forged = own(job.task.kernel.id) and job.cell.scheduler == "bfq"
+        forged = is_patched(job.task.kernel.id) and job.cell.scheduler == "bfq"
         return GuestError(outcome, "what nobody asked for") if forged else says(job)
 
     guests.says = lies
     honest = claim(COST, name="honest").replace('"bfq"', '"kyber"')
     (judged,) = judge.judge([write(claim(COST), honest)], session)
-    lied, held = found((judged,))
+    lied, held = findings_of((judged,))
     assert lied.verdict is Verdict.REFUTED
     # Nothing holds of a kernel that lied elsewhere.
     assert held.verdict is Verdict.INCONCLUSIVE
@@ -381,19 +392,19 @@ def test_work_that_moved_to_user_space_saves_nothing(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     def answer(job: Job) -> fakes.Answer:
-        return {cost.USER: 2100.0 if own(job.task.kernel.id) else 2000.0, cost.TIME: 7000.0}
+        return {cost.USER: 2100.0 if is_patched(job.task.kernel.id) else 2000.0, cost.TIME: 7000.0}
 
     guests.says = answer
-    (one,) = found(judge.judge([write(claim(COST))], session))
-    assert one.verdict is Verdict.INCONCLUSIVE
-    assert one.reason == "user space did other work: 2,000 and 2,100 instructions an I/O"
+    (finding,) = findings_of(judge.judge([write(claim(COST))], session))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.reason == "user space did other work: 2,000 and 2,100 instructions an I/O"
 
 
 def test_when_both_arms_fail_it_is_the_labs_error(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     guests.says = lambda job: GuestError("panic", f"BUG in {job.task.arm}")
-    (finding,) = found(judge.judge([write(claim(COST))], session))
+    (finding,) = findings_of(judge.judge([write(claim(COST))], session))
     assert finding.verdict is Verdict.ERROR
     assert "BUG in before" in finding.reason
 
@@ -402,7 +413,7 @@ def test_without_a_whole_round_nothing_is_decided(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     guests.says = lambda job: {**usual(job), **NOISE}
-    (finding,) = found(judge.judge([write(claim(IOPS))], session))
+    (finding,) = findings_of(judge.judge([write(claim(IOPS))], session))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.evidence.rejected == len(guests.booted) / 2
     assert "disturbed every round" in finding.reason
@@ -411,8 +422,8 @@ def test_without_a_whole_round_nothing_is_decided(
 def test_the_same_kernel_under_two_names_is_not_booted(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
-    own_series = series.no_op(write(claim(IOPS, COST)))
-    (timed, exact) = found(judge.judge([own_series], session))
+    patch_series = series.no_op(write(claim(IOPS, COST)))
+    (timed, exact) = findings_of(judge.judge([patch_series], session))
     assert (timed.verdict, timed.measured_change) == (Verdict.REFUTED, 0.0)
     assert exact.verdict is Verdict.REFUTED
     assert guests.booted == []
@@ -420,20 +431,20 @@ def test_the_same_kernel_under_two_names_is_not_booted(
 
 
 def test_what_holds_is_refuted_of_the_reversed_series(session: FakeSession, write: Write) -> None:
-    own_series = write(claim(IOPS, COST))
-    assert verdicts(judge.judge([own_series], session)) == [Verdict.HOLDS] * 2
-    reverse = judge.judge([series.reverse(own_series)], session)
+    patch_series = write(claim(IOPS, COST))
+    assert verdicts(judge.judge([patch_series], session)) == [Verdict.HOLDS] * 2
+    reverse = judge.judge([series.reverse(patch_series)], session)
     assert verdicts(reverse) == [Verdict.REFUTED] * 2
-    assert found(reverse)[0].evidence.values == ((150.0,) * 8, (100.0,) * 8)
+    assert findings_of(reverse)[0].evidence.values == ((150.0,) * 8, (100.0,) * 8)
 
 
 def test_a_reversed_series_that_breaks_is_refuted_by_its_first_arm(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     guests.says = lambda job: (
-        GuestError("panic", "BUG: x") if own(job.task.kernel.id) else says(job)
+        GuestError("panic", "BUG: x") if is_patched(job.task.kernel.id) else says(job)
     )
-    (finding,) = found(judge.judge([series.reverse(write(claim(IOPS)))], session))
+    (finding,) = findings_of(judge.judge([series.reverse(write(claim(IOPS)))], session))
     assert finding.verdict is Verdict.REFUTED
     assert "in arm before" in finding.reason
 
@@ -442,7 +453,7 @@ def test_without_its_engine_nothing_is_built_or_booted(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     session.engines = (Engine.EXACT,)
-    (finding,) = found(judge.judge([write(claim(IOPS))], session))
+    (finding,) = findings_of(judge.judge([write(claim(IOPS))], session))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.reason.startswith("needs the engine kvm or tcg")
     assert (session.requested, guests.booted) == (["6.12"], [])
@@ -451,7 +462,7 @@ def test_without_its_engine_nothing_is_built_or_booted(
 def test_one_round_is_enough_where_the_host_cannot_answer_anyway(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
-    (finding,) = found(judge.judge([write(claim(f"{IOPS}needs_cpus = 16\n"))], session))
+    (finding,) = findings_of(judge.judge([write(claim(f"{IOPS}needs_cpus = 16\n"))], session))
     assert (finding.verdict, finding.reason) == (
         Verdict.INCONCLUSIVE,
         "needs 16 host CPUs, not 2",
@@ -468,7 +479,7 @@ def test_nothing_that_is_wanted_boots_nothing(session: FakeSession, guests: Gues
 def test_costs_by_function_are_on_record_for_what_was_judged(
     session: FakeSession, write: Write
 ) -> None:
-    (finding,) = found(judge.judge([write(claim(COST))], session))
+    (finding,) = findings_of(judge.judge([write(claim(COST))], session))
     before, after = (session.store.cost(ids[0]) for ids in finding.evidence.boots)
     assert before
     assert after
@@ -486,17 +497,19 @@ def test_a_kernel_that_breaks_now_and_then_never_holds(
     wanted = write(claim(IOPS))
 
     def looks(number: int, *, both: bool) -> list[Verdict]:
-        own_session = FakeSession(EIGHT, BootStore(tmp_path / f"{both}-{number}"), engines=ENGINES)
+        fresh_session = FakeSession(
+            EIGHT, BootStore(tmp_path / f"{both}-{number}"), engines=ENGINES
+        )
         boots = {True: number % every, False: number // every % every}
 
         def now_and_then(job: Job) -> fakes.Answer:
-            patched = own(job.task.kernel.id)
+            patched = is_patched(job.task.kernel.id)
             boots[patched] += 1
             fails = boots[patched] % every == 0 and (patched or both)
             return GuestError(outcome, "x") if fails else says(job)
 
         guests.says = now_and_then
-        return [v for _ in range(2) for v in verdicts(judge.judge([wanted], own_session))]
+        return [v for _ in range(2) for v in verdicts(judge.judge([wanted], fresh_session))]
 
     alone = [verdict for number in range(60) for verdict in looks(number, both=False)]
     assert len(alone) == 120
@@ -510,10 +523,10 @@ def test_what_a_kernel_complained_of_counts_although_its_guest_ended_well(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     def complaining(job: Job) -> tuple[str, ...]:
-        return ("WARNING in bfq_dispatch_request()",) if own(job.task.kernel.id) else ()
+        return ("WARNING in bfq_dispatch_request()",) if is_patched(job.task.kernel.id) else ()
 
     guests.complaints = complaining
-    (finding,) = found(judge.judge([write(claim(IOPS))], session))
+    (finding,) = findings_of(judge.judge([write(claim(IOPS))], session))
     assert finding.verdict is Verdict.REFUTED
     assert finding.reason.startswith("WARNING in bfq_dispatch_request() in 8 of 8 boots with")
     # It is not forgotten by a lab that looks again, and boots nothing.
@@ -527,7 +540,7 @@ def test_what_every_kernel_complains_of_is_not_held_against_the_patches(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     guests.complaints = lambda job: ("WARNING in some_driver()",)
-    (finding,) = found(judge.judge([write(claim(IOPS))], session))
+    (finding,) = findings_of(judge.judge([write(claim(IOPS))], session))
     assert finding.verdict is Verdict.HOLDS
     assert "WARNING in some_driver() in 8 of 8 boots with the patches, in 8 of 8" in finding.reason
 
@@ -537,12 +550,12 @@ def test_each_series_is_told_as_soon_as_its_verdict_is_there(
 ) -> None:
     """The one with fewer boots is first, and judged while the other one's kernels are built."""
     large, small = write(claim(COST, more="seeds = 3"), name="large"), write(claim(COST))
-    told: list[tuple[str, Verdict]] = []
+    reported: list[tuple[str, Verdict]] = []
     first = threading.Event()
     built: list[bool] = []
 
     def finished(judged: Judged) -> None:
-        told.append((judged.series.name, judged.verdict()))
+        reported.append((judged.series.name, judged.verdict()))
         first.set()
 
     real = session.kernel
@@ -554,8 +567,8 @@ def test_each_series_is_told_as_soon_as_its_verdict_is_there(
 
     session.kernel = kernel  # type: ignore[method-assign]
     judged = judge.judge([large, small], session, finished=finished)
-    assert [one.series.name for one in judged] == ["large", "own"]
-    assert told == [("own", Verdict.HOLDS), ("large", Verdict.REFUTED)]
+    assert [judged_series.series.name for judged_series in judged] == ["large", "own"]
+    assert reported == [("own", Verdict.HOLDS), ("large", Verdict.REFUTED)]
     assert built
     assert all(built)
 
@@ -572,12 +585,12 @@ def test_what_the_hosts_clock_times_waits_for_all_kernels_and_guests(
         return real(*what, **how)
 
     session.kernel = kernel  # type: ignore[method-assign]
-    told: list[str] = []
-    judge.judge(both, session, finished=lambda judged: told.append(judged.series.name))
+    reported: list[str] = []
+    judge.judge(both, session, finished=lambda judged: reported.append(judged.series.name))
     engines = [job.cell.engine for job in guests.booted]
     assert engines == sorted(engines)
     assert last_kernel == [0]
-    assert told == ["own", "two"]
+    assert reported == ["own", "two"]
 
 
 def test_an_interrupted_build_ends_the_guests_that_run_and_leaves_nothing_behind(
@@ -604,12 +617,12 @@ def test_an_interrupted_build_ends_the_guests_that_run_and_leaves_nothing_behind
     two = write(claim(COST, more="seeds = 3"), name="two")
     with pytest.raises(KeyboardInterrupt):
         judge.judge([write(claim(COST)), two], session)
-    assert [one.name for one in threading.enumerate() if one not in before] == []
+    assert [thread.name for thread in threading.enumerate() if thread not in before] == []
     booted = len(guests.booted)
     guests.on_boot = lambda: None
     session.kernel = real  # type: ignore[method-assign]
     again = judge.judge([series.get("own"), two], session)
-    assert [one.verdict() for one in again] == [Verdict.HOLDS, Verdict.REFUTED]
+    assert [judged_series.verdict() for judged_series in again] == [Verdict.HOLDS, Verdict.REFUTED]
     assert len(guests.booted) > booted
 
 

@@ -11,8 +11,9 @@ import pytest
 from lab.base.stats import Interval
 from lab.inputs import profile, series
 from lab.inputs.terms import Engine, Verdict
-from lab.judge import experiment, verdict
+from lab.judge import verdict
 from lab.judge.experiment import Experiment
+from lab.judge.experiment import experiments as experiments_of
 from lab.judge.finding import Evidence
 
 STANDARD = profile.get("standard")
@@ -22,11 +23,11 @@ EVERYTHING = guests.report(*Engine, cpus=128)
 FAR = 30.0
 
 
-def asked(name: str) -> list[Experiment]:
+def planned_experiments(name: str) -> list[Experiment]:
     """All expectations of a series that the profile does not leave out."""
-    own = series.get(name)
-    found = experiment.experiments(own, STANDARD, EVERYTHING, host_time=True)
-    return [one for one in found if not one.skipped]
+    patch_series = series.get(name)
+    experiments = experiments_of(patch_series, STANDARD, EVERYTHING, host_time=True)
+    return [experiment for experiment in experiments if not experiment.skipped]
 
 
 def inside(bound: Interval) -> float:
@@ -45,32 +46,42 @@ def outside(bound: Interval) -> float:
     return (1 + bound.low) / FAR - 1
 
 
-def evidence(one: Experiment, seen: float) -> Evidence:
+def evidence(experiment: Experiment, seen: float) -> Evidence:
     """As many boots as decide, all alike; the first arm is as it was published."""
-    boots = one.rounds if one.timed else one.seed_counts[-1]
-    if one.expectation.value:
+    boots = experiment.rounds if experiment.timed else experiment.seed_counts[-1]
+    if experiment.expectation.value:
         return Evidence(((max(seen, 0.0),) * boots,))
-    published = one.expectation.published
+    published = experiment.expectation.published
     level = (published.before if published else None) or 100.0
     values = ((level,) * boots, (level * max(1 + seen, 1e-9),) * boots)
-    factors = one.sides[0].cell.variants
+    factors = experiment.sides[0].cell.variants
     return Evidence(values, variants=dict.fromkeys(factors, values))
 
 
 @pytest.mark.parametrize("name", series.known())
 def test_every_expectation_can_hold_and_can_be_refuted(name: str) -> None:
-    experiments = asked(name)
+    experiments = planned_experiments(name)
     assert experiments
-    for one in experiments:
-        bound = one.expectation.bound.interval
+    for experiment in experiments:
+        bound = experiment.expectation.bound.interval
         for seen, expected in (
             (inside(bound), Verdict.HOLDS),
             (outside(bound), Verdict.REFUTED),
         ):
-            (judged,) = verdict.judge([(one, evidence(one, seen))], STANDARD.alpha)
-            where = (one.claim, one.expectation.metric, str(one.expectation.bound), seen)
+            (judged,) = verdict.judge([(experiment, evidence(experiment, seen))], STANDARD.alpha)
+            where = (
+                experiment.claim,
+                experiment.expectation.metric,
+                str(experiment.expectation.bound),
+                seen,
+            )
             assert judged.verdict is expected, (where, judged.reason)
 
 
 def test_nothing_is_claimed_that_no_machine_can_answer() -> None:
-    assert not [(name, one.claim) for name in series.known() for one in asked(name) if one.lacking]
+    assert not [
+        (name, experiment.claim)
+        for name in series.known()
+        for experiment in planned_experiments(name)
+        if experiment.lacking
+    ]

@@ -33,7 +33,7 @@ SKIPPED, ERROR = Verdict.SKIPPED, Verdict.ERROR
 LACKING = "needs 16 host CPUs, not 2"
 
 
-def experiment(
+def make_experiment(
     *,
     change: str = "",
     value: str = "",
@@ -67,20 +67,20 @@ def experiment(
     )
 
 
-def judged(asked: Experiment, evidence: Evidence, alpha: float = ALPHA) -> Finding:
-    (found,) = verdict.judge([(asked, evidence)], alpha)
-    return found
+def judged(experiment: Experiment, evidence: Evidence, alpha: float = ALPHA) -> Finding:
+    (finding,) = verdict.judge([(experiment, evidence)], alpha)
+    return finding
 
 
 def exact(change: str, before: Sequence[float], after: Sequence[float]) -> Finding:
     """The finding on a change of something that is counted."""
-    asked = experiment(change=change, level=Level.COST, metric="kernel_insns_per_io")
-    return judged(asked, Evidence((tuple(before), tuple(after))))
+    experiment = make_experiment(change=change, level=Level.COST, metric="kernel_insns_per_io")
+    return judged(experiment, Evidence((tuple(before), tuple(after))))
 
 
 def timed(change: str, ratios: Sequence[float], alpha: float = ALPHA) -> Finding:
     """The finding on rounds with these ratios of after to before."""
-    return judged(experiment(change=change), rounds(ratios), alpha=alpha)
+    return judged(make_experiment(change=change), rounds(ratios), alpha=alpha)
 
 
 def rounds(ratios: Sequence[float]) -> Evidence:
@@ -111,28 +111,28 @@ def rounds(ratios: Sequence[float]) -> Evidence:
 def test_an_exact_change_lies_within_its_bound_or_not(
     change: str, before: list[float], after: list[float], expected: Verdict
 ) -> None:
-    found = exact(change, before, after)
-    assert found.verdict is expected
-    assert found.p is None
+    finding = exact(change, before, after)
+    assert finding.verdict is expected
+    assert finding.p is None
 
 
 def test_an_exact_finding_tells_what_was_measured() -> None:
-    found = exact("<= -50%", [100, 110], [40, 44])
-    assert found.measured == (105, 42)
-    assert found.measured_change == pytest.approx(-0.6)
-    assert found.interval
+    finding = exact("<= -50%", [100, 110], [40, 44])
+    assert finding.measured == (105, 42)
+    assert finding.measured_change == pytest.approx(-0.6)
+    assert finding.interval
     margin = 1.005
     ends = (40 / 110 / margin - 1, 44 / 100 * margin - 1)
-    assert (found.interval.low, found.interval.high) == pytest.approx(ends)
+    assert (finding.interval.low, finding.interval.high) == pytest.approx(ends)
     assert "nearer to the bound" in exact("<= -50%", [100, 110], [40, 52]).reason
 
 
 def test_seeds_that_are_told_apart_are_compared_in_pairs() -> None:
     before, after = [100.0, 150.0, 200.0], [111.0, 166.5, 222.5]
-    found = exact(">= +9%", before, after)
-    assert found.verdict is HOLDS
-    assert found.interval
-    assert 0.09 < found.interval.low < 0.11 < found.interval.high < 0.13
+    finding = exact(">= +9%", before, after)
+    assert finding.verdict is HOLDS
+    assert finding.interval
+    assert 0.09 < finding.interval.low < 0.11 < finding.interval.high < 0.13
     # The same numbers, but a seed beside another one: nothing is known any more.
     assert exact(">= +9%", before, after[::-1]).verdict is INCONCLUSIVE
 
@@ -157,26 +157,26 @@ def test_seeds_err_no_more_often_than_promised(truth: float) -> None:
     for _ in range(runs):
         after = 100.0 * (1 + truth) * np.exp(0.003 * random.standard_normal(24))
         before = 100.0 * np.exp(0.003 * random.standard_normal(24))
-        found = exact(f">= {100 * truth:+g}%", before.tolist(), after.tolist())
-        wrong += found.verdict is HOLDS
+        finding = exact(f">= {100 * truth:+g}%", before.tolist(), after.tolist())
+        wrong += finding.verdict is HOLDS
     assert wrong <= runs * ALPHA / 2 + 4 * math.sqrt(runs * ALPHA / 2)
 
 
 def test_a_value_is_judged_by_the_mean_of_its_seeds() -> None:
-    asked = experiment(value=">= 9", level=Level.COST)
-    assert judged(asked, Evidence(((9.1, 9.11, 9.1),))).verdict is HOLDS
-    assert judged(asked, Evidence(((9.1, 12.0, 8.9),))).verdict is INCONCLUSIVE
-    assert judged(asked, Evidence(((9.0,) * 3,))).verdict is HOLDS
-    assert judged(asked, Evidence(((9.1, 8.9),))).verdict is INCONCLUSIVE
+    experiment = make_experiment(value=">= 9", level=Level.COST)
+    assert judged(experiment, Evidence(((9.1, 9.11, 9.1),))).verdict is HOLDS
+    assert judged(experiment, Evidence(((9.1, 12.0, 8.9),))).verdict is INCONCLUSIVE
+    assert judged(experiment, Evidence(((9.0,) * 3,))).verdict is HOLDS
+    assert judged(experiment, Evidence(((9.1, 8.9),))).verdict is INCONCLUSIVE
 
 
 def test_a_count_in_whole_numbers_is_what_was_seen() -> None:
     """However far the mean of such seeds may be off: there are only 8 of them."""
-    asked = experiment(value="1 .. 8", level=Level.MECHANISM, metric="hctxs_run")
-    assert judged(asked, Evidence(((8.0, 7.0, 8.0),))).verdict is HOLDS
-    assert judged(asked, Evidence(((8.0, 7.0, 9.0),))).verdict is INCONCLUSIVE
-    assert judged(asked, Evidence(((9.0, 12.0, 10.0),))).verdict is REFUTED
-    assert judged(asked, Evidence(((7.9, 7.0, 8.0),))).verdict is INCONCLUSIVE
+    experiment = make_experiment(value="1 .. 8", level=Level.MECHANISM, metric="hctxs_run")
+    assert judged(experiment, Evidence(((8.0, 7.0, 8.0),))).verdict is HOLDS
+    assert judged(experiment, Evidence(((8.0, 7.0, 9.0),))).verdict is INCONCLUSIVE
+    assert judged(experiment, Evidence(((9.0, 12.0, 10.0),))).verdict is REFUTED
+    assert judged(experiment, Evidence(((7.9, 7.0, 8.0),))).verdict is INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
@@ -197,10 +197,10 @@ def test_a_count_in_whole_numbers_is_what_was_seen() -> None:
 def test_a_value_lies_within_its_bound_in_every_boot_or_in_none(
     value: str, values: list[float], expected: Verdict, level: Level
 ) -> None:
-    found = judged(experiment(value=value, level=level), Evidence((tuple(values),)))
-    assert found.verdict is expected
-    assert found.measured == (sum(values) / len(values),)
-    assert found.measured_change is None
+    finding = judged(make_experiment(value=value, level=level), Evidence((tuple(values),)))
+    assert finding.verdict is expected
+    assert finding.measured == (sum(values) / len(values),)
+    assert finding.measured_change is None
 
 
 @pytest.mark.parametrize(
@@ -215,10 +215,10 @@ def test_a_value_lies_within_its_bound_in_every_boot_or_in_none(
 def test_there_is_no_change_from_zero(
     level: Level, before: tuple[float, ...], after: tuple[float, ...], which: str
 ) -> None:
-    found = judged(experiment(change="<= -10%", level=level), Evidence((before, after)))
-    assert found.verdict is INCONCLUSIVE
-    assert found.reason.startswith(f"the {which} arm's value is 0")
-    assert found.measured == (sum(before) / len(before), sum(after) / len(after))
+    finding = judged(make_experiment(change="<= -10%", level=level), Evidence((before, after)))
+    assert finding.verdict is INCONCLUSIVE
+    assert finding.reason.startswith(f"the {which} arm's value is 0")
+    assert finding.measured == (sum(before) / len(before), sum(after) / len(after))
 
 
 @pytest.mark.parametrize(
@@ -238,12 +238,12 @@ def test_there_is_no_change_from_zero(
 def test_rounds_decide_when_chance_would_hardly_show_them(
     change: str, ratios: list[float], expected: Verdict
 ) -> None:
-    found = timed(change, ratios)
-    assert found.verdict is expected
-    assert found.measured_change == pytest.approx(math.exp(np.mean(np.log(ratios))) - 1)
-    assert found.p is not None
-    assert (found.p <= ALPHA) == (expected is not INCONCLUSIVE)
-    assert found.interval
+    finding = timed(change, ratios)
+    assert finding.verdict is expected
+    assert finding.measured_change == pytest.approx(math.exp(np.mean(np.log(ratios))) - 1)
+    assert finding.p is not None
+    assert (finding.p <= ALPHA) == (expected is not INCONCLUSIVE)
+    assert finding.interval
 
 
 def test_a_stricter_level_needs_more_rounds() -> None:
@@ -267,14 +267,14 @@ def test_more_rounds_decide_more_and_never_otherwise() -> None:
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_rounds_too_few_for_any_verdict_say_how_many_more_it_takes(count: int) -> None:
-    found = timed(">= +20%", [1.5] * count)
-    assert found.verdict is INCONCLUSIVE
-    assert f"{count} rounds do not decide it: about {6 - count} more" in found.reason
+    finding = timed(">= +20%", [1.5] * count)
+    assert finding.verdict is INCONCLUSIVE
+    assert f"{count} rounds do not decide it: about {6 - count} more" in finding.reason
 
 
 def test_rounds_that_lead_nowhere_say_so() -> None:
-    found = timed(">= +20%", [1.0, 1.44] * 6)
-    assert "12 rounds do not decide it: more like these would not, either" in found.reason
+    finding = timed(">= +20%", [1.0, 1.44] * 6)
+    assert "12 rounds do not decide it: more like these would not, either" in finding.reason
 
 
 @settings(max_examples=60)
@@ -290,19 +290,22 @@ def test_what_holds_is_refuted_with_the_arms_turned_round(
     bound = 1 + percent / 100 if more else 1 - percent / 100
     before = tuple(value for value, _ in values)
     after = tuple(v * bound * (ratio if more else 1 / ratio) for v, ratio in values)
-    asked = experiment(
+    experiment = make_experiment(
         change=f">= +{percent}%" if more else f"<= -{percent}%",
         level=Level.WALL if chance else Level.COST,
     )
-    found = judged(asked, Evidence((before, after)))
-    assume(found.verdict is HOLDS)
-    assert judged(asked, Evidence((after, before))).verdict is REFUTED
+    finding = judged(experiment, Evidence((before, after)))
+    assume(finding.verdict is HOLDS)
+    assert judged(experiment, Evidence((after, before))).verdict is REFUTED
 
 
 def many(ratios: Sequence[Sequence[float]], change: str = ">= +20%") -> list[Verdict]:
     """The verdicts on expectations of one claim that are judged together."""
-    asked = [(experiment(change=change, questions=len(ratios)), rounds(own)) for own in ratios]
-    return [found.verdict for found in verdict.judge(asked, ALPHA)]
+    answers = [
+        (make_experiment(change=change, questions=len(ratios)), rounds(round_ratios))
+        for round_ratios in ratios
+    ]
+    return [finding.verdict for finding in verdict.judge(answers, ALPHA)]
 
 
 def test_refuting_one_of_many_needs_more_than_the_level_and_holding_does_not() -> None:
@@ -315,10 +318,12 @@ def test_refuting_one_of_many_needs_more_than_the_level_and_holding_does_not() -
 
 
 def test_what_is_judged_beside_a_claim_changes_nothing() -> None:
-    own = [(experiment(change=">= +20%"), rounds([0.8] * 6))]
-    others = [(experiment(change=">= +20%", claim=f"c{n}"), rounds([1.4] * 6)) for n in range(9)]
-    alone, *_ = verdict.judge(own, ALPHA)
-    beside, *_ = verdict.judge([*own, *others], ALPHA)
+    answers = [(make_experiment(change=">= +20%"), rounds([0.8] * 6))]
+    other_answers = [
+        (make_experiment(change=">= +20%", claim=f"c{n}"), rounds([1.4] * 6)) for n in range(9)
+    ]
+    alone, *_ = verdict.judge(answers, ALPHA)
+    beside, *_ = verdict.judge([*answers, *other_answers], ALPHA)
     assert (beside.verdict, beside.p) == (alone.verdict, alone.p)
     assert alone.verdict is REFUTED
 
@@ -342,11 +347,13 @@ def test_a_claim_at_its_bounds_is_called_at_most_at_the_level(
 def test_a_counter_that_finds_nothing_with_the_patches_is_not_a_hundred_percent_less(
     may: bool,
 ) -> None:
-    asked = experiment(change="<= -30%", level=Level.MECHANISM, metric="lock_acquisitions")
-    expectation = asked.expectation.model_copy(update={"may_be_zero": may})
-    found = judged(replace(asked, expectation=expectation), Evidence(((5.0,), (0.0,))))
-    assert found.verdict is (HOLDS if may else INCONCLUSIVE)
-    assert may or "nothing was counted in arm after" in found.reason
+    experiment = make_experiment(
+        change="<= -30%", level=Level.MECHANISM, metric="lock_acquisitions"
+    )
+    expectation = experiment.expectation.model_copy(update={"may_be_zero": may})
+    finding = judged(replace(experiment, expectation=expectation), Evidence(((5.0,), (0.0,))))
+    assert finding.verdict is (HOLDS if may else INCONCLUSIVE)
+    assert may or "nothing was counted in arm after" in finding.reason
 
 
 @pytest.mark.parametrize("verdict_of", [(1.4, HOLDS), (0.9, REFUTED)])
@@ -366,22 +373,26 @@ def test_failures_on_record_keep_a_claim_from_holding(
     expected: Verdict | None,
 ) -> None:
     ratio, measured = verdict_of
-    patched, base = (Ends(9, own, dict.fromkeys(own, "boot")) for own in (failures, before))
+    patched, base = (
+        Ends(9, counts, dict.fromkeys(counts, "boot")) for counts in (failures, before)
+    )
     evidence = replace(rounds([ratio] * 8), ends=(patched, base))
-    found = judged(experiment(change=">= +20%"), evidence)
+    finding = judged(make_experiment(change=">= +20%"), evidence)
     wanted = measured if expected is None or measured is REFUTED else expected
-    assert found.verdict is wanted
-    assert next(iter(failures)) in found.reason
+    assert finding.verdict is wanted
+    assert next(iter(failures)) in finding.reason
 
 
 @pytest.mark.parametrize("outcome", KERNEL_FAILURES)
 @pytest.mark.parametrize("level", Level)
 def test_a_patched_kernel_that_breaks_is_refuted(outcome: str, level: Level) -> None:
     failure = Failure("after", True, outcome, "BUG: x")
-    found = judged(experiment(change="<= 0%", level=level), Evidence(((1.0,), ()), 0, failure))
-    assert found.verdict is REFUTED
-    assert "arm after" in found.reason
-    assert "BUG: x" in found.reason
+    finding = judged(
+        make_experiment(change="<= 0%", level=level), Evidence(((1.0,), ()), 0, failure)
+    )
+    assert finding.verdict is REFUTED
+    assert "arm after" in finding.reason
+    assert "BUG: x" in finding.reason
 
 
 @pytest.mark.parametrize(
@@ -399,37 +410,37 @@ def test_a_patched_kernel_that_breaks_is_refuted(outcome: str, level: Level) -> 
 )
 def test_any_other_failure_is_the_labs(arm: str, outcome: str, patched: bool) -> None:
     evidence = Evidence(failure=Failure(arm, patched, outcome, "something"))
-    found = judged(experiment(change="<= 0%"), evidence)
-    assert found.verdict is ERROR
-    assert found.reason == f"arm {arm} failed: something"
+    finding = judged(make_experiment(change="<= 0%"), evidence)
+    assert finding.verdict is ERROR
+    assert finding.reason == f"arm {arm} failed: something"
 
 
 @pytest.mark.parametrize("after", [900.0, 1100.0])
 def test_what_cannot_be_compared_is_not_judged(after: float) -> None:
     evidence = Evidence(((1000.0,), (after,)), doubt="user space did other work")
-    asked = experiment(change="<= -5%", metric="kernel_insns_per_io", level=Level.COST)
-    assert judged(asked, replace(evidence, doubt="")).verdict.decided
-    found = judged(asked, evidence)
-    assert (found.verdict, found.reason) == (INCONCLUSIVE, "user space did other work")
+    experiment = make_experiment(change="<= -5%", metric="kernel_insns_per_io", level=Level.COST)
+    assert judged(experiment, replace(evidence, doubt="")).verdict.decided
+    finding = judged(experiment, evidence)
+    assert (finding.verdict, finding.reason) == (INCONCLUSIVE, "user space did other work")
 
 
 def test_with_the_arms_reversed_the_patched_kernel_is_the_first() -> None:
     evidence = Evidence(failure=Failure("before", True, "panic", "x"))
-    assert judged(experiment(change="<= 0%"), evidence).verdict is REFUTED
+    assert judged(make_experiment(change="<= 0%"), evidence).verdict is REFUTED
 
 
 def test_a_failure_outweighs_the_rounds_that_were_complete() -> None:
     good = rounds([1.4] * 8)
     broken = Evidence(good.values, 0, Failure("after", True, "panic", "x"))
-    assert judged(experiment(change=">= +20%"), broken).verdict is REFUTED
+    assert judged(make_experiment(change=">= +20%"), broken).verdict is REFUTED
 
 
 def test_the_same_kernel_under_two_names_changes_nothing() -> None:
-    found = judged(experiment(change="<= 0%"), Evidence(same=True))
-    assert (found.verdict, found.measured_change) == (REFUTED, 0)
-    assert "same kernel" in found.reason
-    assert judged(experiment(value="== 1"), Evidence(((1.0,),), same=True)).verdict is HOLDS
-    assert judged(experiment(change="-1% .. +1%"), Evidence(same=True)).verdict is HOLDS
+    finding = judged(make_experiment(change="<= 0%"), Evidence(same=True))
+    assert (finding.verdict, finding.measured_change) == (REFUTED, 0)
+    assert "same kernel" in finding.reason
+    assert judged(make_experiment(value="== 1"), Evidence(((1.0,),), same=True)).verdict is HOLDS
+    assert judged(make_experiment(change="-1% .. +1%"), Evidence(same=True)).verdict is HOLDS
 
 
 @pytest.mark.parametrize(
@@ -446,15 +457,15 @@ def test_the_same_kernel_under_two_names_changes_nothing() -> None:
 def test_one_draw_needs_a_distance_to_its_bound(
     metric: str, after: float, expected: Verdict
 ) -> None:
-    asked = experiment(change="<= 0%", level=Level.COST, metric=metric)
-    found = judged(asked, Evidence(((100.0,), (after,))))
-    assert found.verdict is expected
+    experiment = make_experiment(change="<= 0%", level=Level.COST, metric=metric)
+    finding = judged(experiment, Evidence(((100.0,), (after,))))
+    assert finding.verdict is expected
     noise = "10 %" if metric == "iops" else "0.5 %"
     if expected is INCONCLUSIVE:
-        assert f"nearer to the bound than {noise}, by which seeds differ" in found.reason
+        assert f"nearer to the bound than {noise}, by which seeds differ" in finding.reason
     # With three seeds of each arm these speak for themselves.
     three = Evidence(((100.0,) * 3, (after,) * 3))
-    assert judged(asked, three).verdict is (HOLDS if after < 100 else REFUTED)
+    assert judged(experiment, three).verdict is (HOLDS if after < 100 else REFUTED)
 
 
 @pytest.mark.parametrize(
@@ -469,48 +480,48 @@ def test_one_draw_needs_a_distance_to_its_bound(
 def test_seeds_differ_by_a_part_of_what_is_measured(
     change: str, after: float, expected: Verdict
 ) -> None:
-    asked = experiment(change=change, level=Level.COST, metric="iops")
-    assert judged(asked, Evidence(((100.0,), (after,)))).verdict is expected
+    experiment = make_experiment(change=change, level=Level.COST, metric="iops")
+    assert judged(experiment, Evidence(((100.0,), (after,)))).verdict is expected
 
 
 @pytest.mark.parametrize("values", [(), ((), ())])
 def test_without_an_undisturbed_round_nothing_is_decided(
     values: tuple[tuple[float, ...], ...],
 ) -> None:
-    found = judged(experiment(change=">= +20%"), Evidence(values, 4))
-    assert found.verdict is INCONCLUSIVE
-    assert "4 rejected" in found.reason
-    assert found.measured == ()
+    finding = judged(make_experiment(change=">= +20%"), Evidence(values, 4))
+    assert finding.verdict is INCONCLUSIVE
+    assert "4 rejected" in finding.reason
+    assert finding.measured == ()
 
 
 def test_what_the_profile_skips_is_left_out() -> None:
-    asked = experiment(change=">= +20%", skipped="the profile leaves out clients=512")
-    found = judged(asked, Evidence())
-    assert (found.verdict, found.reason) == (SKIPPED, "the profile leaves out clients=512")
+    experiment = make_experiment(change=">= +20%", skipped="the profile leaves out clients=512")
+    finding = judged(experiment, Evidence())
+    assert (finding.verdict, finding.reason) == (SKIPPED, "the profile leaves out clients=512")
 
 
 def test_without_its_engine_an_expectation_is_inconclusive() -> None:
     lacking = "needs the engine kvm; on this host: there is no /dev/kvm"
-    asked = experiment(change=">= +20%", lacking=lacking, measurable=False)
-    found = judged(asked, Evidence())
-    assert (found.verdict, found.reason) == (INCONCLUSIVE, lacking)
+    experiment = make_experiment(change=">= +20%", lacking=lacking, measurable=False)
+    finding = judged(experiment, Evidence())
+    assert (finding.verdict, finding.reason) == (INCONCLUSIVE, lacking)
 
 
 @pytest.mark.parametrize("ratio", [1.4, 1.0])
 def test_a_host_with_too_few_cpus_decides_nothing_but_shows_what_it_measured(ratio: float) -> None:
-    found = judged(experiment(change=">= +20%", lacking=LACKING), rounds([ratio] * 8))
-    assert (found.verdict, found.reason) == (INCONCLUSIVE, LACKING)
-    assert found.measured_change == pytest.approx(ratio - 1)
+    finding = judged(make_experiment(change=">= +20%", lacking=LACKING), rounds([ratio] * 8))
+    assert (finding.verdict, finding.reason) == (INCONCLUSIVE, LACKING)
+    assert finding.measured_change == pytest.approx(ratio - 1)
 
 
 def test_too_few_cpus_do_not_hide_that_the_lab_failed() -> None:
     evidence = Evidence(failure=Failure("before", False, "panic", "x"))
-    assert judged(experiment(change=">= +20%", lacking=LACKING), evidence).verdict is ERROR
+    assert judged(make_experiment(change=">= +20%", lacking=LACKING), evidence).verdict is ERROR
 
 
-def finding(result: Verdict, claim: str = "claim") -> Finding:
-    asked = experiment(value="== 1", claim=claim)
-    return Finding(experiment=asked, evidence=Evidence(), verdict=result, reason="r")
+def make_finding(result: Verdict, claim: str = "claim") -> Finding:
+    experiment = make_experiment(value="== 1", claim=claim)
+    return Finding(experiment=experiment, evidence=Evidence(), verdict=result, reason="r")
 
 
 @pytest.mark.parametrize(
@@ -530,43 +541,46 @@ def test_the_worst_expectation_is_the_claims_verdict(
     verdicts: list[Verdict], expected: Verdict
 ) -> None:
     for order in (verdicts, verdicts[::-1]):
-        assert verdict.of_claim([finding(one) for one in order]) is expected
+        assert verdict.of_claim([make_finding(result) for result in order]) is expected
 
 
 def test_a_series_is_judged_by_all_its_claims() -> None:
     claim = examples.claimed(Expectation(metric="iops", value=Bound(1, 1), because="b"))
     series = Series(title="t", origin="o", claims={"a": claim, "b": claim})
     series._folder = Path("/series/own")
-    found = (finding(HOLDS, "b"), finding(REFUTED, "a"), finding(HOLDS, "a"))
-    own = Judged(series, found)
-    assert own.verdict() is REFUTED
-    assert {title: [f.verdict for f in own_found] for title, own_found in own.claims().items()} == {
+    findings = (make_finding(HOLDS, "b"), make_finding(REFUTED, "a"), make_finding(HOLDS, "a"))
+    judged_series = Judged(series, findings)
+    assert judged_series.verdict() is REFUTED
+    assert {
+        title: [f.verdict for f in claim_findings]
+        for title, claim_findings in judged_series.claims().items()
+    } == {
         "b": [HOLDS],
         "a": [REFUTED, HOLDS],
     }
-    assert Judged(series, found[:1]).verdict() is HOLDS
+    assert Judged(series, findings[:1]).verdict() is HOLDS
     assert Judged(series, (), "does not build").verdict() is ERROR
 
 
 def test_findings_keep_the_order_of_the_questions() -> None:
-    asked = [
-        (experiment(change=">= +20%"), rounds([1.4] * 8)),
-        (experiment(value="== 1"), Evidence(((1.0,),))),
-        (experiment(change=">= +20%"), rounds([1.0] * 8)),
+    answers = [
+        (make_experiment(change=">= +20%"), rounds([1.4] * 8)),
+        (make_experiment(value="== 1"), Evidence(((1.0,),))),
+        (make_experiment(change=">= +20%"), rounds([1.0] * 8)),
     ]
-    found = verdict.judge(asked, ALPHA)
-    assert [f.experiment for f in found] == [own for own, _ in asked]
-    assert [f.verdict for f in found] == [HOLDS, HOLDS, REFUTED]
+    findings = verdict.judge(answers, ALPHA)
+    assert [f.experiment for f in findings] == [experiment for experiment, _ in answers]
+    assert [f.verdict for f in findings] == [HOLDS, HOLDS, REFUTED]
 
 
 def simulated(
     change: str, before: Sequence[float], after: Sequence[float], **variants: tuple[float, float]
 ) -> Finding:
     """The finding on a simulated change; one value an arm at half and twice the transfer cost."""
-    asked = experiment(change=change, level=Level.SIMULATED)
+    experiment = make_experiment(change=change, level=Level.SIMULATED)
     factors = {"half": 0.5, "twice": 2.0}
-    others = {factors[name]: ((old,), (new,)) for name, (old, new) in variants.items()}
-    return judged(asked, Evidence((tuple(before), tuple(after)), variants=others))
+    by_factor = {factors[name]: ((old,), (new,)) for name, (old, new) in variants.items()}
+    return judged(experiment, Evidence((tuple(before), tuple(after)), variants=by_factor))
 
 
 @pytest.mark.parametrize(
@@ -585,35 +599,35 @@ def simulated(
 def test_a_simulated_verdict_is_that_of_other_transfer_costs_too(
     change: str, before: float, after: float, half: float, twice: float, expected: Verdict
 ) -> None:
-    found = simulated(change, [before], [after], half=(100, half), twice=(100, twice))
-    assert found.verdict is expected
-    assert found.measured_change == pytest.approx(after / before - 1)
-    assert found.sensitivity == pytest.approx({0.5: half / 100 - 1, 2.0: twice / 100 - 1})
+    finding = simulated(change, [before], [after], half=(100, half), twice=(100, twice))
+    assert finding.verdict is expected
+    assert finding.measured_change == pytest.approx(after / before - 1)
+    assert finding.sensitivity == pytest.approx({0.5: half / 100 - 1, 2.0: twice / 100 - 1})
 
 
 def test_a_verdict_that_depends_on_the_machine_says_so() -> None:
-    found = simulated(">= +24%", [100], [150], half=(100, 110), twice=(100, 170))
-    assert found.reason == (
+    finding = simulated(">= +24%", [100], [150], half=(100, 110), twice=(100, 170))
+    assert finding.reason == (
         "sensitive to the machine model: REFUTED at cache-line transfer cost x0.5"
     )
-    found = simulated(">= +24%", [100], [101], half=(100, 130), twice=(100, 170))
-    assert found.reason.endswith("HOLDS at cache-line transfer cost x0.5 and x2")
+    finding = simulated(">= +24%", [100], [101], half=(100, 130), twice=(100, 170))
+    assert finding.reason.endswith("HOLDS at cache-line transfer cost x0.5 and x2")
 
 
 def test_a_simulated_variant_without_values_is_not_left_out_silently() -> None:
-    asked = experiment(change=">= +24%", level=Level.SIMULATED)
+    experiment = make_experiment(change=">= +24%", level=Level.SIMULATED)
     evidence = Evidence(((100.0,), (150.0,)), variants={0.5: ((100.0,), ())})
-    found = judged(asked, evidence)
-    assert found.verdict is INCONCLUSIVE
-    assert "gave no iops" in found.reason
+    finding = judged(experiment, evidence)
+    assert finding.verdict is INCONCLUSIVE
+    assert "gave no iops" in finding.reason
 
 
 def test_a_simulated_value_is_judged_with_other_transfer_costs_too() -> None:
-    asked = experiment(value="<= 5", level=Level.SIMULATED, metric="moves_per_io")
+    experiment = make_experiment(value="<= 5", level=Level.SIMULATED, metric="moves_per_io")
     variants = {0.5: ((3.0,),), 2.0: ((7.0,),)}
-    found = judged(asked, Evidence(((4.0,),), variants=variants))
-    assert found.verdict is INCONCLUSIVE
-    assert found.sensitivity == {0.5: 3.0, 2.0: 7.0}
+    finding = judged(experiment, Evidence(((4.0,),), variants=variants))
+    assert finding.verdict is INCONCLUSIVE
+    assert finding.sensitivity == {0.5: 3.0, 2.0: 7.0}
 
 
 @pytest.mark.parametrize(
@@ -623,32 +637,34 @@ def test_one_seed_of_a_counter_may_be_off_as_one_of_a_cost(
     after: Sequence[float], expected: Verdict
 ) -> None:
     """A counter beside it moved one from -80.9 to -69.0 %, across its bound."""
-    asked = experiment(change="<= -30%", level=Level.MECHANISM, metric="lock_acquisitions")
-    found = judged(asked, Evidence(((10.0,), tuple(after))))
-    assert found.verdict is expected
-    assert ("by which seeds differ" in found.reason) == (expected is INCONCLUSIVE)
+    experiment = make_experiment(
+        change="<= -30%", level=Level.MECHANISM, metric="lock_acquisitions"
+    )
+    finding = judged(experiment, Evidence(((10.0,), tuple(after))))
+    assert finding.verdict is expected
+    assert ("by which seeds differ" in finding.reason) == (expected is INCONCLUSIVE)
 
 
 def missed(value: float, measured: str = "-12% .. -8%", **fields: object) -> Finding:
     """A finding of an expectation that is recorded to have been missed with that interval."""
-    asked = experiment(change=">= +20%", level=Level.COST)
+    experiment = make_experiment(change=">= +20%", level=Level.COST)
     known = KnownMiss(
         measured=Bound.parse(measured), date=datetime.date(2026, 11, 25), reason="too few CPUs"
     )
-    expected = asked.expectation.model_copy(update={"known_miss": known})
-    own = Finding(
-        experiment=replace(asked, expectation=expected),
+    expected = experiment.expectation.model_copy(update={"known_miss": known})
+    finding = Finding(
+        experiment=replace(experiment, expectation=expected),
         evidence=Evidence(),
         verdict=REFUTED,
         reason="r",
         measured=(100.0, 100.0 * (1 + value)),
         measured_change=value,
     )
-    return replace(own, **fields)  # type: ignore[arg-type]
+    return replace(finding, **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("change", "found", "state", "counts"),
+    ("change", "result", "state", "counts"),
     [
         (-0.10, REFUTED, Miss.KNOWN, HOLDS),
         (-0.10, HOLDS, None, HOLDS),
@@ -659,57 +675,59 @@ def missed(value: float, measured: str = "-12% .. -8%", **fields: object) -> Fin
     ],
 )
 def test_a_known_miss_is_as_expected_until_it_holds_or_moves(
-    change: float, found: Verdict, state: Miss | None, counts: Verdict
+    change: float, result: Verdict, state: Miss | None, counts: Verdict
 ) -> None:
-    own = missed(change, verdict=found)
-    assert (own.miss, own.counts_as, own.verdict) == (state, counts, found)
+    finding = missed(change, verdict=result)
+    assert (finding.miss, finding.counts_as, finding.verdict) == (state, counts, result)
 
 
 @pytest.mark.parametrize("verdict", [ERROR, SKIPPED])
 def test_a_known_miss_says_nothing_of_what_was_not_measured(verdict: Verdict) -> None:
-    own = missed(-0.1, verdict=verdict)
-    assert (own.miss, own.counts_as) == (None, verdict)
+    finding = missed(-0.1, verdict=verdict)
+    assert (finding.miss, finding.counts_as) == (None, verdict)
 
 
 def test_a_patched_kernel_that_breaks_is_no_known_miss() -> None:
-    own = missed(-0.1, broken=True)
-    assert (own.miss, own.counts_as) == (None, REFUTED)
+    finding = missed(-0.1, broken=True)
+    assert (finding.miss, finding.counts_as) == (None, REFUTED)
 
 
 def series_with_a_check() -> Series:
     """A series that claims a, beside which the lab checks b."""
-    asked = Expectation(metric="iops", value=Bound(1, 1), because="b")
-    claim = examples.claimed(asked)
-    check = Check(title="t", topology="t", scheduler="s", workload="w", expect=(asked,))
+    expectation = Expectation(metric="iops", value=Bound(1, 1), because="b")
+    claim = examples.claimed(expectation)
+    check = Check(title="t", topology="t", scheduler="s", workload="w", expect=(expectation,))
     return Series(title="t", origin="o", claims={"a": claim}, checks={"b": check})
 
 
-def checked(found: Verdict, **fields: object) -> Finding:
-    own = finding(found, "b")
-    own = replace(own, experiment=replace(own.experiment, is_check=True))
-    return replace(own, **fields)  # type: ignore[arg-type]
+def checked(result: Verdict, **fields: object) -> Finding:
+    finding = make_finding(result, "b")
+    finding = replace(finding, experiment=replace(finding.experiment, is_check=True))
+    return replace(finding, **fields)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("found", [REFUTED, INCONCLUSIVE, HOLDS, SKIPPED])
-def test_a_check_decides_only_where_that_is_asked_for(found: Verdict) -> None:
-    own = Judged(series_with_a_check(), (finding(HOLDS, "a"), checked(found)))
-    assert own.verdict() is own.counts_as() is HOLDS
-    assert own.counts_as(strict=True) is (HOLDS if found is SKIPPED else found)
+@pytest.mark.parametrize("result", [REFUTED, INCONCLUSIVE, HOLDS, SKIPPED])
+def test_a_check_decides_only_where_that_is_asked_for(result: Verdict) -> None:
+    judged_series = Judged(series_with_a_check(), (make_finding(HOLDS, "a"), checked(result)))
+    assert judged_series.verdict() is judged_series.counts_as() is HOLDS
+    assert judged_series.counts_as(strict=True) is (HOLDS if result is SKIPPED else result)
 
 
 def test_a_kernel_that_breaks_in_a_check_refutes_the_series() -> None:
-    own = Judged(series_with_a_check(), (finding(HOLDS, "a"), checked(REFUTED, broken=True)))
-    assert own.verdict() is own.counts_as() is REFUTED
+    judged_series = Judged(
+        series_with_a_check(), (make_finding(HOLDS, "a"), checked(REFUTED, broken=True))
+    )
+    assert judged_series.verdict() is judged_series.counts_as() is REFUTED
 
 
 def test_a_check_that_the_lab_cannot_measure_is_an_error() -> None:
-    own = Judged(series_with_a_check(), (finding(HOLDS, "a"), checked(ERROR)))
-    assert own.verdict() is own.counts_as() is ERROR
+    judged_series = Judged(series_with_a_check(), (make_finding(HOLDS, "a"), checked(ERROR)))
+    assert judged_series.verdict() is judged_series.counts_as() is ERROR
 
 
 def test_known_misses_leave_the_verdict_and_not_the_exit_code() -> None:
-    own = Judged(series_with_a_check(), (finding(HOLDS, "a"), missed(-0.1)))
-    assert (own.verdict(), own.counts_as()) == (REFUTED, HOLDS)
+    judged_series = Judged(series_with_a_check(), (make_finding(HOLDS, "a"), missed(-0.1)))
+    assert (judged_series.verdict(), judged_series.counts_as()) == (REFUTED, HOLDS)
 
 
 @pytest.mark.parametrize(
@@ -725,19 +743,19 @@ def test_known_misses_leave_the_verdict_and_not_the_exit_code() -> None:
 def test_what_does_not_show_the_published_problem_refutes_nothing(
     before: float, unit: str, expected: Verdict
 ) -> None:
-    asked = experiment(change="<= -20%", level=Level.COST, metric="kernel_insns_per_io")
+    experiment = make_experiment(change="<= -20%", level=Level.COST, metric="kernel_insns_per_io")
     published = Published(before=before, after=before / 2, unit=unit)
-    wanted = asked.expectation.model_copy(update={"published": published})
-    found = judged(replace(asked, expectation=wanted), Evidence(((100.0,) * 3, (99.0,) * 3)))
-    assert found.verdict is expected
-    assert ("the published problem does not show here: 100.0" in found.reason) is (
+    wanted = experiment.expectation.model_copy(update={"published": published})
+    finding = judged(replace(experiment, expectation=wanted), Evidence(((100.0,) * 3, (99.0,) * 3)))
+    assert finding.verdict is expected
+    assert ("the published problem does not show here: 100.0" in finding.reason) is (
         expected is INCONCLUSIVE
     )
 
 
 def test_what_holds_needs_no_level() -> None:
-    asked = experiment(change="<= -20%", level=Level.COST, metric="kernel_insns_per_io")
+    experiment = make_experiment(change="<= -20%", level=Level.COST, metric="kernel_insns_per_io")
     published = Published(before=1e4, after=5e3, unit="insns/I/O")
-    wanted = asked.expectation.model_copy(update={"published": published})
-    found = judged(replace(asked, expectation=wanted), Evidence(((100.0,) * 3, (50.0,) * 3)))
-    assert found.verdict is HOLDS
+    wanted = experiment.expectation.model_copy(update={"published": published})
+    finding = judged(replace(experiment, expectation=wanted), Evidence(((100.0,) * 3, (50.0,) * 3)))
+    assert finding.verdict is HOLDS

@@ -57,11 +57,11 @@ def store(tmp_path: Path) -> BootStore:
 
 def test_a_boot_comes_back_as_it_was_written(store: BootStore) -> None:
     identity = add(store, 57563.25, ago=20)
-    (found,) = BootStore(store.folder).finished("key")
-    assert (found.id, found.kernel, found.round) == (identity, "kernel", "")
-    assert found.values == {"iops": 57563.25, "ios": 10.0}
-    assert found.facts == FACTS
-    assert found.seconds == pytest.approx(20, abs=1)
+    (boot,) = BootStore(store.folder).finished("key")
+    assert (boot.id, boot.kernel, boot.round) == (identity, "kernel", "")
+    assert boot.values == {"iops": 57563.25, "ios": 10.0}
+    assert boot.facts == FACTS
+    assert boot.seconds == pytest.approx(20, abs=1)
 
 
 def test_another_key_is_another_measurement(store: BootStore) -> None:
@@ -163,8 +163,8 @@ def test_boots_are_found_by_their_round_oldest_first(store: BootStore) -> None:
     ids = [add_to_round(store, round, "A") for round in ("9", "1", "5")]
     add_to_round(store, "9", "B")
     add_to_round(store, "7", "A", outcome="panic")
-    found = store.in_rounds("A")
-    assert [(round, boot.id) for round, boot in found.items()] == list(
+    boots = store.in_rounds("A")
+    assert [(round, boot.id) for round, boot in boots.items()] == list(
         zip(("9", "1", "5"), ids, strict=True)
     )
     assert store.in_rounds("B").keys() == {"9"}
@@ -201,8 +201,11 @@ def test_rejected_rounds_are_counted_once_and_only_those_of_the_arms(store: Boot
 
 def test_boots_are_found_by_their_ids(store: BootStore) -> None:
     ids = [add(store, value) for value in (1.0, 2.0, 3.0)]
-    found = store.boots([ids[2], "gone", ids[0]])
-    assert {boot: one.values["iops"] for boot, one in found.items()} == {ids[2]: 3.0, ids[0]: 1.0}
+    boots_by_id = store.boots([ids[2], "gone", ids[0]])
+    assert {identity: boot.values["iops"] for identity, boot in boots_by_id.items()} == {
+        ids[2]: 3.0,
+        ids[0]: 1.0,
+    }
     assert store.boots([]) == {}
 
 
@@ -218,8 +221,8 @@ def test_a_history_is_that_of_a_cell_and_an_arm_on_whatever_kernel(store: BootSt
     boot(replace(TASK, cell=replace(TASK.cell, seed=2)), "k2", 3.0)
     last = boot(TASK, "k2", 4.0)
     for identity in (first, last):
-        found = [(kernel, value) for _, kernel, value in store.history(identity, "iops")]
-        assert found == [("k1", 1.0), ("k2", 4.0)]
+        history = [(kernel, value) for _, kernel, value in store.history(identity, "iops")]
+        assert history == [("k1", 1.0), ("k2", 4.0)]
 
 
 @pytest.mark.parametrize("version", [0, SCHEMA_VERSION + 1])
@@ -250,21 +253,21 @@ def kept(store: BootStore) -> set[bytes]:
 
 
 def test_equal_files_of_boots_are_one_file_named_by_its_content(store: BootStore) -> None:
-    one, other = (booted(store, insns=b"same", log=bytes([n]), empty=b"") for n in (1, 2))
-    assert (one / "insns").samefile(other / "insns")
-    assert not (one / "empty").samefile(other / "empty")
-    assert [(boot / "log").read_bytes() for boot in (one, other)] == [b"\1", b"\2"]
-    assert sorted(path.name for path in other.iterdir()) == ["empty", "insns", "log"]
+    first, second = (booted(store, insns=b"same", log=bytes([n]), empty=b"") for n in (1, 2))
+    assert (first / "insns").samefile(second / "insns")
+    assert not (first / "empty").samefile(second / "empty")
+    assert [(boot / "log").read_bytes() for boot in (first, second)] == [b"\1", b"\2"]
+    assert sorted(path.name for path in second.iterdir()) == ["empty", "insns", "log"]
     for path in (store.folder / "objects").glob("*/*"):
         assert path.name == cache.file_hash(path)
 
 
 def test_files_go_with_the_last_boot_that_has_them(store: BootStore) -> None:
-    one, other = (booted(store, insns=b"same", log=bytes([n])) for n in (1, 2))
-    cache.remove(one)
+    first, second = (booted(store, insns=b"same", log=bytes([n])) for n in (1, 2))
+    cache.remove(first)
     store.sweep()
     assert kept(store) == {b"same", b"\2"}
-    cache.remove(other)
+    cache.remove(second)
     store.sweep()
     assert kept(store) == set()
 
@@ -295,21 +298,21 @@ def test_ends_are_those_of_all_boots_of_the_kernels(store: BootStore) -> None:
     for outcome in ("hang", "panic", "hang", "lost", "killed", "mismatch", "garbled"):
         store.add(store.new_boot(), TASK, ORIGIN, 2.0, None, outcome=outcome, reason="x")
     add(store)
-    found = store.ends([TASK.kernel.id])
-    assert found.boots == 5
-    assert found.failures == {"hang": 2, "panic": 1, "WARNING in x()": 1, "BUG: y": 1}
-    assert found.examples["BUG: y"] == first
+    ends = store.ends([TASK.kernel.id])
+    assert ends.boots == 5
+    assert ends.failures == {"hang": 2, "panic": 1, "WARNING in x()": 1, "BUG: y": 1}
+    assert ends.examples["BUG: y"] == first
     assert store.ends([]) == store.ends(["another"]) == Ends(0, {}, {})
 
 
 def test_draws_are_the_boots_of_a_cell_with_any_seed_by_kernel(store: BootStore) -> None:
     cell = fakes.cell(engine=Engine.EXACT)
-    other = fakes.cell(engine=Engine.EXACT, scheduler="none")
-    for kernel, own, seed, value in (
+    other_cell = fakes.cell(engine=Engine.EXACT, scheduler="none")
+    for kernel, booted_cell, seed, value in (
         *(("a", cell, 1, 10.0), ("a", cell, 2, 11.0), ("b", cell, 1, 20.0)),
-        ("a", other, 1, 99.0),
+        ("a", other_cell, 1, 99.0),
     ):
-        task = Task(cell=own, kernel=KERNEL).seeded(seed)
+        task = Task(cell=booted_cell, kernel=KERNEL).seeded(seed)
         origin = Provenance(f"{kernel}{seed}", kernel, "QEMU 10.0.2", "host")
         store.add(store.new_boot(), task, origin, time.time(), sample(value))
     store.add("bad", Task(cell=cell, kernel=KERNEL), ORIGIN, time.time(), None, outcome="hang")
@@ -349,11 +352,11 @@ def test_what_damaged_one_boot_does_not_damage_the_next(store: BootStore) -> Non
 
 
 def test_results_of_before_files_were_summed_are_believed(store: BootStore) -> None:
-    own = booted(store, cost=b"one")
+    folder = booted(store, cost=b"one")
     with closing(sqlite3.connect(store.folder / "lab.sqlite")) as connection:
         connection.execute("DROP TABLE files")
     again = BootStore(store.folder)
-    assert [boot.id for boot in again.finished("key")] == [own.name]
+    assert [boot.id for boot in again.finished("key")] == [folder.name]
     booted(again, cost=b"two")
     assert len(again.finished("key")) == 2
 

@@ -31,21 +31,23 @@ def phase(blocks: list[tuple[int, int, int]]) -> Phase:
 
 @given(BLOCKS)
 def test_instructions_add_up_to_the_function(blocks: list[tuple[int, int, int]]) -> None:
-    own = phase([*blocks, (OTHER, 3, 5)])
-    found = insn_counts.by_instruction(own, ADDRESSES, END)
+    measured = phase([*blocks, (OTHER, 3, 5)])
+    by_address = insn_counts.by_instruction(measured, ADDRESSES, END)
     names = Symbols((START, END), ("own", "other"))
-    assert found.total() == insn_counts.by_function(own, names)["own"]
-    assert found.keys() <= set(ADDRESSES)
+    assert by_address.total() == insn_counts.by_function(measured, names)["own"]
+    assert by_address.keys() <= set(ADDRESSES)
 
 
 def test_each_instruction_of_a_block_is_executed_as_often_as_the_block() -> None:
-    found = insn_counts.by_instruction(phase([(START, 3, 7), (START + 8, 1, 2)]), ADDRESSES, END)
-    assert found == {START: 7, START + 4: 7, START + 8: 9}
+    by_address = insn_counts.by_instruction(
+        phase([(START, 3, 7), (START + 8, 1, 2)]), ADDRESSES, END
+    )
+    assert by_address == {START: 7, START + 4: 7, START + 8: 9}
 
 
 def test_a_block_that_begins_where_the_image_has_no_instruction_counts_for_the_one_before() -> None:
-    found = insn_counts.by_instruction(phase([(START + 5, 1, 2)]), ADDRESSES, END)
-    assert found == {START + 4: 2}
+    by_address = insn_counts.by_instruction(phase([(START + 5, 1, 2)]), ADDRESSES, END)
+    assert by_address == {START + 4: 2}
 
 
 def test_a_function_without_instructions_has_no_counts() -> None:

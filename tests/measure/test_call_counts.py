@@ -41,8 +41,8 @@ def counter(**keys: object) -> Counter:
     return Counter.model_validate({"title": "t", "unit": "u", "calls": ("start",), **keys})
 
 
-def values(**asked: Counter) -> dict[str, float]:
-    return call_counts.values(asked, Executed(NAMES, "null_", PHASE.executions))
+def values(**counters: Counter) -> dict[str, float]:
+    return call_counts.values(counters, Executed(NAMES, "null_", PHASE.executions))
 
 
 def test_entries_of_a_function_and_of_its_clones_are_its_calls() -> None:
@@ -56,10 +56,10 @@ def test_calls_are_told_by_who_makes_them() -> None:
 
 
 def test_a_counter_is_divided_and_lessened_by_others() -> None:
-    found = values(
+    counts = values(
         own=counter(callers="^null_"), all=counter(), rest=counter(less="own", per="own")
     )
-    assert found["rest"] == pytest.approx((7 - 3) / 3)
+    assert counts["rest"] == pytest.approx((7 - 3) / 3)
 
 
 def test_a_function_that_is_not_there_is_an_error_not_a_zero() -> None:
@@ -90,8 +90,8 @@ LOCKS = [
 
 
 def logged(log: list[Call], **keys: object) -> float:
-    asked = counter(calls=("lock",), argument=1, **keys)
-    return call_counts.values({"own": asked}, Executed(LOGGED, "own_", {}, log))["own"]
+    lock_counter = counter(calls=("lock",), argument=1, **keys)
+    return call_counts.values({"own": lock_counter}, Executed(LOGGED, "own_", {}, log))["own"]
 
 
 def test_calls_are_told_by_what_they_are_about() -> None:
@@ -142,8 +142,10 @@ def order(*events: str) -> float:
         else Call(ISSUE, OTHER, (int(event[1]), 0))
         for event in events
     ]
-    asked = counter(calls=("issue",), argument=1, after={"calls": ("choose",), "argument": 2})
-    return call_counts.values({"own": asked}, Executed(LOGGED, "", None, log))["own"]
+    order_counter = counter(
+        calls=("issue",), argument=1, after={"calls": ("choose",), "argument": 2}
+    )
+    return call_counts.values({"own": order_counter}, Executed(LOGGED, "", None, log))["own"]
 
 
 def test_what_is_issued_after_what_was_chosen_later_was_overtaken() -> None:
@@ -156,10 +158,12 @@ def test_what_is_issued_after_what_was_chosen_later_was_overtaken() -> None:
 
 
 def test_simulated_calls_are_all_told_by_the_log() -> None:
-    asked = counter(calls=("lock",), callers="insert")
-    assert call_counts.wants_log(asked, Engine.SIM)
-    assert not call_counts.wants_log(asked, Engine.EXACT)
-    assert call_counts.values({"own": asked}, Executed(LOGGED, "", None, LOCKS)) == {"own": 2}
+    lock_counter = counter(calls=("lock",), callers="insert")
+    assert call_counts.wants_log(lock_counter, Engine.SIM)
+    assert not call_counts.wants_log(lock_counter, Engine.EXACT)
+    assert call_counts.values({"own": lock_counter}, Executed(LOGGED, "", None, LOCKS)) == {
+        "own": 2
+    }
 
 
 def test_the_log_is_read_by_phase() -> None:

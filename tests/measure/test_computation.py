@@ -58,12 +58,12 @@ def test_other_code_gives_other_numbers_of_those_that_it_makes(
 
 def test_comments_and_docstrings_change_no_number(modules: Path) -> None:
     before = ids()
-    other = CODE.replace("Doc.", "Other words.").replace("# why", "# because")
+    rewritten = CODE.replace("Doc.", "Other words.").replace("# why", "# because")
     for path in modules.glob("*/*.py"):
-        path.write_text(other)
+        path.write_text(rewritten)
     assert ids() == before
 
 
 def test_the_modules_that_there_are_have_an_identity() -> None:
-    found = ids()
-    assert len(set(found.values())) == len(found)
+    identities = ids()
+    assert len(set(identities.values())) == len(identities)

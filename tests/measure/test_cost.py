@@ -84,9 +84,9 @@ def test_the_time_of_a_run_is_that_of_its_jobs() -> None:
 def test_the_slope_leaves_what_both_runs_share_out() -> None:
     few = Phase(1000 + 10 * 3, {0x100: 70 + 10 * 5, 0x300: 99})
     many = Phase(1000 + 50 * 3, {0x100: 70 + 50 * 5, 0x200: 40, 0x300: 99})
-    found = cost.slope(few, many, 40, NAMES)
-    assert found == Cost(3.0, {"submit": 5.0, "complete": 1.0})
-    assert found.kernel_total == 6.0
+    per_io = cost.slope(few, many, 40, NAMES)
+    assert per_io == Cost(3.0, {"submit": 5.0, "complete": 1.0})
+    assert per_io.kernel_total == 6.0
 
 
 def test_an_address_belongs_to_the_function_that_begins_before_it() -> None:
@@ -105,17 +105,17 @@ def test_an_address_belongs_to_the_function_that_begins_before_it() -> None:
 def test_symbols_are_the_functions_of_a_system_map(tmp_path: Path) -> None:
     text = "0000 A start\nff10 T submit\nff10 t alias\nff90 D data\nff20 w weak\n"
     (tmp_path / "System.map").write_text(text)
-    found = insn_counts.symbols(tmp_path / "System.map")
-    assert (found.addresses, found.names) == ((0xFF10, 0xFF20), ("submit", "weak"))
+    symbols = insn_counts.symbols(tmp_path / "System.map")
+    assert (symbols.addresses, symbols.names) == ((0xFF10, 0xFF20), ("submit", "weak"))
 
 
 @pytest.mark.parametrize("line", ["", "x T a", "ff T", "ff T a b", "f" * 17 + " T a", "ff  T a"])
 def test_what_is_no_system_map_is_an_error_of_that_kernel(tmp_path: Path, line: str) -> None:
-    own = tmp_path / "System.map"
-    own.write_text(f"ff10 T submit\n{line}\nff20 T other\n")
+    path = tmp_path / "System.map"
+    path.write_text(f"ff10 T submit\n{line}\nff20 T other\n")
     with pytest.raises(GuestError, match=r"no line of a System\.map") as caught:
-        insn_counts.symbols(own)
-    assert caught.value.where == f"{own}:2"
+        insn_counts.symbols(path)
+    assert caught.value.where == f"{path}:2"
 
 
 def boot(user: float, ns: float = 7000.0) -> dict[str, float]:
@@ -123,7 +123,7 @@ def boot(user: float, ns: float = 7000.0) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(
-    ("arms", "told"),
+    ("arms", "differs"),
     [
         ([[boot(2000)], [boot(2035)]], False),
         ([[boot(2000)], [boot(2045)]], True),
@@ -138,24 +138,24 @@ def boot(user: float, ns: float = 7000.0) -> dict[str, float]:
     ],
 )
 def test_arms_whose_programs_did_other_work_are_told(
-    arms: list[list[dict[str, float]]], told: bool
+    arms: list[list[dict[str, float]]], differs: bool
 ) -> None:
-    assert cost.other_work(arms).startswith("user space did other work") == told
+    assert cost.other_work(arms).startswith("user space did other work") == differs
 
 
 @given(costs, costs)
 def test_changes_sum_to_the_difference_of_the_totals(before: Cost, after: Cost) -> None:
-    found = cost.changes([before], [after])
-    total = sum(change.difference for change in found)
+    changes = cost.changes([before], [after])
+    total = sum(change.difference for change in changes)
     assert total == pytest.approx(after.kernel_total - before.kernel_total, abs=1e-3)
-    sizes = [abs(change.difference) for change in found]
+    sizes = [abs(change.difference) for change in changes]
     assert sizes == sorted(sizes, reverse=True)
 
 
 @given(costs)
-def test_a_cost_survives_its_file_to_the_last_bit(found: Cost) -> None:
-    assert cost.from_text(cost.to_text(found)) == found
-    assert cost.changes([found], [cost.from_text(cost.to_text(found))]) == []
+def test_a_cost_survives_its_file_to_the_last_bit(written: Cost) -> None:
+    assert cost.from_text(cost.to_text(written)) == written
+    assert cost.changes([written], [cost.from_text(cost.to_text(written))]) == []
 
 
 def test_of_a_run_only_what_lies_between_its_jobs_marks_is_taken() -> None:
@@ -168,14 +168,14 @@ def test_two_boots_are_compared_to_their_ends(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "console.log").write_text("[ 0.1] up\n")
         (tmp_path / name / "insns").write_text("phase 0 1\n100 5\nphase 1 2\n100 7\nend\n")
-    one, other = tmp_path / "one", tmp_path / "other"
-    assert determinism.first_difference(one, other) == ""
-    (other / "insns").write_text("phase 0 1\n100 5\nphase 1 2\n100 8\nend\n")
-    assert determinism.first_difference(one, other) == "insns, line 4: '100 7' against '100 8'"
+    first, second = tmp_path / "one", tmp_path / "other"
+    assert determinism.first_difference(first, second) == ""
+    (second / "insns").write_text("phase 0 1\n100 5\nphase 1 2\n100 8\nend\n")
+    assert determinism.first_difference(first, second) == "insns, line 4: '100 7' against '100 8'"
 
 
-def named(found: Iterable[Change], *, sure: bool) -> list[str]:
-    return [one.function for one in found if one.sure == sure]
+def named(changes: Iterable[Change], *, sure: bool) -> list[str]:
+    return [change.function for change in changes if change.sure == sure]
 
 
 @pytest.mark.parametrize("shift", [3.0, 5.0])
@@ -184,9 +184,12 @@ def test_a_function_is_sure_that_differs_by_more_than_seeds_do(shift: float) -> 
     before = [Cost(0, {"submit": 166.0, "rb_insert": value}) for value in (16.0, 20.0, 18.0)]
     after = [Cost(0, {"submit": 186.0, "rb_insert": v + shift}) for v in (18.0, 16.0, 20.0)]
     for there, change in (((before, after), 20.0), ((after, before), -20.0)):
-        found = cost.changes(*there)
-        assert (named(found, sure=True), named(found, sure=False)) == (["submit"], ["rb_insert"])
-        assert found[0].difference == change
+        changes = cost.changes(*there)
+        assert (named(changes, sure=True), named(changes, sure=False)) == (
+            ["submit"],
+            ["rb_insert"],
+        )
+        assert changes[0].difference == change
     assert cost.changes(before, before) == []
 
 
@@ -195,12 +198,12 @@ def test_more_seeds_tell_what_few_do_not() -> None:
     numbers = random.Random(1)
 
     def seeds(count: int, more: float) -> list[Cost]:
-        others = {f"f{number}": 10.0 for number in range(300)}
+        unchanged = {f"f{number}": 10.0 for number in range(300)}
         mine = (158 + more + numbers.gauss(0, 2) for _ in range(count))
-        return [Cost(0, {"sbitmap_get": one, **others}) for one in mine]
+        return [Cost(0, {"sbitmap_get": insns, **unchanged}) for insns in mine]
 
-    told = {count: cost.changes(seeds(count, 0), seeds(count, 10)) for count in (3, 12)}
-    assert [one.sure for own in told.values() for one in own] == [False, True]
+    by_count = {count: cost.changes(seeds(count, 0), seeds(count, 10)) for count in (3, 12)}
+    assert [change.sure for changes in by_count.values() for change in changes] == [False, True]
 
 
 def test_a_function_that_is_new_with_every_seed_is_told() -> None:
@@ -210,8 +213,8 @@ def test_a_function_that_is_new_with_every_seed_is_told() -> None:
 
 def test_one_seed_or_two_make_nothing_sure() -> None:
     for count in (1, 2):
-        found = cost.changes([Cost(0, {"a": 1.0})] * count, [Cost(0, {"a": 2.0})] * count)
-        assert named(found, sure=False) == ["a"]
+        changes = cost.changes([Cost(0, {"a": 1.0})] * count, [Cost(0, {"a": 2.0})] * count)
+        assert named(changes, sure=False) == ["a"]
 
 
 @pytest.mark.slow
@@ -223,13 +226,13 @@ def test_of_functions_that_do_the_same_hardly_one_is_ever_called_sure() -> None:
             Cost(0, {f"f{n}": numbers.gauss(100, 0.1 * n) for n in range(1, 40)}) for _ in "123"
         ]
 
-    called = sum(any(one.sure for one in cost.changes(seeds(), seeds())) for _ in range(400))
+    called = sum(any(change.sure for change in cost.changes(seeds(), seeds())) for _ in range(400))
     assert called <= 32  # 5 % are allowed: 20 on average, more than 32 once in 200 trials
 
 
 @given(st.lists(st.tuples(costs, costs), min_size=1, max_size=4))
 def test_what_differs_differs_the_other_way_round(pairs: list[tuple[Cost, Cost]]) -> None:
-    before, after = ([*own] for own in zip(*pairs, strict=True))
+    before, after = ([*arm] for arm in zip(*pairs, strict=True))
     there, back = cost.changes(before, after), cost.changes(after, before)
     assert {(c.function, c.before, c.after) for c in there} == {
         (c.function, c.after, c.before) for c in back
@@ -237,5 +240,5 @@ def test_what_differs_differs_the_other_way_round(pairs: list[tuple[Cost, Cost]]
 
 
 def test_the_block_layers_cost_is_that_of_its_functions() -> None:
-    found = Cost(7.0, {"submit_bio": 90.0, "bio_alloc": 10.0, "mmap": 900.0})
-    assert found.within({"submit_bio", "bio_alloc", "unheard_of"}) == 100.0
+    measured = Cost(7.0, {"submit_bio": 90.0, "bio_alloc": 10.0, "mmap": 900.0})
+    assert measured.within({"submit_bio", "bio_alloc", "unheard_of"}) == 100.0

@@ -127,8 +127,8 @@ def test_the_tree_is_what_the_lines_leave_behind() -> None:
 def test_one_pass_has_the_operations_that_the_field_measures() -> None:
     load = dbench.load_file()
     assert len(load.text.splitlines()) == 3573
-    found = (load.operations["Flush"], load.operations["NTCreateX"], load.operations["ReadX"])
-    assert found == (43, 613, 962)
+    counts = (load.operations["Flush"], load.operations["NTCreateX"], load.operations["ReadX"])
+    assert counts == (43, 613, 962)
     assert sum(load.operations.values()) == 3573
 
 

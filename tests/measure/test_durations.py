@@ -46,6 +46,6 @@ def test_boots_on_record_tell_for_all_of_their_kind(guests: Guests) -> None:
     kernel = fakes.kernel("k")
     store = BootStore()
     Runner(fakes.checked_testbed(kernel), store, Progress()).all([Task(cell=ONE, kernel=kernel)])
-    found = durations.recorded(store)
-    assert found.of(replace(ONE, scheduler="none", seed=9)) == found.of(ONE) < 4
-    assert found.of(WIDE) == Durations().of(WIDE)
+    on_record = durations.recorded(store)
+    assert on_record.of(replace(ONE, scheduler="none", seed=9)) == on_record.of(ONE) < 4
+    assert on_record.of(WIDE) == Durations().of(WIDE)

@@ -53,16 +53,16 @@ def test_a_recorded_run_gives_the_numbers_in_its_file(metric: str, value: float)
 
 def test_cpu_and_context_switches_are_those_of_the_job() -> None:
     job = DOCUMENT["jobs"][0]
-    found = fio.metrics(RECORDED)
-    assert (found["usr_cpu"], found["sys_cpu"]) == (job["usr_cpu"], job["sys_cpu"])
-    assert found["ctx"] == job["ctx"]
-    assert found["ctx_per_io"] == pytest.approx(job["ctx"] / 176086)
+    metrics = fio.metrics(RECORDED)
+    assert (metrics["usr_cpu"], metrics["sys_cpu"]) == (job["usr_cpu"], job["sys_cpu"])
+    assert metrics["ctx"] == job["ctx"]
+    assert metrics["ctx_per_io"] == pytest.approx(job["ctx"] / 176086)
 
 
 def test_numbers_agree_with_each_other() -> None:
-    found = fio.metrics(RECORDED)
-    assert found["ios"] / found["runtime_s"] == pytest.approx(found["iops"], rel=1e-3)
-    assert found["bw_mib"] * 256 == pytest.approx(found["iops"], rel=5e-3)  # 4 KiB blocks
+    metrics = fio.metrics(RECORDED)
+    assert metrics["ios"] / metrics["runtime_s"] == pytest.approx(metrics["iops"], rel=1e-3)
+    assert metrics["bw_mib"] * 256 == pytest.approx(metrics["iops"], rel=5e-3)  # 4 KiB blocks
 
 
 def test_every_number_has_a_unit() -> None:
@@ -73,19 +73,19 @@ def test_reads_and_writes_are_added_and_the_busier_side_gives_the_latency() -> N
     write = DOCUMENT["jobs"][0]["write"]
     read = halved(write, 2)
     read["clat_ns"] = {**write["clat_ns"], "mean": 1.0}
-    found = fio.metrics(changed(read=read))
-    assert found["iops"] == pytest.approx(57563.255966 * 1.5)
-    assert found["ios"] == 176086 + 88043
-    assert found["bw_mib"] == pytest.approx((236463325 + 118231662) / 2**20)
-    assert found["lat_mean_ms"] == pytest.approx(6.735808485306)
+    metrics = fio.metrics(changed(read=read))
+    assert metrics["iops"] == pytest.approx(57563.255966 * 1.5)
+    assert metrics["ios"] == 176086 + 88043
+    assert metrics["bw_mib"] == pytest.approx((236463325 + 118231662) / 2**20)
+    assert metrics["lat_mean_ms"] == pytest.approx(6.735808485306)
 
 
 def test_a_side_without_completion_latency_gives_its_total_latency() -> None:
     write = DOCUMENT["jobs"][0]["write"]
     total = {"N": 1, "mean": 2e6, "max": 3_000_000}
-    found = fio.metrics(changed(write={**write, "clat_ns": {"N": 0}, "lat_ns": total}))
-    assert [found["lat_mean_ms"], found["lat_max_ms"]] == pytest.approx([2, 3])
-    assert "lat_p99_ms" not in found
+    metrics = fio.metrics(changed(write={**write, "clat_ns": {"N": 0}, "lat_ns": total}))
+    assert [metrics["lat_mean_ms"], metrics["lat_max_ms"]] == pytest.approx([2, 3])
+    assert "lat_p99_ms" not in metrics
 
 
 def test_text_before_the_json_is_skipped() -> None:
@@ -128,10 +128,10 @@ def test_what_is_no_number_is_no_result(place: str, value: object) -> None:
 def test_whatever_a_guest_sends_is_an_error_or_finite_numbers(value: object) -> None:
     for name in DOCUMENT["jobs"][0]:
         try:
-            found = fio.metrics(changed(**{name: value}))
+            metrics = fio.metrics(changed(**{name: value}))
         except GuestError:
             continue
-        assert all(math.isfinite(number) and number >= 0 for number in found.values())
+        assert all(math.isfinite(number) and number >= 0 for number in metrics.values())
 
 
 def test_an_error_in_any_job_counts() -> None:
@@ -145,22 +145,22 @@ def test_the_ios_of_all_groups_and_the_longest_time_are_told() -> None:
     document = copy.deepcopy(DOCUMENT)
     write = {**DOCUMENT["jobs"][0]["write"], "total_ios": 500, "runtime": 5000, "iops": 100.0}
     document["jobs"].append({**document["jobs"][0], "write": write})
-    found = fio.run(json.dumps(document))
-    assert (found.ios, found.longest_s) == (176086 + 500, 5.0)
-    assert found.values["ios"] == 176086
+    fio_run = fio.run(json.dumps(document))
+    assert (fio_run.ios, fio_run.longest_s) == (176086 + 500, 5.0)
+    assert fio_run.values["ios"] == 176086
 
 
 @pytest.mark.parametrize(
-    ("ordered", "most_s", "told"),
+    ("ordered", "most_s", "message"),
     [(176085, 9, "did 176,086 I/Os, not the 176,085"), (176086, 3.0, "took 3.059 s")],
 )
 def test_more_than_was_ordered_or_could_be_is_no_result(
-    ordered: int, most_s: float, told: str
+    ordered: int, most_s: float, message: str
 ) -> None:
-    found = fio.run(RECORDED)
-    found.require(176086, 3.0585)
-    with pytest.raises(GuestError, match=told) as caught:
-        found.require(ordered, most_s)
+    fio_run = fio.run(RECORDED)
+    fio_run.require(176086, 3.0585)
+    with pytest.raises(GuestError, match=message) as caught:
+        fio_run.require(ordered, most_s)
     assert caught.value.outcome == "corrupt"
 
 

@@ -34,20 +34,20 @@ def job(of: Cell) -> Job:
 
 def files(of: Cell) -> dict[str, configparser.ConfigParser]:
     """The job files of a cell, read back."""
-    found = {}
+    parsed = {}
     for name, text in job(of).orders.files.items():
-        found[name] = configparser.ConfigParser(interpolation=None, allow_no_value=True)
-        found[name].read_string(text)
-    return found
+        parsed[name] = configparser.ConfigParser(interpolation=None, allow_no_value=True)
+        parsed[name].read_string(text)
+    return parsed
 
 
 def test_the_exact_engine_gets_two_amounts_of_the_same_work() -> None:
-    own = of(READER)
-    few, many = (files(own)[f"{name}.fio"] for name in ("few", "many"))
+    line_cell = of(READER)
+    few, many = (files(line_cell)[f"{name}.fio"] for name in ("few", "many"))
     assert (few["global"].pop("number_ios"), many["global"].pop("number_ios")) == ("250", "10250")
     assert few == many
     assert few["job"]["numjobs"] == "4"
-    assert ordered_ios(own, workload.get(own.workload)) == {"few": 1000, "many": 41000}
+    assert ordered_ios(line_cell, workload.get(line_cell.workload)) == {"few": 1000, "many": 41000}
 
 
 def test_an_engine_that_takes_time_gets_seconds() -> None:
@@ -57,15 +57,15 @@ def test_an_engine_that_takes_time_gets_seconds() -> None:
 
 
 def test_what_was_changed_is_one_line() -> None:
-    told = changes(of(READER))
-    assert "\n" not in told
-    assert "runtime dropped: the amount of I/O is the lab's" in told
-    assert "each of 4 jobs does 250 and 10,250 I/Os" in told
+    line = changes(of(READER))
+    assert "\n" not in line
+    assert "runtime dropped: the amount of I/O is the lab's" in line
+    assert "each of 4 jobs does 250 and 10,250 I/Os" in line
     assert changes(cell()) == ""
 
 
 @pytest.mark.parametrize(
-    ("line", "attributes", "told"),
+    ("line", "attributes", "message"),
     [
         ("--rw=write --verify=md5", {"memory_backed": 1}, "null_blk is memory-backed"),
         ("--rw=write --directory=/mnt --size=1m", {"memory_backed": 1}, "is on XFS on the disk"),
@@ -78,19 +78,19 @@ def test_what_was_changed_is_one_line() -> None:
     ],
 )
 def test_null_blk_is_made_as_the_job_needs_it(
-    line: str, attributes: dict[str, int], told: str
+    line: str, attributes: dict[str, int], message: str
 ) -> None:
-    own, usual = of(line), topology.get("nullb_mq")
-    found = hardware(own)
-    assert found.null_blk == {**(usual.null_blk or {}), **attributes}
-    assert found.hw_queues == usual.hw_queues
-    assert found.disk_in_memory == found.holds_data == ("memory_backed" in attributes)
-    assert told in changes(own)
+    line_cell, usual = of(line), topology.get("nullb_mq")
+    disk = hardware(line_cell)
+    assert disk.null_blk == {**(usual.null_blk or {}), **attributes}
+    assert disk.hw_queues == usual.hw_queues
+    assert disk.disk_in_memory == disk.holds_data == ("memory_backed" in attributes)
+    assert message in changes(line_cell)
 
 
 def test_a_polled_queue_is_one_more_that_the_guest_must_have() -> None:
-    found = hardware(of("--rw=read --ioengine=io_uring --direct=1 --hipri"))
-    wrong = topology._mismatches(found, "bfq", {"hw_queues": "128"})
+    disk = hardware(of("--rw=read --ioengine=io_uring --direct=1 --hipri"))
+    wrong = topology._mismatches(disk, "bfq", {"hw_queues": "128"})
     assert ("hw_queues", "129") in list(wrong)
 
 
@@ -100,14 +100,14 @@ def test_files_lie_on_a_file_system_that_the_guest_makes() -> None:
 
 
 def test_large_buffers_have_more_memory() -> None:
-    own = of("--rw=read --bs=1m --ioengine=libaio --iodepth=256 --numjobs=8")
-    assert hardware(own).memory_mib == topology.get("nullb_mq").memory_mib + 1024
-    assert "MiB for the buffers" in changes(own)
+    line_cell = of("--rw=read --bs=1m --ioengine=libaio --iodepth=256 --numjobs=8")
+    assert hardware(line_cell).memory_mib == topology.get("nullb_mq").memory_mib + 1024
+    assert "MiB for the buffers" in changes(line_cell)
 
 
 def test_a_job_that_verifies_is_expected_to_read_as_much_as_it_writes() -> None:
-    own = of("--rw=write --verify=md5 --size=1m")
-    assert ordered_ios(own, workload.get(own.workload)) == {"few": 256, "many": 512}
+    line_cell = of("--rw=write --verify=md5 --size=1m")
+    assert ordered_ios(line_cell, workload.get(line_cell.workload)) == {"few": 256, "many": 512}
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ def test_a_job_file_in_the_folder_of_workloads_is_one(
     (tmp_path / "own.fio").write_text("[a]\nrw=read\n[b]\nstonewall\nrw=write\nnumjobs=2\n")
     (tmp_path / "other.toml").write_text('fio = "--rw=read"\nexact_ios = [10, 20]\n')
     assert workload.known() == ["other", "own"]
-    own, other = workload.get("own"), workload.get("other")
-    assert own.parameters == {"numjobs": 3, "seconds": 30, "ramp_seconds": 2, "ios": 0}
-    assert own.title == "fio --name=a --rw=read --name=b --stonewall --rw=write --numjobs=2"
-    assert (other.exact_ios, other.tool, other.metric) == ((10, 20), "fio", "iops")
-    assert workload.command_line("own", own.parameters) == own.title  # type: ignore[arg-type]
+    from_job, from_toml = workload.get("own"), workload.get("other")
+    assert from_job.parameters == {"numjobs": 3, "seconds": 30, "ramp_seconds": 2, "ios": 0}
+    assert from_job.title == "fio --name=a --rw=read --name=b --stonewall --rw=write --numjobs=2"
+    assert (from_toml.exact_ios, from_toml.tool, from_toml.metric) == ((10, 20), "fio", "iops")
+    assert workload.command_line("own", from_job.parameters) == from_job.title  # type: ignore[arg-type]
 
 
 def test_a_line_is_a_workload_of_its_own_in_later_commands() -> None:
@@ -173,7 +173,7 @@ def test_a_file_that_is_given_names_the_workload(tmp_path: Path) -> None:
 
 def test_queue_attributes_are_written_around_the_choice_of_the_scheduler() -> None:
     settings = (("nr_requests", "64"), ("rotational", "0"), ("iosched/slice_idle", "0"))
-    own = resolved(
+    resolved_cell = resolved(
         topology_name="raid64",
         scheduler="bfq",
         workload="randread_burst",
@@ -181,9 +181,9 @@ def test_queue_attributes_are_written_around_the_choice_of_the_scheduler() -> No
         engine=Engine.EXACT,
         queue=settings,
     )
-    assert own.queue == settings
-    steps = job(own).orders.steps
+    assert resolved_cell.queue == settings
+    steps = job(resolved_cell).orders.steps
     order = ("queue rotational=0", "scheduler bfq", "queue nr_requests=64")
     assert [steps.index(step) for step in order] == sorted(steps.index(step) for step in order)
     assert steps.index("queue iosched/slice_idle=0") == steps.index("queue nr_requests=64") + 1
-    assert "rotational" not in hardware(own).queue  # raid64's own is 1
+    assert "rotational" not in hardware(resolved_cell).queue  # raid64's own is 1

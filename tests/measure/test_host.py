@@ -52,10 +52,10 @@ def checked(
 def test_a_kvm_on_which_a_guest_came_up_is_used(
     monkeypatch: pytest.MonkeyPatch, quiet: Progress
 ) -> None:
-    found = checked(monkeypatch, quiet, f"{LINES}[    0.0] Hypervisor detected: KVM\n")
-    assert found.works
-    assert found.seconds == 2.0
-    assert host.chosen(Report(FACTS, (found,)), None) is Engine.KVM
+    engine_report = checked(monkeypatch, quiet, f"{LINES}[    0.0] Hypervisor detected: KVM\n")
+    assert engine_report.works
+    assert engine_report.seconds == 2.0
+    assert host.chosen(Report(FACTS, (engine_report,)), None) is Engine.KVM
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_a_kvm_that_boots_nothing_is_refused_with_the_reason(
     error: GuestError | None,
     reason: str,
 ) -> None:
-    found = checked(monkeypatch, quiet, console, error)
-    assert not found.works
-    assert reason in found.reason
-    report = Report(FACTS, (found,))
+    engine_report = checked(monkeypatch, quiet, console, error)
+    assert not engine_report.works
+    assert reason in engine_report.reason
+    report = Report(FACTS, (engine_report,))
     assert host.chosen(report, None) is Engine.TCG
     with pytest.raises(LabError, match="the engine kvm does not work on this machine") as caught:
         host.chosen(report, Engine.KVM)
-    assert found.reason in str(caught.value)
+    assert engine_report.reason in str(caught.value)
 
 
 def test_an_engine_needs_no_trace_of_kvm(monkeypatch: pytest.MonkeyPatch, quiet: Progress) -> None:

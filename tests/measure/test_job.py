@@ -71,24 +71,24 @@ def places(steps: tuple[str, ...], *starts: str) -> list[int]:
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_the_scheduler_is_chosen_on_a_ready_disk_and_reported(name: str, scheduler: str) -> None:
     steps = orders(cell(name, scheduler)).steps
-    found = places(
+    positions = places(
         steps, "phase setup", "disk ", f"scheduler {scheduler}", "facts", "phase workload", "fio "
     )
-    assert found == sorted(found)
+    assert positions == sorted(positions)
     assert steps[0] == "phase setup"
     assert steps[-1].startswith("fio ")
 
 
 def test_attributes_are_set_before_the_scheduler_looks_at_them() -> None:
     steps = orders(raid()).steps
-    found = places(steps, "disk ", "queue rotational=1", "device queue_depth=8", "scheduler")
-    assert found == sorted(found)
+    positions = places(steps, "disk ", "queue rotational=1", "device queue_depth=8", "scheduler")
+    assert positions == sorted(positions)
 
 
 def test_schedulers_are_switched_while_the_work_goes_on() -> None:
     steps = orders(cell("raid64_faults", "bfq", "verify_switching")).steps
-    found = places(steps, "phase workload", "switching on", "fio ", "switching off")
-    assert found == sorted(found)
+    positions = places(steps, "phase workload", "switching on", "fio ", "switching off")
+    assert positions == sorted(positions)
 
 
 def test_a_deterministic_guest_watches_a_fixed_amount_of_work_for_longer_than_it_takes() -> None:
@@ -99,8 +99,8 @@ def test_a_deterministic_guest_watches_a_fixed_amount_of_work_for_longer_than_it
     )
     assert float(watched.split()[1]) > 20
     # Elsewhere the guest's time is the host's, and a slow host is no fault of the kernel.
-    for other in (raid("verify_crc"), raid("randread_burst", Engine.EXACT)):
-        assert not any(step.startswith("watch") for step in orders(other).steps)
+    for other_cell in (raid("verify_crc"), raid("randread_burst", Engine.EXACT)):
+        assert not any(step.startswith("watch") for step in orders(other_cell).steps)
 
 
 def test_fewer_queues_leave_the_possible_cpus_alone() -> None:
@@ -116,13 +116,13 @@ def test_a_workload_that_needs_the_debug_kernel_refuses_another() -> None:
 
 
 def test_dbench_gets_a_file_system_and_its_tree_before_the_clock_runs() -> None:
-    told = orders(raid("dbench_xfs", clients=4, seconds=10))
-    found = places(
-        told.steps, "scheduler", "facts", "mkfs xfs", "mount xfs", "tree 4", "phase workload"
+    ordered = orders(raid("dbench_xfs", clients=4, seconds=10))
+    positions = places(
+        ordered.steps, "scheduler", "facts", "mkfs xfs", "mount xfs", "tree 4", "phase workload"
     )
-    assert found == sorted(found)
-    assert told.steps[-1] == "dbench 4 10"
-    assert (told.files["loadfile"], told.files["tree"]) == (fakes.LOAD.text, fakes.LOAD.tree)
+    assert positions == sorted(positions)
+    assert ordered.steps[-1] == "dbench 4 10"
+    assert (ordered.files["loadfile"], ordered.files["tree"]) == (fakes.LOAD.text, fakes.LOAD.tree)
 
 
 def test_a_simulated_dbench_has_no_cost_and_is_simulated_from_its_first_io_on() -> None:
@@ -136,9 +136,9 @@ def test_a_simulated_dbench_has_no_cost_and_is_simulated_from_its_first_io_on() 
         variants=(0.5, 2.0),
     )
     assert (simulated.cost, simulated.variants, simulated.cpus) == (False, (), 64)
-    own = job(simulated)
-    assert not own.refusal
-    assert {"warm=1", f"ios={2**62}"} <= {*own.machine.plugin_options}
+    resolved_job = job(simulated)
+    assert not resolved_job.refusal
+    assert {"warm=1", f"ios={2**62}"} <= {*resolved_job.machine.plugin_options}
 
 
 def test_dbench_runs_for_the_time_that_its_numbers_are_computed_with() -> None:
@@ -158,10 +158,10 @@ def test_seconds_that_are_no_number_are_the_users_error(work: str, value: str) -
 @pytest.mark.parametrize("engine", Engine)
 @pytest.mark.parametrize("work", toml.names(workload.FOLDER))
 def test_every_phase_has_a_deadline_longer_than_the_work(work: str, engine: Engine) -> None:
-    told = orders(raid(work, engine, seconds=100))
-    entered = {step.split()[1] for step in told.steps if step.startswith("phase ")}
-    assert {"boot", "agent", *entered} == told.deadlines_s.keys()
-    assert told.deadlines_s["workload"] > (1000 if engine.deterministic else 120)
+    ordered = orders(raid(work, engine, seconds=100))
+    entered = {step.split()[1] for step in ordered.steps if step.startswith("phase ")}
+    assert {"boot", "agent", *entered} == ordered.deadlines_s.keys()
+    assert ordered.deadlines_s["workload"] > (1000 if engine.deterministic else 120)
 
 
 def test_a_guest_that_clears_a_large_disk_has_longer_to_boot() -> None:
@@ -177,23 +177,23 @@ def test_a_guest_that_clears_a_large_disk_has_longer_to_boot() -> None:
 
 def test_equal_orders_are_equal_bytes() -> None:
     steps = ("phase setup", "facts")
-    one = Orders(steps, {"boot": 1}, {"a": "1", "b": "2"})
-    other = Orders(steps, {"boot": 9}, {"b": "2", "a": "1"})
-    assert one.archive() == other.archive()
+    first = Orders(steps, {"boot": 1}, {"a": "1", "b": "2"})
+    second = Orders(steps, {"boot": 9}, {"b": "2", "a": "1"})
+    assert first.archive() == second.archive()
 
 
 def test_the_archive_holds_plan_and_files() -> None:
-    told = orders(raid())
-    with tarfile.open(fileobj=io.BytesIO(told.archive())) as archive:
+    ordered = orders(raid())
+    with tarfile.open(fileobj=io.BytesIO(ordered.archive())) as archive:
         members = archive.getmembers()
         content = {m.name: archive.extractfile(m).read().decode() for m in members}  # type: ignore[union-attr]
-    assert content == {"plan": "\n".join(told.steps) + "\n", **told.files}
+    assert content == {"plan": "\n".join(ordered.steps) + "\n", **ordered.files}
     assert {member.mtime for member in members} == {0}
 
 
-def key(*of: Any, **other: Any) -> str:
+def key(*of: Any, **options: Any) -> str:
     """The key of a job."""
-    return job(*of, **other).key
+    return job(*of, **options).key
 
 
 @pytest.mark.parametrize(
@@ -230,16 +230,18 @@ def test_the_same_is_the_same_measurement() -> None:
 
 
 def test_labels_do_not_say_what_is_measured() -> None:
-    own = fakes.kernel("kernel-id", "code")
-    checked = fakes.checked_testbed(own)
-    tasks = [Task(cell=raid(), kernel=own, arm=arm, swept=(arm,)) for arm in ("before", "numjobs")]
+    kernel = fakes.kernel("kernel-id", "code")
+    checked = fakes.checked_testbed(kernel)
+    tasks = [
+        Task(cell=raid(), kernel=kernel, arm=arm, swept=(arm,)) for arm in ("before", "numjobs")
+    ]
     assert len({resolve(task, checked).key for task in tasks}) == 1
 
 
 def test_another_seed_is_another_measurement_of_the_exact_engine_only() -> None:
     for engine in Engine:
-        own = raid(engine=engine)
-        assert (key(own) != key(replace(own, seed=2))) == engine.deterministic
+        raid_cell = raid(engine=engine)
+        assert (key(raid_cell) != key(replace(raid_cell, seed=2))) == engine.deterministic
 
 
 def test_kernels_that_execute_the_same_share_a_measurement() -> None:
@@ -250,10 +252,10 @@ def test_kernels_that_execute_the_same_share_a_measurement() -> None:
 def test_only_exact_numbers_are_shared_between_hosts(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = raid(engine=engine)
-    here = key(own)
+    raid_cell = raid(engine=engine)
+    here = key(raid_cell)
     monkeypatch.setattr(host, "identity", lambda: "there")
-    assert (key(own) == here) == engine.deterministic
+    assert (key(raid_cell) == here) == engine.deterministic
 
 
 @pytest.mark.parametrize("change", ["topology", "template"])
@@ -287,20 +289,20 @@ def exact(kernel: str, block_layer: frozenset[str] | None = None, code: str = "c
 
 
 def test_what_counts_as_the_block_layer_is_in_the_key_of_what_is_summed_by_it() -> None:
-    own = exact("one")
-    assert own.block_layer == {"submit_bio"}
-    assert exact("two").key == own.key
-    assert exact("two", frozenset(("submit_bio",))).key == own.key
-    assert exact("two", frozenset()).key != own.key
-    assert exact("two", frozenset(("submit_bio", "kfree"))).key != own.key
+    first_job = exact("one")
+    assert first_job.block_layer == {"submit_bio"}
+    assert exact("two").key == first_job.key
+    assert exact("two", frozenset(("submit_bio",))).key == first_job.key
+    assert exact("two", frozenset()).key != first_job.key
+    assert exact("two", frozenset(("submit_bio", "kfree"))).key != first_job.key
 
 
 def test_a_system_map_of_its_own_is_in_the_key_of_an_equal_kernel() -> None:
-    own = exact("one")
+    first_job = exact("one")
     fakes.kernel("two", "code").system_map.write_text("ffffffff81000008 T submit_bio\n")
     built = Kernel("two", "6.12.117", "tree", ("base",), "gcc; ld")
     testbed = fakes.checked_testbed(built, plugin=fakes.PLUGIN)
-    assert resolve(Task(cell=raid(engine=Engine.EXACT), kernel=built), testbed).key != own.key
+    assert resolve(Task(cell=raid(engine=Engine.EXACT), kernel=built), testbed).key != first_job.key
 
 
 def test_what_is_not_summed_by_it_does_not_depend_on_the_block_layer() -> None:

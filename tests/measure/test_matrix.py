@@ -28,14 +28,16 @@ def plan(selection: Selection | None = None) -> list[PlannedCell]:
 
 def quick(selection: Selection | None = None) -> list[Cell]:
     """The quick profile's cells."""
-    return [one.cell for one in plan(selection)]
+    return [planned.cell for planned in plan(selection)]
 
 
 def small(**changes: Any) -> Profile:
     """A profile with one cell, or another one of these."""
     block = {"topologies": ("raid64",), "schedulers": ("bfq",), "workloads": ("randread_burst",)}
-    own = {name: (changes.pop(name),) for name in [*block] if name in changes}
-    return Profile(title="small", kernel=("base",), matrix=(Block(**{**block, **own}),), **changes)
+    chosen = {name: (changes.pop(name),) for name in [*block] if name in changes}
+    return Profile(
+        title="small", kernel=("base",), matrix=(Block(**{**block, **chosen}),), **changes
+    )
 
 
 def parameters(cell: Cell) -> dict[str, Value]:
@@ -43,30 +45,30 @@ def parameters(cell: Cell) -> dict[str, Value]:
 
 
 def test_the_quick_profile_has_every_scheduler_on_every_topology() -> None:
-    found = {(c.workload, c.topology, c.scheduler) for c in quick() if c.workload in FIO}
-    assert found == {(w, t, s) for w in FIO for t in TOPOLOGIES for s in SCHEDULERS}
+    cells = {(c.workload, c.topology, c.scheduler) for c in quick() if c.workload in FIO}
+    assert cells == {(w, t, s) for w in FIO for t in TOPOLOGIES for s in SCHEDULERS}
 
 
 def test_a_profile_sweeps_dbenchs_clients() -> None:
     every = matrix.cells(profile.get("standard"), Selection(), Engine.TCG)
-    found = [one.cell for one in every if one.cell.workload == "dbench_xfs"]
-    assert {(c.scheduler, parameters(c)["clients"]) for c in found} == {
+    cells = [planned.cell for planned in every if planned.cell.workload == "dbench_xfs"]
+    assert {(c.scheduler, parameters(c)["clients"]) for c in cells} == {
         (scheduler, clients) for scheduler in SCHEDULERS for clients in (1, 2, 4, 8, 16, 32, 64)
     }
-    assert {c.topology for c in found} == {"raid64"}
+    assert {c.topology for c in cells} == {"raid64"}
 
 
 @pytest.mark.parametrize("name", toml.names(profile.FOLDER))
 def test_no_profile_measures_a_cell_twice(name: str) -> None:
-    found = matrix.cells(profile.get(name), Selection(), Engine.TCG)
-    assert len(found) == len(set(found)) == len({str(cell) for cell in found})
+    cells = matrix.cells(profile.get(name), Selection(), Engine.TCG)
+    assert len(cells) == len(set(cells)) == len({str(cell) for cell in cells})
 
 
 def test_overlapping_blocks_give_a_cell_once() -> None:
-    one = small()
-    twice = one.model_copy(update={"matrix": one.matrix * 2})
+    single = small()
+    twice = single.model_copy(update={"matrix": single.matrix * 2})
     assert matrix.cells(twice, Selection(), Engine.TCG) == matrix.cells(
-        one, Selection(), Engine.TCG
+        single, Selection(), Engine.TCG
     )
 
 
@@ -80,13 +82,13 @@ def test_a_profile_shortens_the_workloads() -> None:
 
 
 def test_the_engine_is_part_of_a_cell() -> None:
-    (found,) = matrix.cells(small(), Selection(), Engine.EXACT)
-    assert found.cell.engine is Engine.EXACT
+    (planned,) = matrix.cells(small(), Selection(), Engine.EXACT)
+    assert planned.cell.engine is Engine.EXACT
 
 
 def test_a_selection_leaves_what_it_names() -> None:
-    found = quick(Selection(("megasas",), ("bfq", "none"), ("randread_burst",)))
-    assert {(c.topology, c.scheduler, c.workload) for c in found} == {
+    cells = quick(Selection(("megasas",), ("bfq", "none"), ("randread_burst",)))
+    assert {(c.topology, c.scheduler, c.workload) for c in cells} == {
         ("megasas", scheduler, "randread_burst") for scheduler in ("bfq", "none")
     }
 
@@ -137,32 +139,32 @@ def test_a_setting_with_several_values_makes_several_cells() -> None:
     swept = Selection(
         ("megasas",), ("bfq",), ("randread_burst",), (("numjobs", (1, 4)), ("seconds", (1, 2)))
     )
-    found = quick(swept)
-    assert [(parameters(c)["numjobs"], parameters(c)["seconds"]) for c in found] == [
+    cells = quick(swept)
+    assert [(parameters(c)["numjobs"], parameters(c)["seconds"]) for c in cells] == [
         (1, 1),
         (1, 2),
         (4, 1),
         (4, 2),
     ]
-    assert {parameters(c)["ramp_seconds"] for c in found} == {1}
+    assert {parameters(c)["ramp_seconds"] for c in cells} == {1}
 
 
 def test_cells_that_differ_are_told_apart_by_their_names() -> None:
     swept = Selection(("megasas",), ("bfq",), ("randread_burst",), (("numjobs", (1, 4)),))
-    assert len({str(one) for one in plan(swept)}) == 2
+    assert len({str(planned) for planned in plan(swept)}) == 2
 
 
 def test_a_setting_overrides_the_profile() -> None:
-    found = plan(Selection(workloads=("dbench_xfs",), parameters=(("clients", (3,)),)))
-    assert {parameters(one.cell)["clients"] for one in found} == {3}
-    assert {one.cell.sweep(one.swept) for one in found} == {"clients=3"}
+    planned_cells = plan(Selection(workloads=("dbench_xfs",), parameters=(("clients", (3,)),)))
+    assert {parameters(planned.cell)["clients"] for planned in planned_cells} == {3}
+    assert {planned.cell.sweep(planned.swept) for planned in planned_cells} == {"clients=3"}
 
 
 def test_a_setting_touches_only_workloads_that_know_it() -> None:
     selection = Selection(parameters=(("numjobs", (2,)),))
-    found = plan(selection)
-    assert {parameters(one.cell).get("numjobs") for one in found} == {2, None}
-    matrix.require_used(selection, found)
+    planned_cells = plan(selection)
+    assert {parameters(planned.cell).get("numjobs") for planned in planned_cells} == {2, None}
+    matrix.require_used(selection, planned_cells)
 
 
 def test_a_setting_that_no_workload_knows_is_reported() -> None:
@@ -172,8 +174,8 @@ def test_a_setting_that_no_workload_knows_is_reported() -> None:
 
 
 def test_a_cell_names_what_it_is() -> None:
-    found = plan(Selection(schedulers=("bfq",), workloads=("dbench_xfs",)))
-    assert str(found[0]) == "raid64 bfq dbench_xfs clients=2"
+    planned_cells = plan(Selection(schedulers=("bfq",), workloads=("dbench_xfs",)))
+    assert str(planned_cells[0]) == "raid64 bfq dbench_xfs clients=2"
 
 
 def test_a_check_of_data_needs_a_disk_that_holds_some_and_has_no_cost() -> None:

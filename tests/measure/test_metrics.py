@@ -21,9 +21,9 @@ HIGHER = {
 
 @pytest.mark.parametrize("name", metrics.known_names())
 def test_every_metric_has_a_unit_and_improves_in_its_direction(name: str) -> None:
-    found = metrics.get(name)
-    assert found.unit
-    assert found.better is (Better.HIGHER if name in HIGHER else Better.LOWER)
+    metric = metrics.get(name)
+    assert metric.unit
+    assert metric.better is (Better.HIGHER if name in HIGHER else Better.LOWER)
 
 
 def test_all_that_tools_and_counters_give_is_known() -> None:
@@ -61,9 +61,9 @@ def test_a_new_counter_says_which_way_is_better(
     said = f'better = "{better}"\n' if better else ""
     calls = 'calls = ["blk_mq_start_request"]\n'
     (tmp_path / "own.toml").write_text(f'title = "t"\nunit = "requests"\n{said}{calls}')
-    found = metrics.get("own")
-    assert (found.unit, found.better) == ("requests", better or Better.LOWER)
-    assert metrics.improvement(0.1, found.better) == (0.1 if better is Better.HIGHER else -0.1)
+    metric = metrics.get("own")
+    assert (metric.unit, metric.better) == ("requests", better or Better.LOWER)
+    assert metrics.improvement(0.1, metric.better) == (0.1 if better is Better.HIGHER else -0.1)
 
 
 def test_a_counter_that_improves_sideways_is_refused(

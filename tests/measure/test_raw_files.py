@@ -35,11 +35,13 @@ def test_files_are_what_they_were_and_kept_once(
     for number in gone & {*range(len(boots))}:
         cache.remove(folders[number])
     files.sweep()
-    kept = [own for number, own in enumerate(boots) if number not in gone]
+    kept = [content for number, content in enumerate(boots) if number not in gone]
     for folder, content in zip((f for f in folders if f.exists()), kept, strict=True):
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == content
     objects = [path.read_bytes() for path in top.glob("objects/*/*")]
-    assert sorted(objects) == sorted({data for own in kept for data in own.values() if data})
+    assert sorted(objects) == sorted(
+        {data for content in kept for data in content.values() if data}
+    )
 
 
 def test_what_is_kept_cannot_be_changed(tmp_path: Path) -> None:
@@ -67,10 +69,10 @@ def test_a_boot_has_the_name_of_a_folder(tmp_path: Path, identity: str) -> None:
 
 
 def test_sweeping_follows_no_link(tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "file").touch()
+    outside = tmp_path / "other"
+    outside.mkdir()
+    (outside / "file").touch()
     (tmp_path / "results/objects").mkdir(parents=True)
-    (tmp_path / "results/objects/aa").symlink_to(other)
+    (tmp_path / "results/objects/aa").symlink_to(outside)
     RawFiles(tmp_path / "results").sweep()
-    assert (other / "file").exists()
+    assert (outside / "file").exists()

@@ -72,8 +72,8 @@ def fresh(store: BootStore, progress: Progress, memory_gib: float = 8) -> Runner
     )
 
 
-def iops(found: Rounds) -> dict[str, list[float]]:
-    return {arm: [boot.values["iops"] for boot in boots] for arm, boots in found.boots.items()}
+def iops(rounds: Rounds) -> dict[str, list[float]]:
+    return {arm: [boot.values["iops"] for boot in boots] for arm, boots in rounds.boots.items()}
 
 
 def on_record(store: BootStore) -> list[tuple[str, str]]:
@@ -100,9 +100,9 @@ def panic() -> GuestError:
 
 
 def test_everything_is_booted_once_then_everything_twice(runner: Runner, guests: Guests) -> None:
-    found = runner.all(two_schedulers(), 2)
+    outcomes = runner.all(two_schedulers(), 2)
     assert guests.schedulers == ["bfq", "none"] * 2
-    assert [(o.task, len(o.boots), o.error) for o in found] == [
+    assert [(o.task, len(o.boots), o.error) for o in outcomes] == [
         (task, 2, None) for task in two_schedulers()
     ]
 
@@ -111,9 +111,9 @@ def test_only_what_is_missing_is_booted(
     runner: Runner, guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
     runner.all(two_schedulers()[:1], 2)
-    found = fresh(store, quiet).all(two_schedulers(), 3)
+    outcomes = fresh(store, quiet).all(two_schedulers(), 3)
     assert guests.schedulers == ["bfq"] * 2 + ["bfq", "none"] + ["none"] * 2
-    assert [len(outcome.boots) for outcome in found] == [3, 3]
+    assert [len(outcome.boots) for outcome in outcomes] == [3, 3]
     fresh(store, quiet).all(two_schedulers()[::-1], 3)
     assert len(guests.booted) == 6
 
@@ -124,10 +124,10 @@ def test_nothing_to_do_boots_nothing(runner: Runner, guests: Guests) -> None:
 
 
 def test_equal_tasks_are_run_once_and_answer_for_each(runner: Runner, guests: Guests) -> None:
-    found = runner.all(three())
+    outcomes = runner.all(three())
     assert guests.arms == "AB"
-    assert [outcome.task.arm for outcome in found] == ["A", "B", "C"]
-    assert found[0].boots == found[2].boots
+    assert [outcome.task.arm for outcome in outcomes] == ["A", "B", "C"]
+    assert outcomes[0].boots == outcomes[2].boots
 
 
 def test_boots_that_measure_host_time_are_never_side_by_side(
@@ -162,8 +162,8 @@ def test_deterministic_boots_that_memory_does_not_hold_wait_for_each_other(
     deterministic = fakes.cell(engine=Engine.EXACT)
     tasks = [task(of=deterministic, kernel=str(number)) for number in range(6)]
     size = resolve(tasks[0], fakes.checked_testbed(fakes.kernel("base"))).machine.memory_mib
-    found = fresh(store, quiet, 1 + 2.5 * size / 1024).all(tasks)
-    assert all(outcome.boots for outcome in found)
+    outcomes = fresh(store, quiet, 1 + 2.5 * size / 1024).all(tasks)
+    assert all(outcome.boots for outcome in outcomes)
     assert guests.together == 2
 
 
@@ -202,9 +202,9 @@ def test_a_guest_that_fails_is_reported_and_the_others_are_measured(
 
 def test_a_qemu_that_failed_says_nothing_of_the_guest(runner: Runner, guests: Guests) -> None:
     guests.answers = {number: (died(), lost())[number % 2] for number in range(ATTEMPTS - 1)}
-    (found,) = runner.all(two_schedulers()[:1])
+    (outcome,) = runner.all(two_schedulers()[:1])
     assert len(guests.booted) == ATTEMPTS
-    assert (len(found.boots), found.error) == (1, None)
+    assert (len(outcome.boots), outcome.error) == (1, None)
 
 
 @pytest.mark.parametrize("failure", [died, lost])
@@ -212,10 +212,10 @@ def test_a_qemu_that_always_fails_is_an_error(
     runner: Runner, guests: Guests, failure: Callable[[], GuestError]
 ) -> None:
     guests.answers = {number: failure() for number in range(9)}
-    (found,) = runner.all(two_schedulers()[:1])
+    (outcome,) = runner.all(two_schedulers()[:1])
     assert len(guests.booted) == ATTEMPTS
-    assert found.error
-    assert found.error.outcome == failure().outcome
+    assert outcome.error
+    assert outcome.error.outcome == failure().outcome
 
 
 def test_a_hang_is_the_kernels_when_it_comes_again(runner: Runner, guests: Guests) -> None:
@@ -231,9 +231,9 @@ def test_a_hang_is_the_kernels_when_it_comes_again(runner: Runner, guests: Guest
 
 def test_a_deterministic_guest_that_hung_would_hang_again(runner: Runner, guests: Guests) -> None:
     guests.answers[0] = hang()
-    (found,) = runner.all([task(of=fakes.cell(engine=Engine.EXACT))])
+    (outcome,) = runner.all([task(of=fakes.cell(engine=Engine.EXACT))])
     assert len(guests.booted) == 1
-    assert found.error
+    assert outcome.error
 
 
 @pytest.mark.parametrize("outcome", ["hang", "panic", "failed", "died"])
@@ -241,17 +241,17 @@ def test_a_failure_spoils_its_round_and_stays_on_record(
     runner: Runner, guests: Guests, store: BootStore, outcome: str
 ) -> None:
     guests.answers[1] = GuestError(outcome, "BUG: x")
-    found = runner.rounds(pair(), 3)
-    assert (found.complete, found.error, found.rejected) == (3, None, 0)
+    rounds = runner.rounds(pair(), 3)
+    assert (rounds.complete, rounds.error, rounds.rejected) == (3, None, 0)
     ends = store.ends([kernel.id for kernel in {task.kernel for task in pair()}])
     assert (ends.boots, ends.failures) == (8, {outcome: 1})
 
 
 def test_rounds_that_fail_one_after_the_other_are_an_error(runner: Runner, guests: Guests) -> None:
     guests.answers = {3: hang(), 4: panic(), 7: hang()}
-    found = runner.rounds(pair(), 3)
+    rounds = runner.rounds(pair(), 3)
     assert len(guests.booted) == 8
-    assert (found.complete, found.failed_arm, found.error) == (1, "A", guests.answers[7])
+    assert (rounds.complete, rounds.failed_arm, rounds.error) == (1, "A", guests.answers[7])
 
 
 @pytest.mark.parametrize("outcome", ["panic", "failed", "mismatch", "garbled"])
@@ -262,9 +262,9 @@ def test_any_other_failure_is_final(runner: Runner, guests: Guests, outcome: str
 
 
 def test_a_kernel_too_old_for_a_topology_is_not_booted(runner: Runner, guests: Guests) -> None:
-    new, other = two_schedulers()
+    new, unchanged = two_schedulers()
     old = replace(new, kernel=replace(new.kernel, release="5.10.262"))
-    refused, usual = runner.all([old, other])
+    refused, usual = runner.all([old, unchanged])
     assert refused.error
     assert "it takes Linux 5.19 or newer" in refused.error.what
     assert (len(usual.boots), len(guests.booted)) == (1, 1)
@@ -279,8 +279,8 @@ def test_an_interruption_keeps_what_was_finished(
     kept = [outcome for _, outcome in on_record(store)].count("ok")
     assert kept >= 2
     before = len(guests.booted)
-    found = fresh(store, quiet).all(two_schedulers(), 2)
-    assert [len(outcome.boots) for outcome in found] == [2, 2]
+    outcomes = fresh(store, quiet).all(two_schedulers(), 2)
+    assert [len(outcome.boots) for outcome in outcomes] == [2, 2]
     assert len(guests.booted) == before + 4 - kept
 
 
@@ -298,10 +298,10 @@ def test_rounds_end_when_they_decide_and_go_on_when_they_do_not(
 
 
 def test_rounds_begin_with_either_arm_in_turn(runner: Runner, guests: Guests) -> None:
-    found = runner.rounds(pair(), 4)
+    rounds = runner.rounds(pair(), 4)
     assert guests.arms == "ABBAABBA"
-    assert iops(found) == {"A": [100, 103, 104, 107], "B": [101, 102, 105, 106]}
-    assert (found.complete, found.rejected, found.failed_arm, found.error) == (4, 0, "", None)
+    assert iops(rounds) == {"A": [100, 103, 104, 107], "B": [101, 102, 105, 106]}
+    assert (rounds.complete, rounds.rejected, rounds.failed_arm, rounds.error) == (4, 0, "", None)
 
 
 def test_rounds_of_three_arms_are_run_there_and_back(runner: Runner, guests: Guests) -> None:
@@ -314,10 +314,10 @@ def test_only_missing_rounds_are_run_and_the_order_goes_on(
 ) -> None:
     first = runner.rounds(pair(), 1)
     assert runner.rounds(pair(), 1) == first
-    found = fresh(store, quiet).rounds(pair(), 3)
+    rounds = fresh(store, quiet).rounds(pair(), 3)
     assert guests.arms == "AB" + "BA" + "AB"
-    assert found.complete == 3
-    assert {arm: boots[:1] for arm, boots in found.boots.items()} == first.boots
+    assert rounds.complete == 3
+    assert {arm: boots[:1] for arm, boots in rounds.boots.items()} == first.boots
 
 
 def test_boots_without_company_are_not_used_in_rounds(runner: Runner, guests: Guests) -> None:
@@ -332,10 +332,10 @@ def test_a_disturbed_round_is_run_again_and_none_of_it_counts(
     runner: Runner, guests: Guests, store: BootStore, place: int
 ) -> None:
     guests.answers[2 + place] = NOISE
-    found = runner.rounds(pair(), 2)
+    rounds = runner.rounds(pair(), 2)
     assert guests.arms == "AB" + "BA" + "BA"
-    assert (found.complete, found.rejected) == (2, 1)
-    assert iops(found) == {"A": [100, 105], "B": [101, 104]}
+    assert (rounds.complete, rounds.rejected) == (2, 1)
+    assert iops(rounds) == {"A": [100, 105], "B": [101, 104]}
     outcomes = [outcome for _, outcome in on_record(store)]
     assert outcomes == ["ok"] * 2 + ["disturbed"] * 2 + ["ok"] * 2
 
@@ -349,21 +349,21 @@ def test_a_host_that_never_is_quiet_is_given_up(
     runner: Runner, guests: Guests, store: BootStore, quiet: Progress
 ) -> None:
     guests.answers = dict.fromkeys(range(2, 1000), NOISE)
-    found = runner.rounds(pair(), 6)
-    assert found.complete == 1
-    assert found.rejected == (len(guests.booted) - 2) / 2
-    assert 1 < found.rejected < 20
+    rounds = runner.rounds(pair(), 6)
+    assert rounds.complete == 1
+    assert rounds.rejected == (len(guests.booted) - 2) / 2
+    assert 1 < rounds.rejected < 20
     guests.answers.clear()
     again = fresh(store, quiet).rounds(pair(), 6)
-    assert (again.complete, again.rejected) == (6, found.rejected)
+    assert (again.complete, again.rejected) == (6, rounds.rejected)
 
 
 def test_a_host_that_is_quiet_now_and_then_is_not_given_up(runner: Runner, guests: Guests) -> None:
     noisy = [number for number in range(40) if number % 4 > 2]
     guests.answers = dict.fromkeys(noisy, NOISE)
-    found = runner.rounds(pair(), 6)
-    assert found.complete == 6
-    assert found.rejected > 4
+    rounds = runner.rounds(pair(), 6)
+    assert rounds.complete == 6
+    assert rounds.rejected > 4
 
 
 def test_half_a_round_is_not_used_after_an_interruption(
@@ -372,10 +372,10 @@ def test_half_a_round_is_not_used_after_an_interruption(
     guests.answers[3] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         runner.rounds(pair(), 2)
-    found = fresh(store, quiet).rounds(pair(), 2)
+    rounds = fresh(store, quiet).rounds(pair(), 2)
     assert guests.arms == "AB" + "BA" + "BA"
-    assert iops(found) == {"A": [100, 105], "B": [101, 104]}
-    assert found.rejected == 0
+    assert iops(rounds) == {"A": [100, 105], "B": [101, 104]}
+    assert rounds.rejected == 0
 
 
 def test_guests_that_can_be_stopped_take_turns(runner: Runner, guests: Guests) -> None:
@@ -398,30 +398,30 @@ def test_a_failure_of_the_lab_ends_the_rounds_and_names_the_arm(
     runner: Runner, guests: Guests, number: int, arm: str
 ) -> None:
     guests.answers[number] = GuestError("garbled", "x")
-    found = runner.rounds(pair(), 4)
+    rounds = runner.rounds(pair(), 4)
     assert len(guests.booted) == 2 * (number // 2) + 2
-    assert (found.failed_arm, found.error) == (arm, guests.answers[number])
-    assert found.complete == number // 2
-    assert found.boots.keys() == {"A", "B"}
+    assert (rounds.failed_arm, rounds.error) == (arm, guests.answers[number])
+    assert rounds.complete == number // 2
+    assert rounds.boots.keys() == {"A", "B"}
 
 
 def test_a_qemu_that_died_spoils_its_round_only(
     runner: Runner, guests: Guests, store: BootStore
 ) -> None:
     guests.answers[1] = died()
-    found = runner.rounds(pair(), 1)
+    rounds = runner.rounds(pair(), 1)
     assert guests.arms == "ABAB"
-    assert (found.complete, found.error) == (1, None)
-    assert iops(found) == {"A": [102], "B": [103]}
+    assert (rounds.complete, rounds.error) == (1, None)
+    assert iops(rounds) == {"A": [102], "B": [103]}
 
 
 def test_a_qemu_that_always_dies_ends_the_rounds(runner: Runner, guests: Guests) -> None:
     guests.answers = {number: died() for number in range(1, 99, 2)}
-    found = runner.rounds(pair(), 2)
+    rounds = runner.rounds(pair(), 2)
     assert len(guests.booted) < 20
-    assert found.failed_arm == "B"
-    assert found.error is not None
-    assert found.error.outcome == "died"
+    assert rounds.failed_arm == "B"
+    assert rounds.error is not None
+    assert rounds.error.outcome == "died"
 
 
 @pytest.mark.parametrize("verbose", ["0", "1"])
@@ -440,18 +440,18 @@ def test_boots_are_printed_where_all_is_to_be(
 def test_the_count_of_boots_never_exceeds_what_was_to_be_run(
     guests: Guests, store: BootStore, quiet: Progress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
+    lines: list[str] = []
 
     class Recorded(Tally):
         def ended(self, title: str, shown: str, seconds: float, *, done: bool) -> None:
             super().ended(title, shown, seconds, done=done)
-            told.append(self.line())
+            lines.append(self.line())
 
     monkeypatch.setattr("lab.measure.runner.Tally", Recorded)
     guests.answers[1] = NOISE
     fresh(store, quiet).rounds(pair(), 2)
     title = "nullb bfq randread_burst, at most 2 rounds of A, B: "
-    counts = [line.removeprefix(title).partition(",")[0] for line in told]
+    counts = [line.removeprefix(title).partition(",")[0] for line in lines]
     assert counts == [f"{n} of 4 boots" for n in (1, 2, 1, 2, 3, 4)]
 
 
@@ -465,19 +465,19 @@ def test_what_several_threads_ask_for_is_booted_once_and_the_urgent_first(
         name: task(of=fakes.cell(scheduler=name, engine=Engine.EXACT))
         for name in ("none", "bfq", "kyber", "mq-deadline")
     }
-    asked = [(0, ["none"]), (2, ["kyber", "bfq"]), (1, ["bfq"]), (0, ["none", "mq-deadline"])]
-    with ThreadPoolExecutor(len(asked)) as pool:
+    requests = [(0, ["none"]), (2, ["kyber", "bfq"]), (1, ["bfq"]), (0, ["none", "mq-deadline"])]
+    with ThreadPoolExecutor(len(requests)) as pool:
         running = []
-        for urgency, names in asked:
+        for urgency, names in requests:
             tasks = [exact[name] for name in names]
             before = len(runner._submitted)
             running.append(pool.submit(runner.all, tasks, urgency=urgency))
-            new = set(names) - {n for _, own in asked[: len(running) - 1] for n in own}
+            new = set(names) - {n for _, earlier in requests[: len(running) - 1] for n in earlier}
             while len(runner._submitted) < before + len(new):
                 time.sleep(0.01)
         go_on.set()
-        found = [[outcome.task for outcome in one.result()] for one in running]
-    assert found == [[exact[name] for name in names] for _, names in asked]
+        answered = [[outcome.task for outcome in future.result()] for future in running]
+    assert answered == [[exact[name] for name in names] for _, names in requests]
     assert guests.schedulers == ["none", "mq-deadline", "kyber", "bfq"]
 
 
@@ -487,10 +487,10 @@ def test_a_guest_that_raises_ends_what_other_threads_wait_for(
     inside = threading.Barrier(2)
     guests.on_boot = lambda: inside.wait(20)
     guests.answers[0] = guests.answers[1] = KeyboardInterrupt()
-    one, other = two_schedulers(Engine.EXACT)
+    first, second = two_schedulers(Engine.EXACT)
     with ThreadPoolExecutor(2) as pool:
-        running = [pool.submit(runner.all, [task]) for task in (one, other)]
-        ended = {type(one.exception(20)) for one in running}
+        running = [pool.submit(runner.all, [task]) for task in (first, second)]
+        ended = {type(future.exception(20)) for future in running}
     # The later one may be ended by the earlier one's before it raises its own.
     assert KeyboardInterrupt in ended
     assert ended <= {KeyboardInterrupt, CancelledError}
@@ -515,8 +515,8 @@ def test_what_is_timed_has_the_host_alone_and_what_is_not_has_it_not(
 
     guests.on_boot = others_may_run
     kernel = fakes.kernel("k")
-    own = fakes.cell("nullb", engine=engine)
+    measured_cell = fakes.cell("nullb", engine=engine)
     Runner(fakes.checked_testbed(kernel), BootStore(), Progress()).all(
-        [Task(cell=own, kernel=kernel)]
+        [Task(cell=measured_cell, kernel=kernel)]
     )
     assert seen == [engine.deterministic]

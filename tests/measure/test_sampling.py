@@ -125,17 +125,17 @@ class Forged:
         self.end = "end\n"
 
     def counts(self) -> str:
-        found: list[tuple[int, int, int, int]] = []
+        counted: list[tuple[int, int, int, int]] = []
         now, marks = 0, self.marks[0]
         for ios in (FEW, FEW, MANY):
             began, now, ended = now + 50 * MS, now + 50 * MS + ios * MS // 200, marks + 2 * JOBS + 1
-            found += [(9, 9, began, marks + 1), (1000, 3000, began, marks + 2)]
-            found += [(ios * 20, ios * 50, now, ended), (1000, 2000, now + MS, ended + 1)]
+            counted += [(9, 9, began, marks + 1), (1000, 3000, began, marks + 2)]
+            counted += [(ios * 20, ios * 50, now, ended), (1000, 2000, now + MS, ended + 1)]
             marks = ended + 1 + (self.marks[1] if ios == MANY else 0)
-        found.append((7, 7, now + 2 * MS, marks + self.marks[2]))
+        counted.append((7, 7, now + 2 * MS, marks + self.marks[2]))
         phases = (
             f"phase {number} {user} {ended} {made}\nffffffff81000004 {kernel} 1 0\n"
-            for number, (user, kernel, ended, made) in enumerate(found)
+            for number, (user, kernel, ended, made) in enumerate(counted)
         )
         return "".join(phases) + self.end
 
@@ -147,8 +147,8 @@ class Forged:
             json.loads((DATA / "fio-randwrite-group.json").read_text())
         )
         ios, runtime = self.ios[name], self.runtime_ms[name]
-        own = {"total_ios": ios, "runtime": runtime, "iops": 1000 * ios / runtime}
-        document["jobs"][0]["write"].update(own)
+        totals = {"total_ios": ios, "runtime": runtime, "iops": 1000 * ios / runtime}
+        document["jobs"][0]["write"].update(totals)
         return json.dumps(document)
 
 
@@ -158,25 +158,25 @@ def measured(forged: Forged, guest_sends: Callable[..., None], folder: Path) -> 
     kernel.system_map.write_text(SYSTEM_MAP)
     (kernel.folder / "block-layer").write_text("submit_bio\n")
     cell = fakes.cell("raid64", engine=Engine.EXACT, parameters={"numjobs": JOBS})
-    own = resolve(
+    exact_job = resolve(
         Task(cell=cell, kernel=kernel), fakes.checked_testbed(kernel, plugin=fakes.PLUGIN)
     )
     guest_sends(forged.outputs(), {**facts(), "queue/scheduler": "none [bfq]"})
     (folder / "insns").write_text(forged.counts())
-    return dict(sampling.measure(own, folder).values)
+    return dict(sampling.measure(exact_job, folder).values)
 
 
 def test_an_honest_guest_costs_what_the_plugin_counted_over_what_was_ordered(
     guest_sends: Callable[..., None], tmp_path: Path
 ) -> None:
-    found = measured(Forged(), guest_sends, tmp_path)
-    assert found[cost.KERNEL] == pytest.approx(50, rel=1e-3)
-    assert found[cost.USER] == pytest.approx(20, rel=1e-3)
-    assert found[cost.TIME] == pytest.approx(5000)
+    values = measured(Forged(), guest_sends, tmp_path)
+    assert values[cost.KERNEL] == pytest.approx(50, rel=1e-3)
+    assert values[cost.USER] == pytest.approx(20, rel=1e-3)
+    assert values[cost.TIME] == pytest.approx(5000)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"marks": [6, 0, 0]}, "24 marks, not the 18"),
         ({"marks": [1, 0, 0]}, "19 marks, not the 18"),
@@ -192,11 +192,11 @@ def test_an_honest_guest_costs_what_the_plugin_counted_over_what_was_ordered(
     ],
 )
 def test_a_guest_that_forges_gives_no_number_and_it_is_its_kernel_that_did(
-    guest_sends: Callable[..., None], tmp_path: Path, change: dict[str, Any], told: str
+    guest_sends: Callable[..., None], tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     forged = Forged()
     vars(forged).update(change)
-    with pytest.raises(GuestError, match=told) as caught:
+    with pytest.raises(GuestError, match=message) as caught:
         measured(forged, guest_sends, tmp_path)
     assert caught.value.outcome in KERNEL_FAILURES
     assert not (tmp_path / "cost.tsv").exists()
@@ -215,17 +215,18 @@ def test_counters_of_dbench_are_of_its_run_alone(
         parameters={"clients": 4, "seconds": 10},
     )
     testbed = fakes.checked_testbed(kernel, plugin=fakes.PLUGIN)
-    own = resolve(Task(cell=cell, kernel=kernel), testbed)
-    scsi, other = (f"ffffffff81000{place}08 9 {{}} ffffffff81000200\n" for place in (3, 4))
+    exact_job = resolve(Task(cell=cell, kernel=kernel), testbed)
+    scsi, unrelated = (f"ffffffff81000{place}08 9 {{}} ffffffff81000200\n" for place in (3, 4))
     calls = [(2, 3), (5, 7), (11, 13), (17, 19), (23, 29)]
     (tmp_path / "insns").write_text(
         "".join(
-            f"phase {number} 1 1 {number}\n{scsi.format(own)}{other.format(others)}"
-            for number, (own, others) in enumerate(calls)
+            f"phase {number} 1 1 {number}\n"
+            f"{scsi.format(scsi_calls)}{unrelated.format(unrelated_calls)}"
+            for number, (scsi_calls, unrelated_calls) in enumerate(calls)
         )
         + "end\n"
     )
     guest_sends({"dbench.log": (DATA / "dbench-4-clients.log").read_text()}, facts())
-    values = sampling.measure(own, tmp_path).values
+    values = sampling.measure(exact_job, tmp_path).values
     assert values["requests"] == 11
     assert values["amean_ms"] == pytest.approx(24520000 / 3992)

@@ -154,7 +154,7 @@ def test_a_workload_that_is_edited_meanwhile_changes_no_orders(
     rounds: bool,
 ) -> None:
     """What is kept under a key are boots that were given the orders that the key is made of."""
-    given: list[tuple[bytes, int]] = []
+    received: list[tuple[bytes, int]] = []
     facts = dict(
         line.split("\t", 1) for line in (DATA / "facts-raid64.tsv").read_text().splitlines()
     )
@@ -165,9 +165,9 @@ def test_a_workload_that_is_edited_meanwhile_changes_no_orders(
         observe: Callable[[str], None] = lambda phase: None,
         slot: Slot | None = None,
     ) -> Boot:
-        if not given:
+        if not received:
             edited()
-        given.append((orders.archive(), machine.size_mib))
+        received.append((orders.archive(), machine.size_mib))
         cache.make_folder(machine.folder)
         outputs = {"fio.json": (DATA / "fio-randwrite-group.json").read_text()}
         return Boot(facts, outputs, {"workload": 1.0})
@@ -181,7 +181,7 @@ def test_a_workload_that_is_edited_meanwhile_changes_no_orders(
             assert runner.rounds(arms, 2).complete == 2
         else:
             assert [len(outcome.boots) for outcome in runner.all(arms, 2)] == [2, 2]
-    assert given == [(first.orders.archive(), first.machine.size_mib)] * 4
+    assert received == [(first.orders.archive(), first.machine.size_mib)] * 4
     again = resolve(arms[0], session.testbed)
     assert again.key != first.key
     assert again.orders.archive() != first.orders.archive()

@@ -39,18 +39,18 @@ end
 
 
 def test_throughput_time_and_moves_are_those_of_what_is_measured() -> None:
-    (found,) = sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, 0.012)
-    assert found.simulated_iops == pytest.approx(2000 / 10e-3)
-    assert found.moves == 500 / 2000
-    assert found.cost.user == 5120000 / 256 / 2000
+    (window,) = sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, 0.012)
+    assert window.simulated_iops == pytest.approx(2000 / 10e-3)
+    assert window.moves == 500 / 2000
+    assert window.cost.user == 5120000 / 256 / 2000
     # Waiting for lines belongs to the function whose instruction waited.
-    assert found.cost.kernel == {
+    assert window.cost.kernel == {
         "submit_bio": 1024000 / 256 / 2000,
         "blk_mq_run_hw_queue": (1024000 + 5120000) / 256 / 2000,
     }
-    total = found.cost.user + found.cost.kernel_total
-    assert found.values() == {
-        "iops": found.simulated_iops,
+    total = window.cost.user + window.cost.kernel_total
+    assert window.values() == {
+        "iops": window.simulated_iops,
         "cpu_ns_per_io": total,
         "moves_per_io": 0.25,
         "lock_ns_per_io": 0.0,
@@ -62,10 +62,10 @@ def test_what_is_measured_again_is_told_apart() -> None:
     text = OUTPUT.replace(WINDOW, WINDOW + again).replace(
         f"phase 0 {27 * MS}", f"phase 0 {52 * MS}"
     )
-    usual, other = sim_counts.simulated(sim_counts.phases(text), NAMES, VARIABLES, 0.037, 2)
-    assert usual.simulated_iops == pytest.approx(2000 / 10e-3)
-    assert other.simulated_iops == pytest.approx(1000 / 20e-3)
-    assert other.moves == 0
+    first, second = sim_counts.simulated(sim_counts.phases(text), NAMES, VARIABLES, 0.037, 2)
+    assert first.simulated_iops == pytest.approx(2000 / 10e-3)
+    assert second.simulated_iops == pytest.approx(1000 / 20e-3)
+    assert second.moves == 0
     for windows in (1, 3):
         with pytest.raises(GuestError, match="did not do the I/Os"):
             sim_counts.simulated(sim_counts.phases(text), NAMES, VARIABLES, 0.037, windows)
@@ -73,8 +73,8 @@ def test_what_is_measured_again_is_told_apart() -> None:
 
 def test_waiting_for_locks_is_told_apart() -> None:
     names = Symbols(NAMES.addresses, ("submit_bio", "queued_spin_lock_slowpath"))
-    (found,) = sim_counts.simulated(sim_counts.phases(OUTPUT), names, VARIABLES, 0.012)
-    assert found.values()["lock_ns_per_io"] == (1024000 + 5120000) / 256 / 2000
+    (window,) = sim_counts.simulated(sim_counts.phases(OUTPUT), names, VARIABLES, 0.012)
+    assert window.values()["lock_ns_per_io"] == (1024000 + 5120000) / 256 / 2000
 
 
 @pytest.mark.parametrize("runtime_ms", [8.9, 18.1, 3000.0])
@@ -118,8 +118,8 @@ def test_a_run_that_ended_before_anything_was_measured_is_an_error(measured: str
 
 
 def test_the_lines_that_move_most_come_first_with_who_moves_them() -> None:
-    (found,) = sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, 0.012)
-    lines = found.lines
+    (window,) = sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, 0.012)
+    lines = window.lines
     assert [line.address for line in lines] == [0xFFFF888000001000, 0xFFFF888000002000]
     assert lines[0].moves == {"blk_mq_run_hw_queue": 300 / 2000}
     assert lines[1].moves == {"blk_mq_run_hw_queue": 100 / 2000, "submit_bio": 100 / 2000}
@@ -128,8 +128,8 @@ def test_the_lines_that_move_most_come_first_with_who_moves_them() -> None:
 
 
 def test_a_line_of_the_kernels_own_data_has_a_variables_name() -> None:
-    own = OUTPUT.replace("line ffff888000001000", "line ffffffff82000040")
-    (found,) = sim_counts.simulated(sim_counts.phases(own), NAMES, VARIABLES, 0.012)
-    lines = found.lines
+    output = OUTPUT.replace("line ffff888000001000", "line ffffffff82000040")
+    (window,) = sim_counts.simulated(sim_counts.phases(output), NAMES, VARIABLES, 0.012)
+    lines = window.lines
     assert [line.place for line in lines] == ["planted, beside", "ffff888000002000"]
     assert sim_counts.from_text(sim_counts.to_text(lines)) == [*lines]

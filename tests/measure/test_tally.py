@@ -19,42 +19,42 @@ def tally(
     forecast: Sequence[float], side_by_side: int = 1
 ) -> tuple[Tally, AbstractContextManager[None], io.StringIO]:
     out = io.StringIO()
-    own = Tally(Progress(out=out), lambda: side_by_side)
-    return own, own.expecting("cells", forecast), out
+    boot_tally = Tally(Progress(out=out), lambda: side_by_side)
+    return boot_tally, boot_tally.expecting("cells", forecast), out
 
 
 def test_the_line_tells_what_is_done_and_how_long_the_rest_takes() -> None:
-    own, expecting, _ = tally([60.0, 30.0, 20.0, 10.0], side_by_side=2)
+    boot_tally, expecting, _ = tally([60.0, 30.0, 20.0, 10.0], side_by_side=2)
     with expecting:
-        assert own.line() == "cells: 0 of 4 boots, 1 min 00 s left"
-        own.ended("a", "1 IOPS", 60.0, done=True)
-        assert own.line() == "cells: 1 of 4 boots, 30 s left"
+        assert boot_tally.line() == "cells: 0 of 4 boots, 1 min 00 s left"
+        boot_tally.ended("a", "1 IOPS", 60.0, done=True)
+        assert boot_tally.line() == "cells: 1 of 4 boots, 30 s left"
 
 
 def test_what_several_ask_for_is_counted_together() -> None:
-    own, expecting, _ = tally([10.0])
-    with expecting, own.expecting("others", [20.0, 30.0]):
-        assert own.line() == "cells and 1 more: 0 of 3 boots, 1 min 00 s left"
-        own.ended("a", "", 10.0, done=True)
-        assert own.line().startswith("cells and 1 more: 1 of 3 boots")
+    boot_tally, expecting, _ = tally([10.0])
+    with expecting, boot_tally.expecting("others", [20.0, 30.0]):
+        assert boot_tally.line() == "cells and 1 more: 0 of 3 boots, 1 min 00 s left"
+        boot_tally.ended("a", "", 10.0, done=True)
+        assert boot_tally.line().startswith("cells and 1 more: 1 of 3 boots")
 
 
 def test_many_hosts_do_not_make_one_boot_shorter() -> None:
-    own, expecting, _ = tally([60.0], side_by_side=1000)
+    boot_tally, expecting, _ = tally([60.0], side_by_side=1000)
     with expecting:
-        assert own.line().endswith("1 min 00 s left")
+        assert boot_tally.line().endswith("1 min 00 s left")
 
 
 def test_failed_and_rejected_boots_are_not_done() -> None:
-    own, expecting, out = tally([2.0] * 3)
+    boot_tally, expecting, out = tally([2.0] * 3)
     counts = []
     with expecting:
         for done in (True, False, True):
-            own.ended("boot", "FAILED", 2.0, done=done)
-            counts.append(own.line())
-        own.take_back(2)
-        own.ended("boot", "1 IOPS", 2.0, done=True)
-        counts.append(own.line())
+            boot_tally.ended("boot", "FAILED", 2.0, done=done)
+            counts.append(boot_tally.line())
+        boot_tally.take_back(2)
+        boot_tally.ended("boot", "1 IOPS", 2.0, done=True)
+        counts.append(boot_tally.line())
     assert [re.findall(r"\d of \d", line) for line in counts] == [
         ["1 of 3"],
         ["1 of 3"],
@@ -67,24 +67,24 @@ def test_failed_and_rejected_boots_are_not_done() -> None:
 
 def test_every_boot_is_printed_where_all_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_VERBOSE", "1")
-    own, expecting, out = tally([2.0])
+    boot_tally, expecting, out = tally([2.0])
     with expecting:
-        own.ended("after: nullb", "1 IOPS", 2.0, done=True)
+        boot_tally.ended("after: nullb", "1 IOPS", 2.0, done=True)
     assert re.fullmatch(r"after: nullb +1 IOPS +2 s\n", out.getvalue())
 
 
 def test_the_forecast_follows_the_last_boots() -> None:
-    own, expecting, _ = tally([2.0] * 100)
+    boot_tally, expecting, _ = tally([2.0] * 100)
     with expecting:
         for seconds in (*[100.0] * 20, *[1.0] * 20):
-            own.ended("a", "", seconds, done=True)
-        assert own.line().endswith("1 min 00 s left")
+            boot_tally.ended("a", "", seconds, done=True)
+        assert boot_tally.line().endswith("1 min 00 s left")
 
 
 def test_boots_beside_each_other_are_all_counted() -> None:
-    own, expecting, _ = tally([1.0] * 200, side_by_side=8)
+    boot_tally, expecting, _ = tally([1.0] * 200, side_by_side=8)
     with expecting:
         with ThreadPoolExecutor(8) as pool:
             for _ in range(200):
-                pool.submit(own.ended, "a", "", 1.0, done=True)
-        assert own.line() == "cells: 200 of 200 boots"
+                pool.submit(boot_tally.ended, "a", "", 1.0, done=True)
+        assert boot_tally.line() == "cells: 200 of 200 boots"

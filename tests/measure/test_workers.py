@@ -22,8 +22,8 @@ def test_the_most_urgent_begins_first_and_equal_ones_in_their_order() -> None:
         for urgency, name in ((2, "c"), (1, "a"), (2, "d"), (1, "b"))
     ]
     go_on.set()
-    for one in rest:
-        one.result(20)
+    for future in rest:
+        future.result(20)
     assert done == ["True", "a", "b", "c", "d"]
 
 
@@ -42,8 +42,8 @@ def test_so_many_run_at_once_and_no_more() -> None:
         both.wait()
 
     workers = Workers[None](2)
-    for one in [workers.submit(0, work) for _ in range(8)]:
-        one.result(20)
+    for future in [workers.submit(0, work) for _ in range(8)]:
+        future.result(20)
     assert max(together) == 2
 
 

@@ -39,14 +39,14 @@ def cell(
     **parameters: Value,
 ) -> run_record.CellRecord:
     """A cell, the given parameters swept, with one boot for each value of the metric."""
-    own = {k: v for k, v in workload.get(work).parameters.items() if not isinstance(v, tuple)}
+    defaults = {k: v for k, v in workload.get(work).parameters.items() if not isinstance(v, tuple)}
     return examples.cell(
         "stock",
         values,
         topology=topology,
         scheduler=scheduler,
         workload=work,
-        parameters=dict(sorted({**own, **parameters}.items())),
+        parameters=dict(sorted({**defaults, **parameters}.items())),
         swept=tuple(parameters),
         metric=workload.get(work).metric,
         facts=facts,
@@ -98,12 +98,12 @@ def test_a_cell_is_its_mean_or_why_it_has_none(
 
 
 def test_each_workload_has_a_table_of_its_own() -> None:
-    one, other = shown(cell(10, 20), cell(20, work="dbench_xfs", clients=4))
-    assert one.title == (
+    fio_table, dbench_table = shown(cell(10, 20), cell(20, work="dbench_xfs", clients=4))
+    assert fio_table.title == (
         f"{workload.get('randread_burst').title}\nhost-clock IOPS, higher is better, tcg, 2 boot(s)"
     )
-    assert other.title.endswith("ms, lower is better, tcg, 1 boot(s)")
-    assert other.rows == (("raid64 clients=4", "20.0"),)
+    assert dbench_table.title.endswith("ms, lower is better, tcg, 1 boot(s)")
+    assert dbench_table.rows == (("raid64 clients=4", "20.0"),)
 
 
 def test_failures_are_listed_and_nothing_where_there_are_none() -> None:
@@ -115,13 +115,13 @@ def test_failures_are_listed_and_nothing_where_there_are_none() -> None:
 
 
 def test_the_hardware_is_what_guests_reported() -> None:
-    found = [
+    cells = [
         cell(error="died"),
         cell(10),
         cell(10, topology="megasas", facts={**FACTS, "hw_queues": "1", "queue/rotational": "0"}),
         cell(10, topology="nvme_mq", facts={}),
     ]
-    assert cell_tables.guests(examples.run(cells=found)).rows == (
+    assert cell_tables.guests(examples.run(cells=cells)).rows == (
         ("raid64", "64", "0-1", "0-63", "1", "6.12.117"),
         ("megasas", "1", "0-1", "0-63", "0", "6.12.117"),
         ("nvme_mq", "-", "-", "-", "-", "-"),
@@ -145,7 +145,7 @@ def define(path: Path, title: str) -> None:
 @pytest.mark.parametrize("length", [10, 40, 200])
 def test_no_line_is_longer_than_a_terminal(own_title: Path, length: int) -> None:
     define(own_title, "word " * (length // 5) + "x" * length)
-    found = [
+    cells = [
         cell(
             123456789.0,
             topology="t" * length,
@@ -156,7 +156,7 @@ def test_no_line_is_longer_than_a_terminal(own_title: Path, length: int) -> None
         )
         for scheduler in (*SCHEDULERS, "a-scheduler-with-a-long-name")
     ]
-    lines = terminal.text(examples.run(cells=found)).splitlines()
+    lines = terminal.text(examples.run(cells=cells)).splitlines()
     assert max(map(len, lines)) <= 80
     assert all(line == line.rstrip() for line in lines)
 
@@ -193,8 +193,8 @@ def test_a_number_is_never_off_by_more_than_a_percent(value: float) -> None:
 
 def test_the_exact_engine_shows_costs_before_its_guests_own_numbers() -> None:
     values = {"kernel_insns_per_io": 3482.09, "user_insns_per_io": 2223.19, "iops": 50000.0}
-    own = guests.cell(topology="nullb_mq", engine=Engine.EXACT, cpus=1)
-    assert headline(own, values) == "kernel_insns_per_io"
+    exact_cell = guests.cell(topology="nullb_mq", engine=Engine.EXACT, cpus=1)
+    assert headline(exact_cell, values) == "kernel_insns_per_io"
     measured = cell(3482.09).model_copy(update={"metric": "kernel_insns_per_io"})
     boots = tuple(boot.model_copy(update={"values": values}) for boot in measured.boots)
     costs, iops = shown(measured.model_copy(update={"boots": boots}))

@@ -56,10 +56,10 @@ def test_a_commit_table_marks_what_is_more_than_noise() -> None:
 
 
 def test_better_is_positive_whatever_the_metric() -> None:
-    (own,) = arm_table.of_series(examples.swept_run(), examples.swept_run().series[0])
-    entry = own.rows["1"]["after"]
+    (table,) = arm_table.of_series(examples.swept_run(), examples.swept_run().series[0])
+    entry = table.rows["1"]["after"]
     assert entry.change == pytest.approx(-0.1)
-    assert own.signed(entry.change) == pytest.approx(0.1)
+    assert table.signed(entry.change) == pytest.approx(0.1)
     assert entry.published == pytest.approx(-0.0774)
     (iops,) = arm_table.of_series(examples.paired_run(), examples.paired_run().series[0])
     assert (iops.signed(iops.rows[""]["after"].change) or 0) > 0
@@ -91,8 +91,8 @@ def test_csv_has_a_row_for_each_number() -> None:
     run = examples.paired_run()
     rows = list(csv.DictReader(io.StringIO(exports.csv_text(run))))
     assert len(rows) == 2 * 6 * 3
-    own = [row for row in rows if row["metric"] == "iops" and row["arm"] == "after"]
-    assert [float(row["value"]) for row in own] == list(examples.AFTER)
+    iops_rows = [row for row in rows if row["metric"] == "iops" and row["arm"] == "after"]
+    assert [float(row["value"]) for row in iops_rows] == list(examples.AFTER)
     assert {row["parameters"] for row in rows} == {"numjobs=10"}
 
 
@@ -117,9 +117,9 @@ def test_junit_is_read_by_a_strict_parser(run: run_record.RunRecord) -> None:
     [("HOLDS", None), ("REFUTED", "failure"), ("ERROR", "error"), ("INCONCLUSIVE", "skipped")],
 )
 def test_junit_tells_red_from_unknown(verdict: str, tag: str | None) -> None:
-    found = examples.finding(verdict=verdict, reason="because <of> & that")
+    finding = examples.finding(verdict=verdict, reason="because <of> & that")
     run = examples.run(
-        examples.series(examples.claim(found, verdict=verdict)), cells=examples.paired_run().cells
+        examples.series(examples.claim(finding, verdict=verdict)), cells=examples.paired_run().cells
     )
     (case,) = ET.fromstring(ci.junit(run)).iter("testcase")
     tags = {child.tag: child for child in case if child.tag != "system-out"}
@@ -146,9 +146,9 @@ def test_kcidb_is_valid(run: run_record.RunRecord) -> None:
     ],
 )
 def test_kcidb_tells_every_verdict_apart(verdict: Verdict, status: str | None) -> None:
-    found = examples.finding(verdict=verdict, reason="why")
+    finding = examples.finding(verdict=verdict, reason="why")
     run = examples.run(
-        examples.series(examples.claim(found, verdict=verdict)), cells=examples.paired_run().cells
+        examples.series(examples.claim(finding, verdict=verdict)), cells=examples.paired_run().cells
     )
     document = json.loads(ci.kcidb(run))
     kcidb_io.schema.V5_3.validate(document)
@@ -184,7 +184,7 @@ UNMEASURED = [
 
 def partly_measured() -> run_record.RunRecord:
     """A run in which one finding was measured and the others skipped, lacking or failed."""
-    found = [
+    findings = [
         examples.finding(
             (), (), verdict=verdict, reason=reason, engine=engine, measured_change=None
         )
@@ -194,7 +194,7 @@ def partly_measured() -> run_record.RunRecord:
     broken = examples.finding(
         ((100.0,),), (0,), verdict="REFUTED", metric="runtime_s", measured_change=None
     )
-    whole = examples.claim(examples.finding(), *found, broken, verdict="ERROR")
+    whole = examples.claim(examples.finding(), *findings, broken, verdict="ERROR")
     return examples.run(examples.series(whole), cells=examples.paired_run().cells)
 
 
@@ -207,33 +207,33 @@ def test_findings_without_values_have_no_place_in_a_comparison() -> None:
 
 def test_more_seeds_of_a_kernel_are_no_other_value() -> None:
     few, more = ((100.0,), (90.0,)), ((100.0, 104.0, 108.0), (90.0, 91.0, 80.0))
-    one, other = (
+    run, other_run = (
         examples.run(
             examples.series(examples.claim(examples.finding(values, engine="exact"))),
             cells=examples.paired_run().cells,
         )
         for values in (few, more)
     )
-    assert "2 of 2 exact values are equal to the last digit." in compare.text(one, other)
+    assert "2 of 2 exact values are equal to the last digit." in compare.text(run, other_run)
 
 
 def test_what_differs_between_runs_is_shown() -> None:
-    one = examples.paired_run()
+    run = examples.paired_run()
     worse = examples.finding((examples.BEFORE, examples.BEFORE), verdict="REFUTED")
-    other = examples.run(
-        examples.series(examples.claim(worse, verdict="REFUTED")), cells=one.cells, id="other"
+    other_run = examples.run(
+        examples.series(examples.claim(worse, verdict="REFUTED")), cells=run.cells, id="other"
     )
-    text = " ".join(compare.text(one, other).split())
+    text = " ".join(compare.text(run, other_run).split())
     assert "own.faster HOLDS REFUTED" in text
     assert "-28.5" in text
-    assert max(map(len, compare.text(one, other).splitlines())) <= 80
+    assert max(map(len, compare.text(run, other_run).splitlines())) <= 80
 
 
 @pytest.mark.parametrize(("metric", "better"), [("stable_merges", True), ("switches", False)])
 def test_more_of_a_counter_is_what_its_file_says(metric: str, better: bool) -> None:
     cells = (examples.cell("before", (2.0,)), examples.cell("after", (3.0,)))
-    one = examples.finding(((2.0,), (3.0,)), metric=metric, level="mechanism", engine="exact")
-    run = examples.run(examples.series(examples.claim(one)), cells=cells)
+    finding = examples.finding(((2.0,), (3.0,)), metric=metric, level="mechanism", engine="exact")
+    run = examples.run(examples.series(examples.claim(finding)), cells=cells)
     (table,) = arm_table.of_series(run, run.series[0])
     improvement = table.signed(table.rows[""]["after"].change)
     assert improvement == pytest.approx(0.5 if better else -0.5)
@@ -246,7 +246,7 @@ def test_two_machines_are_two_tables() -> None:
         for machine in machines
         for arm, value in (("before", 100.0), ("after", 150.0))
     )
-    found = [
+    findings = [
         examples.finding(
             ((100.0,), (150.0,)),
             cells=(place, place + 1),
@@ -256,8 +256,8 @@ def test_two_machines_are_two_tables() -> None:
         )
         for place, machine in zip((0, 2), machines, strict=True)
     ]
-    run = examples.run(examples.series(examples.claim(*found)), cells=cells)
-    assert [own.executed for own in arm_table.of_series(run, run.series[0])] == [
+    run = examples.run(examples.series(examples.claim(*findings)), cells=cells)
+    assert [table.executed for table in arm_table.of_series(run, run.series[0])] == [
         "sim arm128",
         "sim xeon16",
     ]
@@ -272,9 +272,9 @@ def test_patches_without_a_claim_are_a_suite_that_fails_where_they_break_the_ker
         StepRecord(title="0002-y.patch", broken="panic: BUG\n  where: x"),
     )
     run = examples.tables_run().model_copy(update={"steps": steps})
-    found = junitparser.JUnitXml.fromstring(ci.junit(run).encode())
-    assert (found.tests, found.failures) == (2, 1)
-    cases = {case.name: case for suite in found for case in suite}
+    suites = junitparser.JUnitXml.fromstring(ci.junit(run).encode())
+    assert (suites.tests, suites.failures) == (2, 1)
+    cases = {case.name: case for suite in suites for case in suite}
     assert not cases["0001-x.patch"].result
     assert cases["0002-y.patch"].result[0].message == "panic: BUG"
     shown = cases["0001-x.patch"].system_out
@@ -301,10 +301,10 @@ def test_patches_without_a_claim_are_a_suite_that_fails_where_they_break_the_ker
     ],
 )
 def test_a_check_of_b4_is_as_bad_as_the_worst_of_it(change: dict[str, object], status: str) -> None:
-    (found,) = json.loads(ci.b4(examples.run().model_copy(update=change)))
-    assert (found["tool"], found["status"]) == ("blocklab", status)
-    assert "\x1b" not in found["summary"]
-    assert set(found) == {"tool", "status", "summary", "details"}
+    (check,) = json.loads(ci.b4(examples.run().model_copy(update=change)))
+    assert (check["tool"], check["status"]) == ("blocklab", status)
+    assert "\x1b" not in check["summary"]
+    assert set(check) == {"tool", "status", "summary", "details"}
 
 
 def test_what_is_red_or_open_is_annotated_and_gives_no_other_command() -> None:
@@ -326,8 +326,8 @@ def test_what_is_red_or_open_is_annotated_and_gives_no_other_command() -> None:
 
 def test_kcidb_has_the_number_that_decides() -> None:
     tests = json.loads(ci.kcidb(examples.paired_run()))["tests"]
-    (found,) = examples.paired_run().series[0].claims
-    decisive = view.deciding(found)
+    (claim,) = examples.paired_run().series[0].claims
+    decisive = view.deciding(claim)
     assert decisive
     assert tests[0]["number"] == {"value": decisive.measured[-1], "unit": decisive.unit}
 
@@ -346,10 +346,10 @@ def test_each_figure_has_a_line_with_its_verdict() -> None:
     text = exports.published(examples.swept_run())
     lines = [line for line in text.splitlines() if line.startswith("| own")]
     assert len(lines) == sum(
-        bool(found.published)
+        bool(finding.published)
         for series in examples.swept_run().series
         for claim in series.claims
-        for found in claim.findings
+        for finding in claim.findings
     )
     (line,) = (line for line in lines if "-40.73 %" in line)
     assert "-39.8 %" in line
@@ -366,12 +366,12 @@ def test_a_figure_that_another_engine_judged_is_not_shown_as_left_out() -> None:
 def test_a_figure_that_nothing_judged_is_shown_and_counted() -> None:
     text = figures(examples.finding(**SKIPPED), examples.finding(verdict="REFUTED"))
     assert "1 of 1 published" in text  # the same figure, judged
-    other = {
+    left_out = {
         **SKIPPED,
         "published": examples.figure("+80%"),
         "reason": "the profile leaves it out",
     }
-    text = figures(examples.finding(**other), examples.finding(verdict="INCONCLUSIVE"))
+    text = figures(examples.finding(**left_out), examples.finding(verdict="INCONCLUSIVE"))
     assert "the profile leaves it out" in text
     assert "0 of 2 published figures are decided: 1 skipped, 1 INCONCLUSIVE." in text
 

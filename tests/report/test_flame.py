@@ -38,12 +38,12 @@ class Drawn:
     top: int
     height: int
     kind: str
-    told: str
+    title: str
     label: str
 
 
-def profile(found: Profiled, arm: str = "after") -> CostProfile:
-    return CostProfile("nullb bfq, exact", arm, False, found)
+def profile(profiled: Profiled, arm: str = "after") -> CostProfile:
+    return CostProfile("nullb bfq, exact", arm, False, profiled)
 
 
 def graphs(before: Profiled, after: Profiled) -> list[flame.Graph]:
@@ -55,29 +55,29 @@ def drawn(before: Profiled, after: Profiled, number: int = 0) -> dict[str, Drawn
     graph = graphs(before, after)[number]
     root = ET.fromstring(graph.svg)
     assert int(root.get("height") or 0) == graph.height
-    found = {}
+    boxes = {}
     for box in root.iter("svg"):
         if box is root:
             continue
-        told = box.findtext("title") or ""
+        title = box.findtext("title") or ""
         x, width = (float((box.get(name) or "").removesuffix("%")) for name in ("x", "width"))
         top, height = (int(box.get(name) or 0) for name in ("y", "height"))
         label = box.findtext("text") or ""
-        name = told.split(":")[0]
-        found[name] = Drawn(x, width, top, height, box.get("class") or "", told, label)
-    return found
+        name = title.split(":")[0]
+        boxes[name] = Drawn(x, width, top, height, box.get("class") or "", title, label)
+    return boxes
 
 
 def test_a_box_is_as_wide_as_what_it_costs_after() -> None:
-    found = drawn({USER: 90.0, LIST: 10.0}, {USER: 25.0, LIST: 75.0})
-    assert (found["an I/O"].left, found["an I/O"].width) == (0.0, 100.0)
-    assert (found["kernel"].left, found["kernel"].width) == (0.0, 75.0)
-    assert (found["list"].left, found["list"].width) == (0.0, 75.0)
-    assert (found["user space"].left, found["user space"].width) == (75.0, 25.0)
-    assert found["an I/O"].top < found["kernel"].top < found["block layer"].top < found["list"].top
+    boxes = drawn({USER: 90.0, LIST: 10.0}, {USER: 25.0, LIST: 75.0})
+    assert (boxes["an I/O"].left, boxes["an I/O"].width) == (0.0, 100.0)
+    assert (boxes["kernel"].left, boxes["kernel"].width) == (0.0, 75.0)
+    assert (boxes["list"].left, boxes["list"].width) == (0.0, 75.0)
+    assert (boxes["user space"].left, boxes["user space"].width) == (75.0, 25.0)
+    assert boxes["an I/O"].top < boxes["kernel"].top < boxes["block layer"].top < boxes["list"].top
     # Functions reach to the bottom.
-    assert found["list"].top + found["list"].height == sum(
-        (found["user space"].top, found["user space"].height)
+    assert boxes["list"].top + boxes["list"].height == sum(
+        (boxes["user space"].top, boxes["user space"].height)
     )
 
 
@@ -88,33 +88,33 @@ def test_colours_tell_what_costs_more_and_less_and_by_how_much() -> None:
         ("kernel", "same"): 10.0,
     }
     after: Profiled = {("kernel", "more"): 11.0, ("kernel", "less"): 20.0, ("kernel", "same"): 10.0}
-    found = drawn(before, after)
-    assert found["less"].kind == "less s5"
-    assert found["more"].kind == "more s2"
-    assert found["same"].kind == ""
+    boxes = drawn(before, after)
+    assert boxes["less"].kind == "less s5"
+    assert boxes["more"].kind == "more s2"
+    assert boxes["same"].kind == ""
 
 
 def test_a_change_that_is_small_for_the_whole_is_pale() -> None:
-    found = drawn({USER: 1000.0, LIST: 1.0}, {USER: 1000.2, LIST: 9.0})
-    assert found["list"].kind == "more s5"
-    found = drawn({USER: 1000.0, LIST: 10.0}, {USER: 1000.0, LIST: 10.2})
-    assert found["list"].kind == "more s1"
+    boxes = drawn({USER: 1000.0, LIST: 1.0}, {USER: 1000.2, LIST: 9.0})
+    assert boxes["list"].kind == "more s5"
+    boxes = drawn({USER: 1000.0, LIST: 10.0}, {USER: 1000.0, LIST: 10.2})
+    assert boxes["list"].kind == "more s1"
 
 
 def test_titles_have_the_numbers() -> None:
-    found = drawn({LIST: 10.0, USER: 5.0}, {LIST: 12.5, USER: 5.0})
-    assert found["list"].told == "list: 10.0 → 12.5 instructions, +2.50 (+25.0 %)"
-    assert found["list"].label == "list +2.5"
+    boxes = drawn({LIST: 10.0, USER: 5.0}, {LIST: 12.5, USER: 5.0})
+    assert boxes["list"].title == "list: 10.0 → 12.5 instructions, +2.50 (+25.0 %)"
+    assert boxes["list"].label == "list +2.5"
     new = drawn({USER: 5.0}, {USER: 5.0, LIST: 5.0})
-    assert new["list"].told == "list: 0.00 → 5.00 instructions, +5.00 (new)"
+    assert new["list"].title == "list: 0.00 → 5.00 instructions, +5.00 (new)"
 
 
 def test_narrow_functions_are_drawn_together_but_for_what_changed_most() -> None:
     few: Profiled = {("kernel", f"f{place}"): 0.1 for place in range(20)}
-    found = drawn({USER: 100.0, **few, LIST: 0.1}, {USER: 100.0, **few, LIST: 0.4})
-    assert found["20 smaller"].told == "20 smaller: 2.00 → 2.00 instructions, +0.00 (+0.00 %)"
-    assert "list" in found
-    assert "f1" not in found
+    boxes = drawn({USER: 100.0, **few, LIST: 0.1}, {USER: 100.0, **few, LIST: 0.4})
+    assert boxes["20 smaller"].title == "20 smaller: 2.00 → 2.00 instructions, +0.00 (+0.00 %)"
+    assert "list" in boxes
+    assert "f1" not in boxes
 
 
 def test_what_is_gone_is_named_and_has_its_width_in_a_graph_of_before() -> None:
@@ -145,16 +145,16 @@ def test_boxes_lie_beside_each_other(before: dict[Stack, float], after: dict[Sta
         lie_beside_each_other(drawn(before, after, number))
 
 
-def lie_beside_each_other(found: Mapping[str, Drawn]) -> None:
+def lie_beside_each_other(boxes: Mapping[str, Drawn]) -> None:
     rows: dict[int, list[Drawn]] = {}
-    for box in found.values():
+    for box in boxes.values():
         rows.setdefault(box.top, []).append(box)
         assert box.left >= 0
         assert box.left + box.width <= 100.01
     for row in rows.values():
         row.sort(key=lambda box: box.left)
-        for one, other in itertools.pairwise(row):
-            assert one.left + one.width <= other.left + 0.01
+        for left_box, right_box in itertools.pairwise(row):
+            assert left_box.left + left_box.width <= right_box.left + 0.01
 
 
 def test_names_of_strangers_are_text() -> None:
@@ -182,17 +182,17 @@ def test_a_file_of_its_own_has_every_comparison_and_its_colours() -> None:
 
 @pytest.mark.parametrize("claim", ["", "own.faster"])
 def test_a_page_has_the_graph_of_what_it_compares(claim: str) -> None:
-    found = examples.compared_run()
+    run = examples.compared_run()
     judged = examples.paired_run().series if claim else ()
-    (one,) = found.costs
-    found = found.model_copy(
-        update={"costs": (one.model_copy(update={"claim": claim}),), "series": judged}
+    (difference,) = run.costs
+    run = run.model_copy(
+        update={"costs": (difference.model_copy(update={"claim": claim}),), "series": judged}
     )
-    text = page(found, costs=examples.costs).source
+    text = page(run, costs=examples.costs).source
     assert text.count('<svg class="flame"') == 1
     assert "submit_bio: 10.0 → 7.00 instructions" in text
     # Without the raw files there is the table alone.
-    bare = page(found).source
+    bare = page(run).source
     assert '<svg class="flame"' not in bare
     assert "submit_bio" in bare
 

@@ -75,7 +75,7 @@ def hostile() -> run_record.RunRecord:
     claim = examples.claim(*findings).model_copy(
         update=dict.fromkeys(("name", "statement", "source", "topology", "scheduler"), EVIL)
     )
-    own = examples.series(claim, error=EVIL).model_copy(
+    series_record = examples.series(claim, error=EVIL).model_copy(
         update={
             **dict.fromkeys(("name", "title", "origin", "tree"), EVIL),
             "configuration": {"series": (EVIL,)},
@@ -89,7 +89,9 @@ def hostile() -> run_record.RunRecord:
         totals=(1.0, 2.0),
         lines=((MovedLine(place=EVIL, moves=1.0, by={EVIL: 1.0}),),),
     )
-    return examples.run(own, cells=cells, title=EVIL, command=f"lab try {EVIL}", costs=(cost,))
+    return examples.run(
+        series_record, cells=cells, title=EVIL, command=f"lab try {EVIL}", costs=(cost,)
+    )
 
 
 def tables() -> run_record.RunRecord:
@@ -113,13 +115,13 @@ def cost(boot: str) -> Cost:
 @pytest.mark.parametrize("run", RUNS)
 def test_the_page_has_no_markup_but_its_own(run: run_record.RunRecord) -> None:
     known = [(1.0, TAG, 5.0), (2.0, "bbbbbbbb", 7.0)]
-    found = page(run, lambda boot, metric: known, cost)
-    assert found.tags.count("script") == 1
-    assert "img" not in found.tags
-    assert not found.handlers
-    assert "onerror=alert(1)" in found.text
-    assert "\x1b" not in found.source
-    assert "\u202e" not in found.source
+    shown = page(run, lambda boot, metric: known, cost)
+    assert shown.tags.count("script") == 1
+    assert "img" not in shown.tags
+    assert not shown.handlers
+    assert "onerror=alert(1)" in shown.text
+    assert "\x1b" not in shown.source
+    assert "\u202e" not in shown.source
 
 
 def test_the_page_lets_only_its_own_script_run() -> None:
@@ -223,12 +225,12 @@ def test_a_record_without_what_is_new_is_read(tmp_path: Path) -> None:
 def test_a_changed_configuration_is_told_everywhere() -> None:
     run = examples.paired_run()
     changed = tuple(f"CONFIG_N{number}: n -> y" for number in range(20))
-    own = run.series[0].model_copy(update={"configuration": {"series": changed}})
-    run = run.model_copy(update={"series": (own,)})
+    series_record = run.series[0].model_copy(update={"configuration": {"series": changed}})
+    run = run.model_copy(update={"series": (series_record,)})
     for text in (terminal.text(run), exports.markdown(run), page(run).source):
-        told = " ".join(text.split())
-        assert "the kernel's configuration differs, too (series): CONFIG_N0" in told.replace(
+        words = " ".join(text.split())
+        assert "the kernel's configuration differs, too (series): CONFIG_N0" in words.replace(
             "&#39;", "'"
         )
-        assert "CONFIG_N11: n" in told
-        assert "and 8 more" in told
+        assert "CONFIG_N11: n" in words
+        assert "and 8 more" in words

@@ -53,11 +53,11 @@ def test_published_expected_and_measured_are_there() -> None:
 def test_the_page_opens_with_each_claim_beside_what_was_published() -> None:
     claims = [
         examples.claim(
-            examples.finding(verdict=found, published=examples.figure("+40%")),
+            examples.finding(verdict=verdict, published=examples.figure("+40%")),
             name=name,
-            verdict=found,
+            verdict=verdict,
         )
-        for name, found in (("good", "HOLDS"), ("open", "INCONCLUSIVE"), ("bad", "REFUTED"))
+        for name, verdict in (("good", "HOLDS"), ("open", "INCONCLUSIVE"), ("bad", "REFUTED"))
     ]
     run = examples.run(examples.series(*claims), cells=examples.paired_run().cells)
     text = page(run).source
@@ -101,10 +101,10 @@ def test_a_function_leads_to_its_source_where_that_is_known(
         functions=((function, 1.0, 2.0),),
         totals=(1.0, 2.0),
     )
-    own = examples.series(examples.claim(examples.finding(), name="claim"))
-    links = page(examples.run(own, cells=cells, costs=(cost,))).links
-    found = [link for link in links if "elixir" in link]
-    assert found == ([f"https://elixir.bootlin.com/linux/{tail}"] if tail else [])
+    series_record = examples.series(examples.claim(examples.finding(), name="claim"))
+    links = page(examples.run(series_record, cells=cells, costs=(cost,))).links
+    elixir_links = [link for link in links if "elixir" in link]
+    assert elixir_links == ([f"https://elixir.bootlin.com/linux/{tail}"] if tail else [])
 
 
 def _luminance(color: str) -> float:
@@ -116,24 +116,24 @@ def _luminance(color: str) -> float:
 
 @pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
 def test_colours_of_text_have_contrast(mode: int) -> None:
-    own = re.findall(r":root \{ --bg.*?\}", page(examples.paired_run()).source, re.S)[mode]
-    colours = dict(re.findall(r"--(\w+):#(\w+)", own))
+    palette = re.findall(r":root \{ --bg.*?\}", page(examples.paired_run()).source, re.S)[mode]
+    colours = dict(re.findall(r"--(\w+):#(\w+)", palette))
     for name in ("fg", "soft", "good", "bad", "open", "a0", "a1", "a2", "a3"):
         for below in ("bg", "card"):
-            one, other = sorted(_luminance(colours[key]) for key in (name, below))
-            assert (other + 0.05) / (one + 0.05) >= 4.5, (name, below)
+            darker, lighter = sorted(_luminance(colours[key]) for key in (name, below))
+            assert (lighter + 0.05) / (darker + 0.05) >= 4.5, (name, below)
 
 
 def test_text_of_a_series_stays_text() -> None:
     nasty = '<script>alert(1)</script>"&'
-    found = examples.finding(
+    finding = examples.finding(
         published=examples.figure("+40%").model_copy(update={"machine": nasty}),
         because=nasty,
         reason=nasty,
         verdict="INCONCLUSIVE",
     )
-    own = examples.series(examples.claim(found, verdict="INCONCLUSIVE"), error=nasty)
-    shown = page(examples.run(own, cells=examples.paired_run().cells, title=nasty))
+    series_record = examples.series(examples.claim(finding, verdict="INCONCLUSIVE"), error=nasty)
+    shown = page(examples.run(series_record, cells=examples.paired_run().cells, title=nasty))
     assert "<script>alert" not in shown.source
     assert shown.text.count("alert(1)") >= 4
 
@@ -175,9 +175,9 @@ def test_many_cells_make_a_page_that_can_be_sent() -> None:
 
 
 def svgs(text: str) -> list[ET.Element]:
-    found = [ET.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", text, re.S)]
-    assert found or not text
-    return found
+    elements = [ET.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", text, re.S)]
+    assert elements or not text
+    return elements
 
 
 def inside(svg: ET.Element) -> None:
@@ -192,10 +192,10 @@ def inside(svg: ET.Element) -> None:
 
 
 @given(values, values)
-def test_strips_stay_inside(one: list[float], other: list[float]) -> None:
-    for drawing in svgs(svg.strips({"before": one, "after": other}, "ms")):
+def test_strips_stay_inside(before: list[float], after: list[float]) -> None:
+    for drawing in svgs(svg.strips({"before": before, "after": after}, "ms")):
         inside(drawing)
-        assert len(list(drawing.iter("circle"))) == len(one) + len(other)
+        assert len(list(drawing.iter("circle"))) == len(before) + len(after)
 
 
 @given(
@@ -220,7 +220,7 @@ def test_lines_stay_inside(curve: list[float | None], log: bool) -> None:
 
 
 @given(values)
-def test_points_are_small_enough_for_a_cell(own: list[float]) -> None:
-    text = svg.points(own, max(own))
-    assert text.count("M") == len(own)
-    assert len(text) < 100 + 16 * len(own)
+def test_points_are_small_enough_for_a_cell(numbers: list[float]) -> None:
+    text = svg.points(numbers, max(numbers))
+    assert text.count("M") == len(numbers)
+    assert len(text) < 100 + 16 * len(numbers)

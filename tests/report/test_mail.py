@@ -25,14 +25,14 @@ RUNS = [
 
 @pytest.mark.parametrize("run", RUNS)
 def test_it_is_a_mail_to_all_that_had_the_series(run: RunRecord) -> None:
-    found = message_from_string(mail.reply(run), policy=policy.default)
-    assert not found.defects
-    assert found["To"] == "Ada Example <ada@example.org>"
-    assert found["Cc"] == "Jens Example <jens@example.org>, linux-block@lists.example.org"
-    assert found["Subject"] == f"Re: {examples.MAIL.subject}"
-    assert found["In-Reply-To"] == "<1@example.org>"
-    assert found["References"].split() == ["<0@example.org>", "<1@example.org>"]
-    assert "Ada Example wrote:" in found.get_payload()
+    message = message_from_string(mail.reply(run), policy=policy.default)
+    assert not message.defects
+    assert message["To"] == "Ada Example <ada@example.org>"
+    assert message["Cc"] == "Jens Example <jens@example.org>, linux-block@lists.example.org"
+    assert message["Subject"] == f"Re: {examples.MAIL.subject}"
+    assert message["In-Reply-To"] == "<1@example.org>"
+    assert message["References"].split() == ["<0@example.org>", "<1@example.org>"]
+    assert "Ada Example wrote:" in message.get_payload()
 
 
 @pytest.mark.parametrize("run", [*RUNS, examples.mailed(examples.matrix_run(4))])
@@ -103,6 +103,6 @@ def test_an_identity_is_a_name_and_an_address(bad: str) -> None:
 
 def test_a_strangers_subject_makes_no_header() -> None:
     evil = examples.MAIL.model_copy(update={"subject": "x\nBcc: victim@example.org\x1b[2J\n\nbody"})
-    found = message_from_string(mail.reply(examples.mailed(RUNS[0], mail=evil)))
-    assert "Bcc" not in found
-    assert "\x1b" not in str(found)
+    message = message_from_string(mail.reply(examples.mailed(RUNS[0], mail=evil)))
+    assert "Bcc" not in message
+    assert "\x1b" not in str(message)

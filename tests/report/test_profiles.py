@@ -101,8 +101,8 @@ def test_functions_of_the_block_layer_are_told_apart(
     folder = tmp_path / "kernels" / "kernel-after"
     folder.mkdir(parents=True)
     (folder / "block-layer").write_text("submit_bio\nother\n")
-    found = lines(profiles.folded(examples.compared_run(), examples.costs, "after"))
-    assert [stack.split(";", 2)[2] for stack in found] == [
+    stacks = lines(profiles.folded(examples.compared_run(), examples.costs, "after"))
+    assert [stack.split(";", 2)[2] for stack in stacks] == [
         *("user space", "kernel;kfree", "kernel;added", "kernel;block layer;submit_bio")
     ]
     before, after = profiles.compared(examples.compared_run(), examples.costs)[0, 1]
@@ -120,9 +120,9 @@ def test_boots_of_several_seeds_are_one_profile_of_their_mean() -> None:
 
 def test_simulated_time_is_in_nanoseconds_and_instructions_have_no_unit() -> None:
     simulated = examples.compared_run(engine="sim", machine="xeon16", cpus=16)
-    for found, unit in ((examples.compared_run(), "none"), (simulated, "nanoseconds")):
-        document = json.loads(profiles.speedscope(found, examples.costs))
-        assert [one["unit"] for one in document["profiles"]] == [unit, unit]
+    for run, unit in ((examples.compared_run(), "none"), (simulated, "nanoseconds")):
+        document = json.loads(profiles.speedscope(run, examples.costs))
+        assert [profile["unit"] for profile in document["profiles"]] == [unit, unit]
     name = "nullb bfq randread_burst, sim xeon16, 16 CPUs"
     assert profiles.folded(simulated, examples.costs).startswith(f"{name};before;user space ")
 
@@ -146,13 +146,13 @@ def test_speedscope_takes_it() -> None:
 
 
 def test_cells_with_one_name_are_numbered() -> None:
-    one = examples.compared_run()
-    other = one.cells[1].model_copy(update={"boots": examples.cell("more", (1.0,)).boots})
-    twice = one.model_copy(update={"cells": (*one.cells, other)})
-    found = profiles.folded(
+    run = examples.compared_run()
+    other_cell = run.cells[1].model_copy(update={"boots": examples.cell("more", (1.0,)).boots})
+    twice = run.model_copy(update={"cells": (*run.cells, other_cell)})
+    text = profiles.folded(
         twice, lambda boot: examples.COST_BEFORE if "more" in boot else examples.costs(boot)
     )
-    roots = dict.fromkeys(";".join(stack.split(";")[:2]) for stack in lines(found))
+    roots = dict.fromkeys(";".join(stack.split(";")[:2]) for stack in lines(text))
     assert [*roots][1:] == [
         "nullb bfq randread_burst, exact;after",
         "nullb bfq randread_burst, exact (2);after",
@@ -168,11 +168,11 @@ def test_what_was_not_counted_gives_nothing() -> None:
 
 @given(st.text(), st.text(min_size=1))
 def test_a_strangers_name_ends_neither_a_frame_nor_a_line(topology: str, function: str) -> None:
-    found = profiles.folded(
+    text = profiles.folded(
         examples.compared_run(topology=topology),
         lambda boot: Cost(1.0, {f"f{function}x": 1.0}),
         "after",
     )
-    assert found.count("\n") == 2
-    assert found.count(";") == 5
-    assert all(LINE.fullmatch(line) for line in found.splitlines())
+    assert text.count("\n") == 2
+    assert text.count(";") == 5
+    assert all(LINE.fullmatch(line) for line in text.splitlines())

@@ -30,7 +30,7 @@ def recorded(claim: str, place: int) -> Published:
 
 def judged() -> run_record.SeriesRecord:
     """A claim of sq_batch_dispatch and two of its expectations, as any host judges them."""
-    own = series.get("sq_batch_dispatch")
+    patch_series = series.get("sq_batch_dispatch")
     exact: dict[str, Any] = {"level": Level.MECHANISM, "engine": Engine.EXACT, "published": None}
     exact |= {"interval": None, "p": None}
     simulated = {**exact, "level": Level.SIMULATED, "engine": Engine.SIM}
@@ -68,18 +68,22 @@ def judged() -> run_record.SeriesRecord:
         because="half of what the reviewer saw with 16 CPUs",
         verdict=Verdict.SKIPPED,
     )
-    found = {"deadline_throughput": (many, some, timed)}
+    findings_by_claim = {"deadline_throughput": (many, some, timed)}
     claims = [
         examples.claim(*findings, name=name, verdict=findings[0].verdict).model_copy(
             update={
-                key: getattr(own.all_claims[name], key)
+                key: getattr(patch_series.all_claims[name], key)
                 for key in ("statement", "source", "topology", "scheduler", "workload", "is_check")
             }
         )
-        for name, findings in found.items()
+        for name, findings in findings_by_claim.items()
     ]
     return examples.series(*claims, verdict=Verdict.HOLDS).model_copy(
-        update={"name": "sq_batch_dispatch", "title": own.title, "origin": own.origin}
+        update={
+            "name": "sq_batch_dispatch",
+            "title": patch_series.title,
+            "origin": patch_series.origin,
+        }
     )
 
 
@@ -122,12 +126,12 @@ def test_the_details_are_a_part_of_what_lab_show_prints() -> None:
 
 
 def test_the_sample_expects_what_the_series_does() -> None:
-    own = series.get("sq_batch_dispatch")
+    patch_series = series.get("sq_batch_dispatch")
     for claim in judged().claims:
-        asked = {
+        expected = {
             (e.metric, e.bound, e.because, e.published and e.published.text)
-            for e in own.all_claims[claim.name].expect
+            for e in patch_series.all_claims[claim.name].expect
         }
-        for found in claim.findings:
-            published = found.published and found.published.text
-            assert (found.metric, found.bound, found.because, published) in asked
+        for finding in claim.findings:
+            published = finding.published and finding.published.text
+            assert (finding.metric, finding.bound, finding.because, published) in expected

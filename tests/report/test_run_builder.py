@@ -44,62 +44,62 @@ def boot(
 
 def judged(store: BootStore, costs: bool = False) -> Judged:
     metric = "kernel_insns_per_io" if costs else "iops"
-    asked = Expectation(
+    expectation = Expectation(
         metric=metric,
         change=Bound(0.2, None, "%"),
         because="half",
         published=examples.figure("+40%"),
     )
     level = Level.COST if costs else Level.WALL
-    own = examples.experiment(asked, claim="faster", level=level)
+    experiment = examples.experiment(expectation, claim="faster", level=level)
     values = ((100.0,) * 8, (140.0,) * 8)
     boots = tuple(
         tuple(
             boot(store, Task(cell=side.cell, kernel=KERNEL, arm=side.arm), value, metric, f"t{n}")
-            for n, value in enumerate(found)
+            for n, value in enumerate(side_values)
         )
-        for side, found in zip(own.sides, values, strict=True)
+        for side, side_values in zip(experiment.sides, values, strict=True)
     )
-    claim = examples.claimed(asked)
-    found = verdict.judge([(own, Evidence(values, 3, boots=boots))], 0.05)
-    return Judged(examples.judged_series({"faster": claim}), tuple(found))
+    claim = examples.claimed(expectation)
+    findings = verdict.judge([(experiment, Evidence(values, 3, boots=boots))], 0.05)
+    return Judged(examples.judged_series({"faster": claim}), tuple(findings))
 
 
-def made(store: BootStore, one: Judged) -> RunRecord:
-    return RunBuilder(examples.session(store), "title").judged([one])
+def made(store: BootStore, judged_series: Judged) -> RunRecord:
+    return RunBuilder(examples.session(store), "title").judged([judged_series])
 
 
 def test_a_finding_keeps_what_was_measured_and_where(store: BootStore) -> None:
     run = made(store, judged(store))
-    ((finding,),) = ([c.findings for c in run.series[0].claims],)
-    (found,) = finding
-    assert found.verdict == "HOLDS"
-    assert found.values == ((100.0,) * 8, (140.0,) * 8)
-    assert found.measured_change == pytest.approx(0.4)
-    assert found.rejected == 3
-    before, after = (run.cells[place] for place in found.cells)
+    ((findings,),) = ([c.findings for c in run.series[0].claims],)
+    (finding,) = findings
+    assert finding.verdict == "HOLDS"
+    assert finding.values == ((100.0,) * 8, (140.0,) * 8)
+    assert finding.measured_change == pytest.approx(0.4)
+    assert finding.rejected == 3
+    before, after = (run.cells[place] for place in finding.cells)
     assert (before.arm, after.arm) == ("before", "after")
     assert after.values() == (140.0,) * 8
-    assert {own.kernel for own in after.boots} == {"kernel-after"}
-    assert [own.round for own in after.boots] == [f"t{n}" for n in range(8)]
+    assert {record.kernel for record in after.boots} == {"kernel-after"}
+    assert [record.round for record in after.boots] == [f"t{n}" for n in range(8)]
     assert after.facts == {"release": "6.12"}
     assert run.series[0].verdict == "HOLDS"
     assert not run.host.engines[0].works
 
 
 def test_a_cell_that_two_findings_share_stands_once(store: BootStore) -> None:
-    one = judged(store)
-    twice = Judged(one.series, one.findings * 2)
+    judged_series = judged(store)
+    twice = Judged(judged_series.series, judged_series.findings * 2)
     assert len(made(store, twice).cells) == 2
 
 
 def test_the_cost_by_function_is_kept_where_it_was_counted(store: BootStore) -> None:
-    one = judged(store, costs=True)
-    for arm, insns in zip(one.findings[0].evidence.boots, (10.0, 25.0), strict=True):
+    judged_series = judged(store, costs=True)
+    for arm, insns in zip(judged_series.findings[0].evidence.boots, (10.0, 25.0), strict=True):
         folder = store.boot_folder(arm[-1])
         folder.mkdir(parents=True)
         (folder / "cost.tsv").write_text(f"[user]\t5.0\nsubmit_bio\t{insns}\nsame\t7.0\n")
-    (cost,) = made(store, one).costs
+    (cost,) = made(store, judged_series).costs
     assert cost.claim == "own.faster"
     assert cost.functions == (("submit_bio", 10.0, 25.0),)
     assert cost.totals == (17.0, 32.0)
@@ -108,13 +108,13 @@ def test_the_cost_by_function_is_kept_where_it_was_counted(store: BootStore) -> 
 def test_what_is_simulated_is_kept_with_its_machine_and_the_lines_that_move(
     store: BootStore,
 ) -> None:
-    asked = Expectation(
+    expectation = Expectation(
         metric="iops", change=Bound(0.2, None, "%"), because="half", machine="xeon16"
     )
-    own = examples.experiment(asked, claim="faster", level=Level.SIMULATED)
+    experiment = examples.experiment(expectation, claim="faster", level=Level.SIMULATED)
     boots = tuple(
         (boot(store, Task(cell=side.cell, kernel=KERNEL, arm=side.arm), 100.0),)
-        for side in own.sides
+        for side in experiment.sides
     )
     for (identity,), waited in zip(boots, (10.0, 25.0), strict=True):
         folder = store.boot_folder(identity)
@@ -123,15 +123,15 @@ def test_what_is_simulated_is_kept_with_its_machine_and_the_lines_that_move(
         (folder / "lines.tsv").write_text(f"ffffffff82000040\tplanted\tsubmit_bio\t{waited}\n")
     variants = dict.fromkeys((0.5, 2.0), ((100.0,), (130.0,)))
     evidence = Evidence(((100.0,), (140.0,)), boots=boots, variants=variants)
-    claim = examples.claimed(asked)
-    found = verdict.judge([(own, evidence)] * 2, 0.05)
-    run = made(store, Judged(examples.judged_series({"faster": claim}), tuple(found)))
-    ((kept, _),) = ([*one.findings] for one in run.series[0].claims)
+    claim = examples.claimed(expectation)
+    findings = verdict.judge([(experiment, evidence)] * 2, 0.05)
+    run = made(store, Judged(examples.judged_series({"faster": claim}), tuple(findings)))
+    ((kept, _),) = ([*record.findings] for record in run.series[0].claims)
     assert kept.machine == run.cells[0].machine == "xeon16"
     assert kept.sensitivity == pytest.approx({"0.5": 0.3, "2": 0.3})
     (cost,) = run.costs  # once for both findings
     assert (cost.unit, cost.functions) == ("ns", (("submit_bio", 10.0, 25.0),))
-    assert [[(line.place, line.by) for line in own] for own in cost.lines] == [
+    assert [[(line.place, line.by) for line in arm_lines] for arm_lines in cost.lines] == [
         [("planted", {"submit_bio": 10.0})],
         [("planted", {"submit_bio": 25.0})],
     ]
@@ -143,18 +143,18 @@ def test_what_is_simulated_is_kept_with_its_machine_and_the_lines_that_move(
 
 
 def test_a_series_that_could_not_be_judged_says_why(store: BootStore) -> None:
-    one = judged(store)
-    run = made(store, Judged(one.series, (), "patch 2 does not apply"))
+    judged_series = judged(store)
+    run = made(store, Judged(judged_series.series, (), "patch 2 does not apply"))
     assert run.series[0].verdict == "ERROR"
     assert run.series[0].error == "patch 2 does not apply"
     assert run.series[0].claims == ()
 
 
 def test_a_matrix_is_recorded_with_its_failures(store: BootStore) -> None:
-    own = Task(cell=guests.cell(), kernel=KERNEL)
-    boot(store, own, 5.0)
-    failed = Outcome(own, (), GuestError("panic", "BUG"))
-    fine = Outcome(own, tuple(store.finished("k")))
+    task = Task(cell=guests.cell(), kernel=KERNEL)
+    boot(store, task, 5.0)
+    failed = Outcome(task, (), GuestError("panic", "BUG"))
+    fine = Outcome(task, tuple(store.finished("k")))
     run = RunBuilder(examples.session(store), "title").measured([fine, failed])
     assert [cell.values() for cell in run.cells] == [(5.0,), ()]
     assert "BUG" in run.cells[1].error
@@ -163,29 +163,33 @@ def test_a_matrix_is_recorded_with_its_failures(store: BootStore) -> None:
 def test_what_is_compared_without_a_claim_is_kept_by_function(store: BootStore) -> None:
     sides = []
     for arm, insns in (("before", 10.0), ("after", 25.0)):
-        own = Task(cell=guests.cell(), kernel=KERNEL, arm=arm)
-        folder = store.boot_folder(boot(store, own, insns))
+        task = Task(cell=guests.cell(), kernel=KERNEL, arm=arm)
+        folder = store.boot_folder(boot(store, task, insns))
         folder.mkdir(parents=True)
         (folder / "cost.tsv").write_text(f"[user]\t5.0\nsubmit_bio\t{insns}\n")
-        sides.append(Outcome(own, (store.boots([folder.name])[folder.name],)))
+        sides.append(Outcome(task, (store.boots([folder.name])[folder.name],)))
     failed = Outcome(sides[1].task, (), GuestError("panic", "BUG"))
     before, after = sides
     run = RunBuilder(examples.session(store), "title").measured(
         [*sides, failed], compared=[(before, after), (before, failed)]
     )
-    (found,) = run.costs
-    assert (found.claim, found.cells, found.arms) == ("", (0, 1), ("before", "after"))
-    assert found.functions == (("submit_bio", 10.0, 25.0),)
+    (difference,) = run.costs
+    assert (difference.claim, difference.cells, difference.arms) == (
+        "",
+        (0, 1),
+        ("before", "after"),
+    )
+    assert difference.functions == (("submit_bio", 10.0, 25.0),)
     assert len(run.cells) == 3
 
 
 def test_the_history_of_a_cell_spans_kernels(store: BootStore) -> None:
-    own, other = (
+    task, other_task = (
         Task(cell=guests.cell(scheduler=name), kernel=KERNEL, arm="after")
         for name in ("bfq", "none")
     )
-    boot(store, other, 1.0)
-    boot(store, replace(own, arm="before"), 2.0)
-    first, second = boot(store, own, 5.0), boot(store, own, 6.0)
+    boot(store, other_task, 1.0)
+    boot(store, replace(task, arm="before"), 2.0)
+    first, second = boot(store, task, 5.0), boot(store, task, 6.0)
     assert [value for _, _, value in store.history(first, "iops")] == [5.0, 6.0]
     assert store.history(second, "absent") == []

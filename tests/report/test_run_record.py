@@ -27,9 +27,9 @@ def test_verdicts_levels_and_engines_are_words_in_json_and_values_when_read(tmp_
     assert '"verdict": "HOLDS"' in text
     assert '"level": "wall clock"' in text
     (claim,) = record_store.load(tmp_path / "runs" / run.id).series[0].claims
-    (found,) = claim.findings
-    assert (claim.verdict, found.level, found.engine) == (Verdict.HOLDS, Level.WALL, Engine.TCG)
-    assert {type(found.verdict), type(found.level)} == {Verdict, Level}
+    (finding,) = claim.findings
+    assert (claim.verdict, finding.level, finding.engine) == (Verdict.HOLDS, Level.WALL, Engine.TCG)
+    assert {type(finding.verdict), type(finding.level)} == {Verdict, Level}
 
 
 @pytest.mark.parametrize("key", ["verdict", "level", "engine"])
@@ -43,15 +43,15 @@ def test_a_word_that_nobody_knows_is_refused(tmp_path: Path, key: str) -> None:
 
 
 def test_a_record_keeps_the_infinite_end_of_an_interval_as_nothing(tmp_path: Path) -> None:
-    found = examples.finding(interval=(-1.0, None))
-    run = examples.run(examples.series(examples.claim(found)), cells=examples.paired_run().cells)
+    finding = examples.finding(interval=(-1.0, None))
+    run = examples.run(examples.series(examples.claim(finding)), cells=examples.paired_run().cells)
     text = (record_store.save(run, tmp_path) / "run.json").read_text()
     json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert record_store.load(tmp_path / "runs" / run.id) == run
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "expected"),
     [
         ("last", "20260103-000000-cccc"),
         ("last~1", "20260102-000000-bbbb"),
@@ -60,16 +60,16 @@ def test_a_record_keeps_the_infinite_end_of_an_interval_as_nothing(tmp_path: Pat
         ("20260101-000000-aaaa", "20260101-000000-aaaa"),
     ],
 )
-def test_a_run_is_found_by_any_of_its_names(tmp_path: Path, name: str, found: str) -> None:
-    for own in ("20260103-000000-cccc", "20260101-000000-aaaa", "20260102-000000-bbbb"):
-        record_store.save(examples.run(id=own), tmp_path)
-    assert record_store.find(tmp_path, name).name == found
+def test_a_run_is_found_by_any_of_its_names(tmp_path: Path, name: str, expected: str) -> None:
+    for run_id in ("20260103-000000-cccc", "20260101-000000-aaaa", "20260102-000000-bbbb"):
+        record_store.save(examples.run(id=run_id), tmp_path)
+    assert record_store.find(tmp_path, name).name == expected
 
 
 @pytest.mark.parametrize("name", ["2026", "2025", "last~3", "last~x", "lats"])
 def test_a_name_that_fits_none_or_several_is_refused(tmp_path: Path, name: str) -> None:
-    for own in ("20260103-000000-cccc", "20260101-000000-aaaa", "20260102-000000-bbbb"):
-        record_store.save(examples.run(id=own), tmp_path)
+    for run_id in ("20260103-000000-cccc", "20260101-000000-aaaa", "20260102-000000-bbbb"):
+        record_store.save(examples.run(id=run_id), tmp_path)
     with pytest.raises(UsageError):
         record_store.find(tmp_path, name)
 

@@ -44,7 +44,7 @@ def test_a_table_in_markdown_keeps_its_columns() -> None:
     assert "|---|---:|---:|" in lines
     assert "| a\\|b \\<c> | 10.00 | 20.00 |" in lines
     assert "two of two" in lines
-    assert not any(one == other == "" for one, other in itertools.pairwise(lines))
+    assert not any(line == next_line == "" for line, next_line in itertools.pairwise(lines))
     assert not any(line.startswith("| topology") for line in lines)
 
 

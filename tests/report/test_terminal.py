@@ -25,40 +25,40 @@ QUICK = profile.get("quick")
 ROUNDS = Evidence(((100.0,) * 8, (140.0,) * 8))
 
 
-def expectation(metric: str = "iops", change: str = ">= +20%", **more: object) -> Expectation:
+def make_expectation(metric: str = "iops", change: str = ">= +20%", **more: object) -> Expectation:
     keys = {"metric": metric, "change": change or None, "because": "half of it", **more}
     return Expectation.model_validate(keys)
 
 
-def experiment(
-    asked: Expectation,
+def make_experiment(
+    expectation: Expectation,
     claim: str = "faster",
     level: Level = Level.WALL,
     cpus: int = 0,
     work: str = "randread_burst",
     **lacking: str,
 ) -> Experiment:
-    conditions = {**asked.parameters, **({"cpus": cpus} if cpus > 1 else {})}
+    conditions = {**expectation.parameters, **({"cpus": cpus} if cpus > 1 else {})}
     cell = guests.cell(work=work, cpus=cpus)
     return examples.experiment(
-        asked, claim=claim, level=level, cell=cell, conditions=conditions, **lacking
+        expectation, claim=claim, level=level, cell=cell, conditions=conditions, **lacking
     )
 
 
-def judged(*asked: tuple[Experiment, Evidence], words: str = "words", error: str = "") -> Judged:
+def judged(*answers: tuple[Experiment, Evidence], words: str = "words", error: str = "") -> Judged:
     """A series with these experiments answered; words stand in every text of it."""
     claims = {
         title: examples.claimed(
-            *(own.expectation for own, _ in asked if own.claim == title),
+            *(experiment.expectation for experiment, _ in answers if experiment.claim == title),
             words=f"published {words}",
         )
-        for title in dict.fromkeys(own.claim for own, _ in asked)
+        for title in dict.fromkeys(experiment.claim for experiment, _ in answers)
     }
-    usual = examples.claimed(expectation())
+    usual = examples.claimed(make_expectation())
     series = examples.judged_series(claims or {"a": usual})
     series = series.model_copy(update={"title": f"title {words}", "origin": f"origin {words}"})
-    found = verdict.judge(asked, QUICK.alpha)
-    return Judged(series, () if error else tuple(found), error)
+    findings = verdict.judge(answers, QUICK.alpha)
+    return Judged(series, () if error else tuple(findings), error)
 
 
 def recorded(*judged: Judged) -> RunRecord:
@@ -66,16 +66,18 @@ def recorded(*judged: Judged) -> RunRecord:
     return RunBuilder(examples.session(), "a title", "lab run").judged(judged)
 
 
-def found(asked: Experiment, evidence: Evidence = ROUNDS) -> FindingView:
+def finding_view(experiment: Experiment, evidence: Evidence = ROUNDS) -> FindingView:
     """What is said of one expectation."""
-    ((claim,),) = [one.claims for one in view.of_run(recorded(judged((asked, evidence))))]
+    ((claim,),) = [
+        series.claims for series in view.of_run(recorded(judged((experiment, evidence))))
+    ]
     return claim.findings[0]
 
 
 def test_published_expected_and_measured_stand_beside_each_other() -> None:
-    asked = expectation(published=examples.figure("+40%"), parameters={"numjobs": 4})
-    (one,) = recorded(judged((experiment(asked, cpus=8), ROUNDS))).series
-    assert [" ".join(line.split()) for line in terminal.claim(one.claims[0])] == [
+    expectation = make_expectation(published=examples.figure("+40%"), parameters={"numjobs": 4})
+    (series,) = recorded(judged((make_experiment(expectation, cpus=8), ROUNDS))).series
+    assert [" ".join(line.split()) for line in terminal.claim(series.claims[0])] == [
         "faster: HOLDS",
         "Published: published words",
         "nullb, bfq, randread_burst",
@@ -88,10 +90,12 @@ def test_published_expected_and_measured_stand_beside_each_other() -> None:
 
 
 def test_an_exact_finding_has_no_chance_and_no_interval() -> None:
-    asked = expectation("kernel_insns_per_io", "<= 0%")
-    own = found(experiment(asked, level=Level.COST), Evidence(((4000.0,), (2000.0,))))
-    assert (own.evidence, own.subject) == ("cost (exact)", "kernel_insns_per_io")
-    assert own.measured == "4,000 -> 2,000 insns/I/O, -50.0 %, 1 boot an arm"
+    expectation = make_expectation("kernel_insns_per_io", "<= 0%")
+    finding = finding_view(
+        make_experiment(expectation, level=Level.COST), Evidence(((4000.0,), (2000.0,)))
+    )
+    assert (finding.evidence, finding.subject) == ("cost (exact)", "kernel_insns_per_io")
+    assert finding.measured == "4,000 -> 2,000 insns/I/O, -50.0 %, 1 boot an arm"
 
 
 @pytest.mark.parametrize(
@@ -106,15 +110,19 @@ def test_an_exact_finding_has_no_chance_and_no_interval() -> None:
     ],
 )
 def test_every_metric_has_its_unit(metric: str, work: str, unit: str) -> None:
-    asked = experiment(expectation(metric, "", value=">= 1"), level=Level.MECHANISM, work=work)
-    assert found(asked, Evidence(((9.0,),))).values == f"9.00 {unit}"
+    experiment = make_experiment(
+        make_expectation(metric, "", value=">= 1"), level=Level.MECHANISM, work=work
+    )
+    assert finding_view(experiment, Evidence(((9.0,),))).values == f"9.00 {unit}"
 
 
 def test_too_few_rounds_show_no_interval_and_how_many_more_it_takes() -> None:
-    own = found(experiment(expectation()), Evidence(((100.0,) * 2, (140.0,) * 2)))
-    assert own.change == "+40.0 % [too few rounds for an interval]"
-    assert own.certainty == ("p 0.582", "2 boots an arm")
-    assert own.reason == "2 rounds do not decide it: about 4 more"
+    finding = finding_view(
+        make_experiment(make_expectation()), Evidence(((100.0,) * 2, (140.0,) * 2))
+    )
+    assert finding.change == "+40.0 % [too few rounds for an interval]"
+    assert finding.certainty == ("p 0.582", "2 boots an arm")
+    assert finding.reason == "2 rounds do not decide it: about 4 more"
 
 
 @pytest.mark.parametrize(
@@ -131,22 +139,30 @@ def test_too_few_rounds_show_no_interval_and_how_many_more_it_takes() -> None:
 def test_what_was_not_decided_by_measuring_says_why(
     lacking: dict[str, Any], evidence: Evidence, reason: str
 ) -> None:
-    assert reason in found(experiment(expectation(), **lacking), evidence).reason
+    assert reason in finding_view(make_experiment(make_expectation(), **lacking), evidence).reason
 
 
 def full_report(words: str) -> str:
     figure = examples.figure("+40%").model_copy(update={"machine": words})
-    asked = expectation(published=figure, because=words, parameters={"numjobs": words or 1})
-    lacking = experiment(expectation(because=words), claim="slower", lacking=words or "x")
+    expectation = make_expectation(
+        published=figure, because=words, parameters={"numjobs": words or 1}
+    )
+    lacking = make_experiment(make_expectation(because=words), claim="slower", lacking=words or "x")
     huge = Evidence(((1e-9, 1e12) * 4, (1e12, 1e-9) * 4), 10**9)
     broken = Evidence(failure=Failure("after", True, "panic", f"BUG\n{words}"))
-    own = judged(
-        *((experiment(asked), ROUNDS), (lacking, ROUNDS), (experiment(asked), huge)),
-        *((experiment(asked, claim="c" * 60), broken),),
-        (experiment(asked, skipped=words or "x"), Evidence()),
+    judged_series = judged(
+        *(
+            (make_experiment(expectation), ROUNDS),
+            (lacking, ROUNDS),
+            (make_experiment(expectation), huge),
+        ),
+        *((make_experiment(expectation, claim="c" * 60), broken),),
+        (make_experiment(expectation, skipped=words or "x"), Evidence()),
         words=words,
     )
-    return terminal.text(recorded(own, judged(words=words, error=f"it failed\n  where: {words}")))
+    return terminal.text(
+        recorded(judged_series, judged(words=words, error=f"it failed\n  where: {words}"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -183,14 +199,14 @@ def summary_rows(text: str) -> list[list[str]]:
 
 
 def test_the_summary_has_a_line_for_each_claim() -> None:
-    asked = [
-        (experiment(expectation(), "holds"), ROUNDS),
-        (experiment(expectation("iops", "<= 0%"), "fails"), ROUNDS),
-        (experiment(expectation(), "both"), ROUNDS),
-        (experiment(expectation("iops", "<= 0%"), "both"), ROUNDS),
-        (experiment(expectation(), "waits", skipped="x"), Evidence()),
+    answers = [
+        (make_experiment(make_expectation(), "holds"), ROUNDS),
+        (make_experiment(make_expectation("iops", "<= 0%"), "fails"), ROUNDS),
+        (make_experiment(make_expectation(), "both"), ROUNDS),
+        (make_experiment(make_expectation("iops", "<= 0%"), "both"), ROUNDS),
+        (make_experiment(make_expectation(), "waits", skipped="x"), Evidence()),
     ]
-    text = terminal.summary(recorded(judged(*asked)))
+    text = terminal.summary(recorded(judged(*answers)))
     assert summary_rows(text) == [
         ["own", "holds", "HOLDS"],
         ["own", "fails", "REFUTED"],
@@ -201,8 +217,8 @@ def test_the_summary_has_a_line_for_each_claim() -> None:
 
 def test_the_summary_says_how_chance_was_judged_and_what_was_rejected() -> None:
     noisy = Evidence(ROUNDS.values, 3)
-    exact = (experiment(expectation(), level=Level.COST), Evidence(((1.0,), (2.0,))))
-    run = recorded(judged((experiment(expectation()), noisy)))
+    exact = (make_experiment(make_expectation(), level=Level.COST), Evidence(((1.0,), (2.0,))))
+    run = recorded(judged((make_experiment(make_expectation()), noisy)))
     text = " ".join(terminal.summary(run).split())
     assert "rounds of boots in turn, 95 % intervals" in text
     assert "at most 5 % after any number of rounds" in text
@@ -211,19 +227,21 @@ def test_the_summary_says_how_chance_was_judged_and_what_was_rejected() -> None:
 
 
 def test_rejected_rounds_of_one_trial_are_counted_once() -> None:
-    asked = [
-        (experiment(expectation()), Evidence(ROUNDS.values, 3)),
-        (experiment(expectation("ctx")), Evidence(ROUNDS.values[::-1], 3)),
-        (experiment(expectation(), cpus=4), Evidence(ROUNDS.values, 2)),
+    answers = [
+        (make_experiment(make_expectation()), Evidence(ROUNDS.values, 3)),
+        (make_experiment(make_expectation("ctx")), Evidence(ROUNDS.values[::-1], 3)),
+        (make_experiment(make_expectation(), cpus=4), Evidence(ROUNDS.values, 2)),
     ]
-    assert "disturbed them: 5." in " ".join(terminal.summary(recorded(judged(*asked))).split())
+    assert "disturbed them: 5." in " ".join(terminal.summary(recorded(judged(*answers))).split())
 
 
 def test_the_summary_says_what_the_profile_skips_only_when_it_did() -> None:
-    skipped = (experiment(expectation(), skipped="x"), Evidence())
+    skipped = (make_experiment(make_expectation(), skipped="x"), Evidence())
     said = "Skipped by the profile: One boot a cell"
     assert said in terminal.summary(recorded(judged(skipped)))
-    assert said not in terminal.summary(recorded(judged((experiment(expectation()), ROUNDS))))
+    assert said not in terminal.summary(
+        recorded(judged((make_experiment(make_expectation()), ROUNDS)))
+    )
 
 
 @pytest.mark.parametrize("result", list(Verdict))
@@ -234,8 +252,8 @@ def test_every_verdict_has_the_place_of_the_longest(result: Verdict) -> None:
 
 
 def test_lines_hang_below_what_they_say() -> None:
-    found = examples.finding(verdict="INCONCLUSIVE", because="word " * 30, reason="why " * 30)
-    lines = terminal.claim(examples.claim(found))
+    finding = examples.finding(verdict="INCONCLUSIVE", because="word " * 30, reason="why " * 30)
+    lines = terminal.claim(examples.claim(finding))
     for label in ("expected", "because"):
         first = next(place for place, line in enumerate(lines) if line.strip().startswith(label))
         assert lines[first].index(lines[first].split()[1]) == 16
@@ -253,14 +271,14 @@ def test_a_run_with_tables_shows_them_and_nothing_else() -> None:
 
 
 def on_screen(*findings: FindingRecord, **claim: object) -> list[str]:
-    own = examples.claim(*findings).model_copy(update=claim)
-    return terminal.screen(examples.run(examples.series(own))).splitlines()
+    claim_record = examples.claim(*findings).model_copy(update=claim)
+    return terminal.screen(examples.run(examples.series(claim_record))).splitlines()
 
 
 def test_a_figure_has_a_row_with_what_was_published_and_measured() -> None:
     figure = examples.figure(before=256e3, after=594e3)
-    found = examples.finding(((172_348.0,), (362_591.0,)), published=figure)
-    row = on_screen(found)[2].split()
+    finding = examples.finding(((172_348.0,), (362_591.0,)), published=figure)
+    row = on_screen(finding)[2].split()
     assert row == ["faster", "256k->594k", "+132%", "172k->363k", "+110%", "HOLDS", "tcg"]
 
 

@@ -16,17 +16,17 @@ EVIL = '</text><script>alert(1)</script>"&\x1b[31m'
 
 
 @pytest.fixture(scope="module")
-def found() -> BranchTrend:
-    (own,) = trend.of({"block-next": nights.history(1)}, 0.001)
-    return own
+def branch_trend() -> BranchTrend:
+    (branch,) = trend.of({"block-next": nights.history(1)}, 0.001)
+    return branch
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_of_twenty_thousand_values_the_planted_steps_are_found_and_no_other(seed: int) -> None:
     history = nights.history(seed)
     names = list(history[0].values)
-    (own,) = trend.of({"block-next": history}, 0.001)
-    steps = {cell.name: cell.jumps for cell in own.cells if cell.jumps}
+    (branch,) = trend.of({"block-next": history}, 0.001)
+    steps = {cell.name: cell.jumps for cell in branch.cells if cell.jumps}
     assert sorted(steps) == sorted(names[cell] for cell, _, _ in nights.STEPS)
     for cell, night, change in nights.STEPS:
         (jump,) = steps[names[cell]]
@@ -36,43 +36,45 @@ def test_of_twenty_thousand_values_the_planted_steps_are_found_and_no_other(seed
 
 def test_noise_alone_has_no_step() -> None:
     for seed in range(10, 13):
-        (own,) = trend.of({"x": nights.history(seed, ())}, 0.0)
-        assert own.jumps == []
+        (branch,) = trend.of({"x": nights.history(seed, ())}, 0.0)
+        assert branch.jumps == []
 
 
-def test_the_newest_step_comes_first_and_the_largest_cell(found: BranchTrend) -> None:
-    assert [jump.night for _, jump in found.jumps] == sorted(
-        (jump.night for _, jump in found.jumps), reverse=True
+def test_the_newest_step_comes_first_and_the_largest_cell(branch_trend: BranchTrend) -> None:
+    assert [jump.night for _, jump in branch_trend.jumps] == sorted(
+        (jump.night for _, jump in branch_trend.jumps), reverse=True
     )
-    assert found.cells[0].jumps[0].change == pytest.approx(-0.008, abs=0.001)
+    assert branch_trend.cells[0].jumps[0].change == pytest.approx(-0.008, abs=0.001)
 
 
-def test_the_terminal_names_branch_change_point_and_commits(found: BranchTrend) -> None:
-    branches, steps = map(tables.text, trend.tables([found]))
+def test_the_terminal_names_branch_change_point_and_commits(branch_trend: BranchTrend) -> None:
+    branches, steps = map(tables.text, trend.tables([branch_trend]))
     assert "block-next" in branches
-    cell, jump = found.jumps[0]
-    first, last = (found.nights[place].commit[:12] for place in (jump.last, jump.night))
+    cell, jump = branch_trend.jumps[0]
+    first, last = (branch_trend.nights[place].commit[:12] for place in (jump.last, jump.night))
     assert f"{first}..{last}" in steps
     command = f"which commit: lab bisect {first} {last} --cell '{cell.name}' --repo /nowhere"
     assert command in " ".join(steps.split())
 
 
 def test_nights_without_a_value_are_left_out_and_places_stay() -> None:
-    own = nights.history(1)
-    name = [*own[0].values][nights.STEPS[0][0]]
-    holes = [night for place, night in enumerate(own) if place % 3]
+    history = nights.history(1)
+    name = [*history[0].values][nights.STEPS[0][0]]
+    holes = [night for place, night in enumerate(history) if place % 3]
     empty = Night("git:/x@0", 0.0, True, "", {})
     mixed = [night for pair in zip(holes, [empty] * len(holes), strict=True) for night in pair]
     (branch,) = trend.of({"x": mixed}, 0.001)
-    (cell,) = (one for one in branch.cells if one.name == name)
+    (cell,) = (cell for cell in branch.cells if cell.name == name)
     (jump,) = cell.jumps
     assert name in mixed[jump.night].values
     assert name in mixed[jump.last].values
     assert jump.last < jump.night
 
 
-def test_the_page_has_a_plot_for_each_cell_and_a_line_at_each_step(found: BranchTrend) -> None:
-    page = html.trend_page([found], 0.001)
+def test_the_page_has_a_plot_for_each_cell_and_a_line_at_each_step(
+    branch_trend: BranchTrend,
+) -> None:
+    page = html.trend_page([branch_trend], 0.001)
     reader = Page(page)
     assert not reader.faults
     assert reader.tags.count("svg") == nights.CELLS
@@ -82,15 +84,15 @@ def test_the_page_has_a_plot_for_each_cell_and_a_line_at_each_step(found: Branch
     assert len(page) < 1_000_000
 
 
-def test_the_axis_shows_a_tenth_of_a_per_cent(found: BranchTrend) -> None:
-    cell = found.cells[-1]
-    quiet = trend.CellTrend("quiet", tuple(100.0 for _ in found.nights), ())
-    assert ">+0.1 %<" in html._trend(found, quiet)
-    ticks = re.findall(r">([+-]?[\d.]+) %<", html._trend(found, cell))
+def test_the_axis_shows_a_tenth_of_a_per_cent(branch_trend: BranchTrend) -> None:
+    cell = branch_trend.cells[-1]
+    quiet = trend.CellTrend("quiet", tuple(100.0 for _ in branch_trend.nights), ())
+    assert ">+0.1 %<" in html._trend(branch_trend, quiet)
+    ticks = re.findall(r">([+-]?[\d.]+) %<", html._trend(branch_trend, cell))
     assert 2 <= len(ticks) <= 6
 
 
-def test_what_others_named_does_nothing_in_the_page(found: BranchTrend) -> None:
+def test_what_others_named_does_nothing_in_the_page(branch_trend: BranchTrend) -> None:
     night = Night(f"git:/x@{EVIL}", 0.0, False, EVIL, {EVIL: 1.0})
     cell = trend.CellTrend(EVIL, (1.0, 2.0), (Jump(1, 0, 1.0, (EVIL,)),))
     page = html.trend_page([BranchTrend(EVIL, (night, night), (cell,))], 0.001)

@@ -47,15 +47,17 @@ def test_a_percentage_is_near_and_never_a_negative_zero(change: float, exact: bo
 
 
 def test_the_parts_of_a_finding() -> None:
-    told = view.of_finding(examples.finding(conditions={"numjobs": 4, "cpus": 8}, rejected=2))
-    assert told.subject == "iops, numjobs=4, 8 vCPUs"
-    assert told.evidence == "wall clock (tcg)"
-    assert told.expected == "before -> after >= +20%"
-    assert told.measured == (
+    finding_view = view.of_finding(
+        examples.finding(conditions={"numjobs": 4, "cpus": 8}, rejected=2)
+    )
+    assert finding_view.subject == "iops, numjobs=4, 8 vCPUs"
+    assert finding_view.evidence == "wall clock (tcg)"
+    assert finding_view.expected == "before -> after >= +20%"
+    assert finding_view.measured == (
         "20,667 -> 28,917 host-clock IOPS, +39.9 % [+35.0, +47.0], p 0.016, 6 boots an arm, "
         "2 rounds rejected"
     )
-    assert told.reason == ""
+    assert finding_view.reason == ""
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
@@ -74,7 +76,7 @@ def test_an_interval_without_an_end_is_none() -> None:
 
 def test_every_output_says_the_same_of_a_finding() -> None:
     run = examples.paired_run()
-    told = view.of_finding(run.series[0].claims[0].findings[0])
+    finding_view = view.of_finding(run.series[0].claims[0].findings[0])
     (test,) = json.loads(ci.kcidb(run))["tests"]
     outputs = {
         "page": page(run).words.replace("→", "->").replace(" ,", ",").replace(" · ", ", "),
@@ -84,5 +86,11 @@ def test_every_output_says_the_same_of_a_finding() -> None:
     }
     for name, text in outputs.items():
         flat = " ".join(text.split())
-        for part in (told.values, told.change, told.evidence, told.subject, told.expected):
+        for part in (
+            finding_view.values,
+            finding_view.change,
+            finding_view.evidence,
+            finding_view.subject,
+            finding_view.expected,
+        ):
             assert part in flat, name

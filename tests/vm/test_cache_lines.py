@@ -72,8 +72,8 @@ def test_a_line_that_was_read_is_written_for_nothing_where_reads_take_ownership(
     assert model.memory is not None
     assert net(measured, "read-stores", 1) < 5
     sharing = model.memory.model_copy(update={"reads_take_ownership": False})
-    other = simulate(testbed, model.model_copy(update={"memory": sharing}), 2)
-    assert net(other, "read-stores", 1) == pytest.approx(model.level[0].upgrade_ns, rel=0.1)
+    with_sharing = simulate(testbed, model.model_copy(update={"memory": sharing}), 2)
+    assert net(with_sharing, "read-stores", 1) == pytest.approx(model.level[0].upgrade_ns, rel=0.1)
 
 
 def test_an_owner_keeps_a_contended_line_for_several_operations(measured: Measured) -> None:
@@ -85,9 +85,13 @@ def test_an_owner_keeps_a_contended_line_for_several_operations(measured: Measur
 
 
 def test_queued_locks_are_near_to_what_was_measured(testbed: Testbed, model: MachineModel) -> None:
-    hardware = {key: found for key, found in validate.hardware("emr16").items() if key.threads > 2}
-    found = validate.points(hardware, model, testbed, Progress())
-    locks = [point for point in found if point.group in {"MCS lock", "qspinlock"}]
+    hardware = {
+        key: repetitions
+        for key, repetitions in validate.hardware("emr16").items()
+        if key.threads > 2
+    }
+    points = validate.points(hardware, model, testbed, Progress())
+    locks = [point for point in points if point.group in {"MCS lock", "qspinlock"}]
     assert len(locks) > 30
     # 1.23 to 1.24 with four seeds.
     assert validate.error(locks).mean <= 1.3

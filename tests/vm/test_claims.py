@@ -56,12 +56,12 @@ def test_what_is_counted_per_request_is_the_same_alone_and_beside_a_cost(
     testbed: Testbed, tmp_path: Path
 ) -> None:
     names = ("bios_per_request", "lock_acquisitions", "mean_batch")
-    found = []
+    values = []
     for cost in (False, True):
         wanted = counted(testbed, "nullb", "mq-deadline", "randread_burst", *names, cost=cost)
         folder = tmp_path / str(cost)
-        found.append(retries.steadily(partial(sampling.measure, wanted, folder)).values)
-    alone, beside = found
+        values.append(retries.steadily(partial(sampling.measure, wanted, folder)).values)
+    alone, beside = values
     assert beside["requests"] == 4 * alone["requests"]
     for name in names:
         assert beside[name] == pytest.approx(alone[name], rel=0.01)

@@ -126,18 +126,20 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Cost:
 
 
 def test_a_planted_change_is_found_in_its_function(tmp_path: Path) -> None:
-    own = Session(session().profile, BootStore(tmp_path / "results"), checked=session().testbed)
+    fresh_session = Session(
+        session().profile, BootStore(tmp_path / "results"), checked=session().testbed
+    )
     kernels = session().kernel(), session().kernel("", [patch_of(PLANTED_EDIT, tmp_path)])
     wanted = [PlannedCell(cell=determinism.probe_cell())]
-    (found,) = cost_diff.measure(own, kernels, wanted, cost_diff.CHANGED)
-    assert found.finding.verdict is Verdict.REFUTED
-    first, *others = [one for one in found.functions if one.sure]
+    (difference,) = cost_diff.measure(fresh_session, kernels, wanted, cost_diff.CHANGED)
+    assert difference.finding.verdict is Verdict.REFUTED
+    first, *rest = [change for change in difference.functions if change.sure]
     assert first.function == "blk_mq_submit_bio"
     # The mechanism: each I/O passes the planted instructions once. 10 % is what the lab promises.
     assert first.difference == pytest.approx(PLANTED, rel=0.1)
-    assert all(abs(other.difference) < PLANTED for other in others)
+    assert all(abs(change.difference) < PLANTED for change in rest)
     # What chance adds to the block layer: three seeds against three of one kernel.
-    before, after = found.finding.measured
+    before, after = difference.finding.measured
     assert after - before == pytest.approx(PLANTED, abs=5.1)
 
 
@@ -201,13 +203,15 @@ def test_a_counter_that_all_cpus_write_is_refuted_by_the_simulation_and_named(
     (folder / "series").mkdir(parents=True)
     shutil.copy(patch_of(SHARED_EDIT, tmp_path), folder / "series")
     (folder / "series.toml").write_text(SHARED_CLAIM)
-    own = Session(session().profile, BootStore(tmp_path / "results"), checked=session().testbed)
-    (found,) = judge.judge([series.get(str(folder))], own)
-    counted, throughput, moves = found.findings
+    fresh_session = Session(
+        session().profile, BootStore(tmp_path / "results"), checked=session().testbed
+    )
+    (judged_series,) = judge.judge([series.get(str(folder))], fresh_session)
+    counted, throughput, moves = judged_series.findings
     assert counted.verdict is Verdict.HOLDS, counted.reason
     assert throughput.verdict is Verdict.REFUTED, throughput.reason
     assert moves.verdict is Verdict.REFUTED, moves.reason
-    worst = own.store.lines(moves.evidence.boots[1][0])[0]
+    worst = fresh_session.store.lines(moves.evidence.boots[1][0])[0]
     assert worst.place.startswith("planted")
     assert [*worst.moves] == ["blk_mq_submit_bio"]
     # Another CPU has written the line before nearly every increment.

@@ -37,8 +37,8 @@ def test_reads_at_random_take_a_seek_and_half_a_revolution(disk: Testbed, tmp_pa
 
 
 def test_reads_in_order_come_as_fast_as_sectors_pass(disk: Testbed, tmp_path: Path) -> None:
-    found = reads(disk, tmp_path, pattern="read", block_kib=128)
-    assert found * 128 / 1024 == pytest.approx(MEDIUM_MIB, rel=0.05)
+    iops = reads(disk, tmp_path, pattern="read", block_kib=128)
+    assert iops * 128 / 1024 == pytest.approx(MEDIUM_MIB, rel=0.05)
 
 
 def test_a_scheduler_beats_none_where_it_has_requests_to_sort(

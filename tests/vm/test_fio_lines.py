@@ -32,8 +32,8 @@ def of(testbed: Testbed, line: str) -> Job:
 def test_a_posted_line_has_a_cost_that_repeats_to_the_last_digit(
     testbed: Testbed, tmp_path: Path
 ) -> None:
-    own = of(testbed, POSTED)
-    first, second = (sampling.measure(own, tmp_path / run) for run in ("first", "second"))
+    posted = of(testbed, POSTED)
+    first, second = (sampling.measure(posted, tmp_path / run) for run in ("first", "second"))
     assert first.values == second.values
     assert first.values["ios"] == 41_000
     assert 2000 < first.values[cost.KERNEL] < 20_000
@@ -61,8 +61,8 @@ def test_an_nvme_disk_takes_commands_at_its_character_device(
 ) -> None:
     line = "--rw=randread --bs=4k --ioengine=io_uring_cmd --cmd_type=nvme --hipri --iodepth=4"
     name = workload.of_line_or_file(line)
-    own = job(testbed, "nvme_mq", "none", name, Engine.TCG, seconds=1, ramp_seconds=0)
-    sample = retries.steadily(lambda: sampling.measure(own, tmp_path))
+    nvme_job = job(testbed, "nvme_mq", "none", name, Engine.TCG, seconds=1, ramp_seconds=0)
+    sample = retries.steadily(lambda: sampling.measure(nvme_job, tmp_path))
     assert sample.values["ios"] > 100
     assert sample.facts["hw_queues"] == "64"
 
@@ -74,14 +74,14 @@ def test_fio_s_own_words_reach_the_user(testbed: Testbed, tmp_path: Path) -> Non
 
 def measured(testbed: Testbed, folder: Path, *queue: tuple[str, str]) -> Sample:
     selection = Selection(("nullb",), ("mq-deadline",), ("randread_burst",), queue=queue)
-    (found,) = matrix.cells(QUICK, selection, Engine.EXACT)
-    return sampling.measure(resolve(found.on(testbed.probe_kernel), testbed), folder)
+    (planned,) = matrix.cells(QUICK, selection, Engine.EXACT)
+    return sampling.measure(resolve(planned.on(testbed.probe_kernel), testbed), folder)
 
 
 def test_queue_attributes_are_what_the_user_set(testbed: Testbed, tmp_path: Path) -> None:
-    own = (("nr_requests", "64"), ("nomerges", "2"), ("iosched/fifo_batch", "4"))
-    facts = measured(testbed, tmp_path, *own).facts
-    assert {name: facts[f"queue/{name}"] for name, _ in own} == dict(own)
+    queue = (("nr_requests", "64"), ("nomerges", "2"), ("iosched/fifo_batch", "4"))
+    facts = measured(testbed, tmp_path, *queue).facts
+    assert {name: facts[f"queue/{name}"] for name, _ in queue} == dict(queue)
 
 
 def test_what_the_kernel_clamps_or_refuses_is_said(testbed: Testbed, tmp_path: Path) -> None:

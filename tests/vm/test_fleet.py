@@ -35,19 +35,19 @@ PATIENCE_S = 300.0
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @contextmanager
 def program(*words: str, cache: Path) -> Iterator[subprocess.Popen[bytes]]:
     env = {**os.environ, "LAB_CACHE": str(cache)}
-    with subprocess.Popen([LAB, "fleet", *words], env=env, stderr=subprocess.DEVNULL) as own:
+    with subprocess.Popen([LAB, "fleet", *words], env=env, stderr=subprocess.DEVNULL) as process:
         try:
-            yield own
+            yield process
         finally:
-            own.terminate()
+            process.terminate()
 
 
 def wait_for(text: str, out: io.StringIO, times: int = 1) -> None:
@@ -62,9 +62,9 @@ def test_what_a_lost_host_had_is_measured_elsewhere_and_is_the_same(
     testbed: Testbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
-    own = determinism.probe_cell(topology_name="nullb", scheduler="none")
+    cell = determinism.probe_cell(topology_name="nullb", scheduler="none")
     tasks = [
-        Task(cell=replace(own, seed=seed), kernel=testbed.probe_kernel) for seed in range(1, 5)
+        Task(cell=replace(cell, seed=seed), kernel=testbed.probe_kernel) for seed in range(1, 5)
     ]
     address, out = f"tls://127.0.0.1:{free_port()}", io.StringIO()
     progress = Progress(out=out)
@@ -75,7 +75,7 @@ def test_what_a_lost_host_had_is_measured_elsewhere_and_is_the_same(
     fleet = Fleet(address, keys, progress)
     with (
         program("scheduler", "--address", address, *shared, cache=tmp_path / "scheduler"),
-        program("worker", address, *shared, cache=tmp_path / "one") as one,
+        program("worker", address, *shared, cache=tmp_path / "one") as first_host,
         fleet.opened(testbed),
     ):
         wait_for("joins with", out)
@@ -85,14 +85,14 @@ def test_what_a_lost_host_had_is_measured_elsewhere_and_is_the_same(
 
             def add(self, *args: Any, **kwargs: Any) -> None:
                 super().add(*args, **kwargs)
-                if one.poll() is None:
-                    one.kill()
+                if first_host.poll() is None:
+                    first_host.kill()
 
         with program("worker", address, *shared, cache=tmp_path / "two"):
-            found = Runner(testbed, Losing(), progress, fleet).all(tasks)
+            outcomes = Runner(testbed, Losing(), progress, fleet).all(tasks)
     assert "is lost" in out.getvalue()
-    assert not any(outcome.error for outcome in found)
-    assert [len(outcome.boots) for outcome in found] == [1] * 4
+    assert not any(outcome.error for outcome in outcomes)
+    assert [len(outcome.boots) for outcome in outcomes] == [1] * 4
     alone = Runner(testbed, BootStore(tmp_path / "alone"), progress).all(tasks[:2])
-    for here, there in zip(alone, found, strict=False):
+    for here, there in zip(alone, outcomes, strict=False):
         assert here.boots[0].values == there.boots[0].values

@@ -108,8 +108,10 @@ def run_guest(machine: Machine, orders: Orders) -> Boot:
 
 
 def machine_of(testbed: Testbed, folder: Path, name: str = "megasas", *parameters: str) -> Machine:
-    own = topology.get(name)
-    hardware = own.model_copy(update={"kernel_parameters": (*own.kernel_parameters, *parameters)})
+    usual = topology.get(name)
+    hardware = usual.model_copy(
+        update={"kernel_parameters": (*usual.kernel_parameters, *parameters)}
+    )
     return Machine(testbed.probe_kernel, testbed.guest, hardware, Engine.TCG, folder)
 
 
@@ -222,15 +224,15 @@ def start_lab(*arguments: str) -> subprocess.Popen[str]:
 
 def guests_using(folder: Path) -> list[int]:
     """Process ids of live QEMUs that have folder in their command line."""
-    found = []
+    pids = []
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         if Path(line.split(" ")[0]).name.startswith("qemu-system") and str(folder) in line:
-            found.append(int(process.parent.name))
-    return found
+            pids.append(int(process.parent.name))
+    return pids
 
 
 def wait_for_guest(folder: Path) -> None:
@@ -264,9 +266,9 @@ def outcomes(results: Path) -> list[str]:
 
 
 def iops_row(output: str) -> str:
-    found = re.search(r"^ *megasas +([\d,.]+)$", output, re.MULTILINE)
-    assert found, output
-    return found[1]
+    match = re.search(r"^ *megasas +([\d,.]+)$", output, re.MULTILINE)
+    assert match, output
+    return match[1]
 
 
 @pytest.mark.parametrize(
@@ -329,10 +331,12 @@ def test_a_shell_is_the_guest_of_a_cell_and_is_left_by_exit(testbed: Testbed) ->
 def test_a_deterministic_boot_is_repeated_to_the_last_digit(
     testbed: Testbed, tmp_path: Path
 ) -> None:
-    own = {**os.environ, "LAB_RESULTS": str(tmp_path / "results")}
+    environment = {**os.environ, "LAB_RESULTS": str(tmp_path / "results")}
 
     def lab(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([LAB, *words], capture_output=True, text=True, env=own, check=False)
+        return subprocess.run(
+            [LAB, *words], capture_output=True, text=True, env=environment, check=False
+        )
 
     cell = ("--engine", "exact", "--topology", "nullb", "--scheduler", "none")
     assert lab("matrix", "--workload", "randread_burst", *cell).returncode == 0

@@ -22,14 +22,14 @@ from tools import planted
 def test_a_lost_write_is_told_and_the_changed_function_named(
     testbed: Testbed, tmp_path: Path
 ) -> None:
-    own = Session(profile.get("quick"), BootStore(tmp_path / "results"), checked=testbed)
+    session = Session(profile.get("quick"), BootStore(tmp_path / "results"), checked=testbed)
     selected = Selection(("raid64_faults",), ("mq-deadline",), ("verify_crc",), cpus=2)
-    cells = matrix.cells(own.profile, selected, Engine.EXACT)
+    cells = matrix.cells(session.profile, selected, Engine.EXACT)
     patches = planted.control("lost_write").patches("series")
-    (found,) = try_patches.examine_cells(Subject("", patches), cells, own)
-    assert found.trial.difference.functions == {"blk_mq_submit_bio"}
-    assert found.trial.difference.variables == {"blk_mq_writes"}
-    (answer,) = found.answers
+    (examined,) = try_patches.examine_cells(Subject("", patches), cells, session)
+    assert examined.trial.difference.functions == {"blk_mq_submit_bio"}
+    assert examined.trial.difference.variables == {"blk_mq_writes"}
+    (answer,) = examined.answers
     assert answer.kind is Kind.LOSES_DATA
     assert "blk_mq_submit_bio()" in answer.text
-    assert try_answers.exit_code(found.answers) is ExitCode.REFUTED
+    assert try_answers.exit_code(examined.answers) is ExitCode.REFUTED
