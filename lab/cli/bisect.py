@@ -9,7 +9,7 @@ import click
 
 from lab.base.errors import ExitCode, UsageError
 from lab.build import trust
-from lab.cli import ending, options
+from lab.cli import cell_options, ending, options
 from lab.cli.verb import Verb
 from lab.commands import bisect_measure, bisect_search, cost_diff, result_tables
 from lab.commands.bisect_measure import CommitMeasure, CommitTree
@@ -36,8 +36,8 @@ _FIO_CELL = "nullb_mq/none"
     metavar="TOPOLOGY/SCHEDULER/WORKLOAD",
     help="The cell that became worse; TOPOLOGY/SCHEDULER with --fio.",
 )
-@options.fio(several=False)
-@options.queue
+@cell_options.fio(several=False)
+@cell_options.queue
 @click.option(
     "--claim",
     metavar="SERIES/CLAIM[/METRIC]",

@@ -10,7 +10,7 @@ import click
 from lab.base import cache
 from lab.base.errors import ExitCode, UsageError, nearest
 from lab.build import trust
-from lab.cli import complete, ending, options
+from lab.cli import cell_options, complete, ending, options
 from lab.cli.verb import Verb
 from lab.commands import rerun
 from lab.guest import interactive
@@ -31,14 +31,14 @@ _TOPOLOGY, _SCHEDULER, _WORKLOAD = "nullb", "none", "randread_burst"
 @click.command("shell", cls=Verb, example="lab shell bfq_burst_merge --arm before")
 @click.argument("name", metavar="[SERIES]", default="", shell_complete=complete.a_series)
 @click.option("--arm", default="after", show_default=True, help="An arm of the series.")
-@options.cell_part("topology")
-@options.cell_part("scheduler")
-@options.cell_part("workload", name="work")
-@options.fio(several=False)
-@options.queue
+@cell_options.cell_part("topology")
+@cell_options.cell_part("scheduler")
+@cell_options.cell_part("workload", name="work")
+@cell_options.fio(several=False)
+@cell_options.queue
 @options.tree
 @options.building
-@options.device("topology")
+@cell_options.device("topology")
 def shell_command(
     session: Session,
     name: str,
@@ -56,7 +56,7 @@ def shell_command(
     and dbench, and no network; it runs by the host's clock. The lab keeps nothing of it.
     """
     patch_series = series.get(name).configured(session.config) if name else None
-    work = options.one_workload(work, fio)
+    work = cell_options.one_workload(work, fio)
     cell, arms = _cell(patch_series, arm, topology, scheduler, work, queue)
     tree = spec or (patch_series.tree if patch_series else "")
     patches = patch_series.patches(arms.patches) if patch_series and arms else ()

@@ -12,7 +12,7 @@ import click
 from lab.base.errors import LabError, UsageError
 from lab.base.text import number, percent, visible
 from lab.build import source_lines
-from lab.cli import ending, options
+from lab.cli import cell_options, ending, options
 from lab.cli.verb import Verb
 from lab.commands import command_costs, line_costs, result_tables, scaling
 from lab.commands import dry_run as plan
@@ -69,7 +69,7 @@ def build_command(session: Session, spec: str, patches: tuple[Path, ...]) -> Non
 @options.measuring
 @options.tree
 @options.patches
-@options.selection
+@cell_options.selection
 @click.option(
     "--engine",
     type=click.Choice([e.value for e in Engine]),
@@ -114,12 +114,12 @@ def matrix_command(
 @click.command("scaling", cls=Verb, example="lab scaling sq_batch_dispatch --cpus 1,4,16")
 @ending.as_json
 @click.argument("name", metavar="[SERIES]", required=False)
-@options.cell_part("topology", "nullb_mq")
-@options.cell_part("workload", name="workload_name", shown=_SCALED_WORKLOAD)
-@options.fio(several=False)
-@options.queue
-@options.cell_part("scheduler", matrix.SCHEDULERS, "schedulers")
-@options.machine("arm128")
+@cell_options.cell_part("topology", "nullb_mq")
+@cell_options.cell_part("workload", name="workload_name", shown=_SCALED_WORKLOAD)
+@cell_options.fio(several=False)
+@cell_options.queue
+@cell_options.cell_part("scheduler", matrix.SCHEDULERS, "schedulers")
+@cell_options.machine("arm128")
 @click.option(
     "--cpus",
     default=",".join(map(str, scaling.USUAL_CPUS)),
@@ -129,7 +129,7 @@ def matrix_command(
     help="Numbers of vCPUs, a guest for each.",
 )
 @options.measuring
-@options.device("topology")
+@cell_options.device("topology")
 def scaling_command(
     session: Session,
     name: str | None,
@@ -146,7 +146,7 @@ def scaling_command(
     It does so for each scheduler, without and with a series; the workload has one job a CPU.
     """
     patch_series = series.get(name).configured(session.config) if name else None
-    work = options.one_workload(workload_name, fio) or _SCALED_WORKLOAD
+    work = cell_options.one_workload(workload_name, fio) or _SCALED_WORKLOAD
     scaling.require_possible(machine, work, cpus)
     spec = patch_series.tree if patch_series else ""
     fragments = patch_series.kernel if patch_series else ()
@@ -183,14 +183,14 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 @click.command("diff", cls=Verb, example="lab diff --scheduler none --scheduler mq-deadline")
 @ending.as_json
-@options.cell_part("topology", "nullb_mq", "topology_name")
-@options.cell_part("workload", name="workload_name", shown=_DIFF_WORKLOAD)
-@options.fio(several=False)
-@options.run
-@options.queue
-@options.cell_part("scheduler", ("mq-deadline",), "schedulers")
+@cell_options.cell_part("topology", "nullb_mq", "topology_name")
+@cell_options.cell_part("workload", name="workload_name", shown=_DIFF_WORKLOAD)
+@cell_options.fio(several=False)
+@cell_options.run
+@cell_options.queue
+@cell_options.cell_part("scheduler", ("mq-deadline",), "schedulers")
 @options.deterministic
-@options.machine()
+@cell_options.machine()
 @options.cpus
 @click.option(
     "--rows",
@@ -206,7 +206,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     help="By source line, too. It builds kernels with debug information, in minutes.",
 )
 @options.measuring
-@options.device("topology_name")
+@cell_options.device("topology_name")
 @options.tree
 @options.patches
 def diff_command(
@@ -239,7 +239,7 @@ def diff_command(
         )
     if by_line:
         line_costs.require_possible(Engine(engine), command=bool(run))
-    work = options.one_workload(workload_name, fio, run) or _DIFF_WORKLOAD
+    work = cell_options.one_workload(workload_name, fio, run) or _DIFF_WORKLOAD
     if run:
         command_costs.require_possible(Engine(engine))
         session.config = (*session.config, *workload.get(run).kernel)

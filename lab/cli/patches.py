@@ -18,7 +18,7 @@ from lab.base.stats import SEED_COUNTS
 from lab.base.system import TREE
 from lab.build import patch_mail, trust
 from lab.build import source as source_tree
-from lab.cli import ending, options
+from lab.cli import cell_options, ending, options
 from lab.cli.run import chosen, judged, say_plan
 from lab.cli.verb import Verb
 from lab.commands import (
@@ -55,7 +55,7 @@ _USELESS = {
 @click.argument("source")
 @options.tree
 @options.measuring
-@options.selection
+@cell_options.selection
 @click.option(
     "--claims",
     "claims_file",

@@ -31,6 +31,7 @@ _CACHED = (
     ("benchmark", "benchmarks"),
     ("package lists", "apt"),
     ("probe", "probe"),
+    ("tool", "tools"),
 )
 
 

@@ -28,6 +28,8 @@ _OF_CONFIGFS = {"bs": "blocksize"}
 # Chosen: a guest has two GiB beside its disk, and a tag set takes megabytes.
 _MOST_DISKS = 64
 _MOST_QUEUES = 128
+# Chosen: of a scsi_debug disk that is larger than its memory.
+_MIB_OF_VIRTUAL = 64
 _MOST_MIB_IN_MEMORY = 8192
 _DISK = "nb"
 _OF_TAG_SET = (
@@ -160,7 +162,9 @@ def _scsi_debug(given: Parameters) -> Fields:
     _require_memory(memory)
     virtual = _number(given, "virtual_gb", 0, 1 << 20, least=0)
     queues = _number(given, "submit_queues", 1, _MOST_QUEUES)
-    parameters = {"add_host": "1", "dev_size_mb": "{size_mib}", **given}
+    memory = memory or (_MIB_OF_VIRTUAL if virtual else 0)
+    usual = {"add_host": "1", "dev_size_mb": str(memory) if virtual else "{size_mib}"}
+    parameters = {**usual, **given}
     zoned = given.get("zbc", "none") not in ("none", "0")
     return {
         "kernel_parameters": tuple(f"scsi_debug.{n}={v}" for n, v in parameters.items()),
@@ -172,7 +176,12 @@ def _scsi_debug(given: Parameters) -> Fields:
         # What lies beyond the memory is mapped onto it.
         "holds_data": not virtual and given.get("fake_rw", "0") == "0",
         "kernel": ("zoned",) if zoned else (),
-        "effective": {f"scsi_debug/{name}": _plain(value) for name, value in given.items()},
+        # The number of hosts is read back as what was done last.
+        "effective": {
+            f"scsi_debug/{name}": _plain(value)
+            for name, value in given.items()
+            if name != "add_host"
+        },
     }
 
 

@@ -80,7 +80,7 @@ def _with_reason(error: GuestError, told: Sequence[str]) -> GuestError:
     """An error with what the kernel said."""
     if not told:
         return error
-    return GuestError(error.outcome, "\n    ".join([error.what, *told]), where=error.where)
+    return GuestError(error.outcome, "\n    ".join([str(error), *told]))
 
 
 def counted_again(job: Job, folder: Path) -> dict[str, float]:

@@ -9,14 +9,14 @@ import pytest
 from click.testing import CliRunner
 
 from lab.base.errors import UsageError
-from lab.cli import main, options
+from lab.cli import cell_options, main
 
 
 def test_a_workload_is_named_once() -> None:
-    assert options.one_workload("randread_burst", "") == "randread_burst"
-    assert options.one_workload(None, "randread-01234567") == "randread-01234567"
+    assert cell_options.one_workload("randread_burst", "") == "randread_burst"
+    assert cell_options.one_workload(None, "randread-01234567") == "randread-01234567"
     with pytest.raises(UsageError, match="--workload and --fio each name a workload"):
-        options.one_workload("randread_burst", "randread-01234567")
+        cell_options.one_workload("randread_burst", "randread-01234567")
 
 
 @pytest.mark.parametrize(

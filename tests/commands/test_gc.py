@@ -99,7 +99,17 @@ def test_kernels_stay_that_were_booted_lately_or_belong_to_a_baseline(store: Boo
 
 
 def test_roots_and_sources_go_when_nobody_used_them(store: BootStore) -> None:
-    folders = ("guests", "workbench", "series", "plugins", "stubs", "benchmarks", "apt", "probe")
+    folders = (
+        "guests",
+        "workbench",
+        "series",
+        "plugins",
+        "stubs",
+        "benchmarks",
+        "apt",
+        "probe",
+        "tools",
+    )
     for folder in folders:
         cached(folder, f"old-{folder}")
         cached(folder, f"new-{folder}", age_s=60)
@@ -108,7 +118,7 @@ def test_roots_and_sources_go_when_nobody_used_them(store: BootStore) -> None:
 
 # What cannot be had again for sure, or is small: sources, checks of engines, locks, keys, ccache's
 # own.
-KEPT = {"set-id.bpf", "ccache", "fio", "fleet", "host", "objects.git", "sources"}
+KEPT = {"set-id.bpf", "ccache", "commands", "fio", "fleet", "host", "objects.git", "sources"}
 
 
 def test_every_folder_of_the_cache_is_collected_or_kept_on_purpose() -> None:
