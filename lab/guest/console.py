@@ -71,7 +71,9 @@ _ANYONES = re.compile(
 )
 _NUMBER = re.compile(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
 # What a driver says when it begins, and of each disk that it makes.
-_WELL = re.compile(r"module loaded|disk \w+ created|: version |host protection|trim poll_queues")
+_WELL = re.compile(
+    r"module loaded|disk \w+ created|: version |host protection|trim poll_queues|initialised"
+)
 _LINES_OF_DRIVER = 3
 # A kernel that complains of everything is told enough by the first few.
 _KINDS = 8

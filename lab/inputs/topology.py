@@ -108,7 +108,7 @@ class Topology(Model):
         """What the kernel's messages about the disk begin with."""
         null_blk = ("null_blk",) if self.null_blk is not None else ()
         scsi = (self.disk.value,) if self.disk.by == "scsi" else ()
-        return (*null_blk, *scsi, "device-mapper")
+        return (*null_blk, *scsi, *(("device-mapper",) if self.dm else ()))
 
     def refusal(self, release: str, fragments: Collection[str]) -> str:
         """Why a kernel of this release, such as 6.12.117, that was configured with these fragments
@@ -156,7 +156,11 @@ class Topology(Model):
         return steps
 
     def scheduler_steps(self, scheduler: str) -> list[str]:
-        """The agent's steps that choose a scheduler and tune it as this topology says."""
+        """The agent's steps that choose a scheduler and tune it as this topology says; none where
+        there are none to choose from.
+        """
+        if self.takes_bios:
+            return []
         tuned = self.iosched.get(scheduler, {}).items()
         return [f"scheduler {scheduler}", *(f"queue iosched/{name}={v}" for name, v in tuned)]
 
@@ -207,7 +211,7 @@ def _mismatches(
         if facts.get(fact) not in (value, _BOOLEANS.get(value, value)):
             yield fact, value
     chosen = facts.get("queue/scheduler", "")
-    if f"[{scheduler}]" not in chosen and not (topology.takes_bios and chosen == scheduler):
+    if f"[{scheduler}]" not in chosen and not (topology.takes_bios and chosen in ("", "none")):
         yield "queue/scheduler", scheduler
 
 

@@ -97,8 +97,14 @@ def changes(cell: Cell, work: Workload, ios: dict[str, int]) -> str:
 
 def require_possible(cell: Cell, where: str = "") -> None:
     """Raise UsageError, before anything is built, for a job that the cell's disk or CPUs cannot
-    run.
+    run, and for a scheduler on a disk that has none.
     """
+    if topology.get(cell.topology).takes_bios and cell.scheduler != "none":
+        raise UsageError(
+            f"{cell.topology} takes bios: it has no I/O scheduler",
+            where=where,
+            hint="write --scheduler none",
+        )
     work, guest_topology = workload.get(cell.workload), topology.get(cell.topology)
     if work.job is None:
         return

@@ -161,3 +161,11 @@ def test_a_line_is_repeated_by_its_options() -> None:
         *("--device", "dm linear DISK 0"),
     ]
     assert topology.options("nullb") == ["--topology", "nullb"]
+
+
+def test_a_disk_that_takes_bios_has_no_scheduler_to_choose() -> None:
+    disk = of("null_blk", "dm linear DISK 0")
+    assert disk.scheduler_steps("none") == []
+    facts = {"hw_queues": "0", "online_cpus": "0-1"}
+    read_back = {f"null_blk/{name}": disk.fill(v, 0) for name, v in (disk.null_blk or {}).items()}
+    topology.require_match(disk.title, disk, "none", facts | read_back)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import configparser
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import guests as fakes
@@ -187,3 +188,10 @@ def test_queue_attributes_are_written_around_the_choice_of_the_scheduler() -> No
     assert [steps.index(step) for step in order] == sorted(steps.index(step) for step in order)
     assert steps.index("queue iosched/slice_idle=0") == steps.index("queue nr_requests=64") + 1
     assert "rotational" not in hardware(resolved_cell).queue  # raid64's own is 1
+
+
+def test_a_disk_that_takes_bios_is_refused_a_scheduler() -> None:
+    with_bfq = of(READER, "null_blk + dm linear DISK 0")
+    fio_cell.require_possible(replace(with_bfq, scheduler="none"))
+    with pytest.raises(UsageError, match="takes bios: it has no I/O scheduler"):
+        fio_cell.require_possible(with_bfq)
