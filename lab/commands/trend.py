@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The gate's nights out of its history, with the commits that may have made a step."""
+"""The gate's nights out of its history, with the commits that lie at a change point."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab.commands.gate_history import GateHistory
 from lab.report import trend
 from lab.report.trend import BranchTrend, CellTrend, Jump, Night
 
-# So many commits of a step are named.
+# So many commits of a change point are named.
 _NAMED = 5
 
 
@@ -24,7 +24,7 @@ def collect(
 ) -> list[BranchTrend]:
     """The trends of branches, or of all, in the cells whose names match a pattern.
 
-    least is the smallest step, a fraction. Raises UsageError without any night, or
+    least is the smallest change, a fraction. Raises UsageError without any night, or
     for a branch that was never judged.
     """
     nights = history.nights()
@@ -55,7 +55,7 @@ def _with_commits(branch: BranchTrend) -> BranchTrend:
 
 
 def _named(branch: BranchTrend, jump: Jump) -> Jump:
-    """A step with the commits between its two states, where their repository is still there."""
+    """A change point with the commits between its states, where their repository is still there."""
     path, _, last = branch.nights[jump.night].source.removeprefix("git:").rpartition("@")
     first = branch.nights[jump.last].commit
     if not path:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -265,11 +266,11 @@ def of_simulated(simulated: SimulatedChange, changed: Changed) -> Answer | None:
             is_worse=less,
         )
     if shared := _shared(simulated, changed):
-        name, variable, moves = shared
+        name, variable, transfers = shared
         what = f" of {changed.of_line(variable)}" if variable else ""
         return Answer(
             Kind.SHARES,
-            f"{changed.named([name])} moves {moves:.2g} cache lines{what} more per I/O between "
+            f"{changed.named([name])} moves {transfers:.2g} cache lines{what} more per I/O between "
             f"{cpus} CPUs, {percent(simulated.change, exact=False)} IOPS ({where})",
             simulated.planned,
         )
@@ -301,29 +302,33 @@ def _why(simulated: SimulatedChange, changed: Changed) -> str:
     return f": the patches change {place}"
 
 
+def _more_transfers(simulated: SimulatedChange) -> dict[tuple[str, str], float]:
+    """Transfers of cache lines more than before, by function and variable."""
+    before, after = simulated.moved
+    keys = dict.fromkeys((*before, *after))
+    return {key: after.get(key, 0.0) - before.get(key, 0.0) for key in keys}
+
+
 def _lock(simulated: SimulatedChange) -> str:
     """The variable whose cache line those who take locks move most more; empty where unnamed."""
-    moves: dict[str, float] = {}
-    for sign, transfers in zip((-1, 1), simulated.moved, strict=True):
-        for (name, variable), count in transfers.items():
-            if name in _WAITS and variable:
-                moves[variable] = moves.get(variable, 0.0) + sign * count
-    worst = max(moves, key=lambda name: moves[name], default="")
-    return worst if worst and moves[worst] > _MOVES else ""
+    more: dict[str, float] = defaultdict(float)
+    for (name, variable), count in _more_transfers(simulated).items():
+        if name in _WAITS and variable:
+            more[variable] += count
+    worst = max(more, key=lambda variable: more[variable], default="")
+    return worst if worst and more[worst] > _MOVES else ""
 
 
 def _shared(simulated: SimulatedChange, changed: Changed) -> tuple[str, str, float] | None:
     """The changed function that moves most more cache lines, the variable in it, and how many."""
-    more: dict[tuple[str, str], float] = {}
-    for sign, transfers in zip((-1, 1), simulated.moved, strict=True):
-        for (name, variable), count in transfers.items():
-            key = function(name), variable
-            more[key] = more.get(key, 0.0) + sign * count
-    mine = {key: count for key, count in more.items() if key[0] in changed.functions}
-    worst = max(mine, key=lambda key: mine[key], default=None)
-    if worst is None or mine[worst] < _MOVES:
+    more: dict[tuple[str, str], float] = defaultdict(float)
+    for (name, variable), count in _more_transfers(simulated).items():
+        if function(name) in changed.functions:
+            more[function(name), variable] += count
+    worst = max(more, key=lambda key: more[key], default=None)
+    if worst is None or more[worst] < _MOVES:
         return None
-    return worst[0], worst[1], mine[worst]
+    return *worst, more[worst]
 
 
 def equal_cost(cells: Collection[CellChange], changed: Changed) -> Answer:

@@ -151,12 +151,12 @@ def _simulated(session: Session, planned: PlannedCell, sides: cost_diff.Sides) -
 
 
 def _moves(session: Session, outcome: Outcome) -> dict[tuple[str, str], float]:
-    """Moves of the lines that move most, by function and variable (empty: allocated memory)."""
+    """Transfers of the lines with most, by function and variable (empty: allocated memory)."""
     moved: dict[tuple[str, str], float] = {}
     for line in session.store.lines(outcome.boots[-1].id):
-        for function, moves in line.moves.items():
+        for function, transfers in line.transfers.items():
             key = (function, line.variable)
-            moved[key] = moved.get(key, 0.0) + moves
+            moved[key] = moved.get(key, 0.0) + transfers
     return moved
 
 

@@ -161,20 +161,20 @@ def _seeded(
 ) -> dict[Experiment, Evidence]:
     """Boot what needs no rounds, all side by side, and with more seeds what is still open."""
     evidence: dict[Experiment, Evidence] = {}
-    waiting, look = list(experiments), 0
+    waiting, stage = list(experiments), 0
     while waiting:
         tasks = list(
-            dict.fromkeys(task for experiment in waiting for task in _tasks(experiment, case, look))
+            dict.fromkeys(task for experiment in waiting for task in _tasks(experiment, case, stage))
         )
         boots = runner.all(tasks, urgency=urgency, title=case.series.name)
         outcomes = dict(zip(tasks, boots, strict=True))
         for experiment in waiting:
-            by_arm = case.seeds(experiment, experiment.seed_counts[look])
+            by_arm = case.seeds(experiment, experiment.seed_counts[stage])
             known = seed_evidence(
                 experiment, [[outcomes[task] for task in arm_tasks] for arm_tasks in by_arm]
             )
             evidence[experiment] = replace(known, noise=_noise(experiment, known, session))
-        look += 1
+        stage += 1
         judged = verdict.judge(
             [(experiment, evidence[experiment]) for experiment in waiting], session.profile.alpha
         )
@@ -188,7 +188,7 @@ def _seeded(
         waiting = [
             experiment
             for experiment in open_
-            if len(experiment.seed_counts) > look and not experiment.lacking
+            if len(experiment.seed_counts) > stage and not experiment.lacking
         ]
     return evidence
 
@@ -207,10 +207,10 @@ def _noise(experiment: Experiment, known: Evidence, session: Session) -> float |
     return half_width(groups, 1, session.profile.alpha)
 
 
-def _tasks(experiment: Experiment, case: Case, look: int) -> list[Task]:
+def _tasks(experiment: Experiment, case: Case, stage: int) -> list[Task]:
     return [
         task
-        for arm_tasks in case.seeds(experiment, experiment.seed_counts[look])
+        for arm_tasks in case.seeds(experiment, experiment.seed_counts[stage])
         for task in arm_tasks
     ]
 

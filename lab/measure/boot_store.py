@@ -133,7 +133,7 @@ class BootStore:
         return frozenset(path.read_text().splitlines()) if path.exists() else None
 
     def lines(self, identity: str) -> list[sim_counts.Line]:
-        """The cache lines that moved most in a simulated boot; none in others."""
+        """The cache lines with most transfers in a simulated boot; none in others."""
         path = self.boot_folder(identity) / "lines.tsv"
         return sim_counts.from_text(path.read_text()) if path.exists() else []
 

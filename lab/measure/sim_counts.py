@@ -22,9 +22,9 @@ from lab.measure.insn_counts import PARTS, Phase, Symbols
 
 _CONTENT = "the simulated times"
 CPU = "cpu_ns_per_io"
-MOVES = "moves_per_io"
+TRANSFERS = "transfers_per_io"
 LOCK = "lock_ns_per_io"
-METRICS = {CPU: Metric("ns"), MOVES: Metric("lines/I/O"), LOCK: Metric("ns")}
+METRICS = {CPU: Metric("ns"), TRANSFERS: Metric("lines/I/O"), LOCK: Metric("ns")}
 # Where a CPU waits for a spinlock that another one holds.
 _WAITING = "queued_spin_lock_slowpath"
 # Fio's clock has a resolution of a millisecond.
@@ -32,7 +32,7 @@ _RESOLUTION_MS = 1.0
 _LINE_SIZE = 64
 # Where the kernel's own image begins (Documentation/arch/x86/x86_64/mm.rst).
 _IMAGE = 0xFFFFFFFF80000000
-# So many of the lines that move most are kept.
+# So many of the lines with most transfers are kept.
 _LINES = 20
 _NUMBER = r"([0-9]{1,20})"
 _ADDRESS = r"([0-9a-f]{1,16})"
@@ -48,7 +48,7 @@ class SimPhase:
 
     user is the vCPUs' time in user space, kernel that in the kernel by address, in parts of a
     nanosecond, summed over all vCPUs, waiting in loops included. executed says how often, by the
-    address of a kernel block; moves how many lines moved, by instruction; lines by line, too.
+    address of a kernel block; transfers of lines by instruction; lines by line, too.
     """
 
     measured: bool
@@ -56,19 +56,19 @@ class SimPhase:
     user: int
     kernel: Counter[int]
     executed: Counter[int]
-    moves: Counter[int]
+    transfers: Counter[int]
     lines: Counter[tuple[int, int]]
 
 
 @dataclass(frozen=True)
 class Line:
-    """A cache line that moves between CPUs: how often for an I/O, and by which functions.
+    """A cache line: how often CPUs take it from each other for an I/O, and by which functions.
 
     variable names those of the kernel's own that lie in it; none do in memory that was allocated.
     """
 
     address: int
-    moves: Mapping[str, float]
+    transfers: Mapping[str, float]
     variable: str = ""
 
     @property
@@ -79,7 +79,7 @@ class Line:
     @property
     def total(self) -> float:
         """Moves per I/O."""
-        return sum(self.moves.values())
+        return sum(self.transfers.values())
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Simulated:
     """
 
     simulated_iops: float
-    moves: float
+    transfers: float
     cost: Cost
     lines: tuple[Line, ...]
 
@@ -102,7 +102,7 @@ class Simulated:
         return {
             "iops": self.simulated_iops,
             CPU: self.cost.user + self.cost.kernel_total,
-            MOVES: self.moves,
+            TRANSFERS: self.transfers,
             LOCK: self.cost.kernel.get(_WAITING, 0.0),
         }
 
@@ -138,7 +138,7 @@ def _add(phase: SimPhase, line: str) -> bool:
     elif instruction := _INSTRUCTION.fullmatch(line):
         address = int(instruction[1], 16)
         phase.kernel[address] += int(instruction[2])
-        phase.moves[address] += sum(int(instruction[kind]) for kind in (3, 4, 5))
+        phase.transfers[address] += sum(int(instruction[kind]) for kind in (3, 4, 5))
     elif moved := _LINE.fullmatch(line):
         phase.lines[int(moved[1], 16), int(moved[2], 16)] += int(moved[3])
     else:
@@ -184,18 +184,18 @@ def _of_window(start_ns: float, window: SimPhase, names: Symbols, variables: Sym
     nothing, work = Phase(0, {}), Phase(window.user, window.kernel)
     return Simulated(
         simulated_iops=ios / span_ns * 1e9,
-        moves=window.moves.total() / ios,
+        transfers=window.transfers.total() / ios,
         cost=cost.slope(nothing, work, ios * PARTS, names),
         lines=_worst(window.lines, ios, names, variables),
     )
 
 
 def _worst(
-    moves: Mapping[tuple[int, int], int], ios: int, names: Symbols, variables: Symbols
+    transfers: Mapping[tuple[int, int], int], ios: int, names: Symbols, variables: Symbols
 ) -> tuple[Line, ...]:
-    """The lines that move most, and the functions whose instructions make them."""
+    """The lines with most transfers, and the functions whose instructions cause them."""
     by_line: dict[int, Counter[str]] = {}
-    for (line, instruction), count in moves.items():
+    for (line, instruction), count in transfers.items():
         by_line.setdefault(line, Counter())[names.name(instruction)] += count
     ordered = sorted(by_line.items(), key=lambda item: (-item[1].total(), item[0]))[:_LINES]
     return tuple(
@@ -209,11 +209,11 @@ def _worst(
 
 
 def to_text(lines: Sequence[Line]) -> str:
-    """Lines as rows ``ADDRESS<TAB>VARIABLE<TAB>FUNCTION<TAB>MOVES``, moves per I/O."""
+    """Lines as rows ``ADDRESS<TAB>VARIABLE<TAB>FUNCTION<TAB>TRANSFERS``, per I/O."""
     return "".join(
-        f"{line.address:x}\t{line.variable}\t{name}\t{moves!r}\n"
+        f"{line.address:x}\t{line.variable}\t{name}\t{transfers!r}\n"
         for line in lines
-        for name, moves in line.moves.items()
+        for name, transfers in line.transfers.items()
     )
 
 
@@ -221,9 +221,9 @@ def from_text(text: str) -> list[Line]:
     """The inverse of to_text."""
     by_line: dict[tuple[str, str], dict[str, float]] = {}
     for row in text.splitlines():
-        address, variable, name, moves = row.split("\t")
-        by_line.setdefault((address, variable), {})[name] = float(moves)
-    return [Line(int(line[0], 16), moves, line[1]) for line, moves in by_line.items()]
+        address, variable, name, transfers = row.split("\t")
+        by_line.setdefault((address, variable), {})[name] = float(transfers)
+    return [Line(int(line[0], 16), transfers, line[1]) for line, transfers in by_line.items()]
 
 
 def _require_clock(fio_ms: float, measured_ms: float, whole_ms: float) -> None:

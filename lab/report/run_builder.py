@@ -40,7 +40,7 @@ M = TypeVar("M", bound=Model)
 
 # Of what an I/O costs by function the record keeps this many, those that changed most.
 _FUNCTIONS = 40
-# Of the cache lines that move, those that move most, and the functions that move them most.
+# So many cache lines with most transfers, and of each so many functions that cause them.
 _LINES = 10
 _MOVERS = 4
 
@@ -263,12 +263,12 @@ class RunBuilder:
         )
 
     def _lines(self, cell: run_record.CellRecord) -> tuple[run_record.MovedLine, ...]:
-        """The cache lines that move most in the last boot of a cell, with who moves them."""
+        """The cache lines with most transfers in the last boot of a cell, by function."""
         return tuple(
             run_record.MovedLine(
                 place=line.place,
-                moves=line.total,
-                by=dict(itertools.islice(line.moves.items(), _MOVERS)),
+                transfers=line.total,
+                by=dict(itertools.islice(line.transfers.items(), _MOVERS)),
             )
             for line in self._store.lines(cell.boots[-1].id)[:_LINES]
         )

@@ -227,11 +227,11 @@ class TableRecord(Model):
 
 
 class MovedLine(Model):
-    """A cache line that moves between CPUs: a variable or an address, and moves per I/O."""
+    """A cache line: a variable or an address, and its transfers between CPUs per I/O."""
 
     place: str
-    moves: float
-    by: dict[str, float] = Field(description="moves by the function that makes them")
+    transfers: float
+    by: dict[str, float] = Field(description="transfers by the function that causes them")
 
 
 class CostDifference(Model):

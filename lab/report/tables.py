@@ -113,14 +113,15 @@ def of_costs(
 
 
 def of_lines(arm: str, lines: Sequence[Line], rows: int) -> TableRecord:
-    """The cache lines that move most between CPUs, and which functions move them."""
+    """The cache lines with most transfers between CPUs, and the functions that cause them."""
     shown = []
     for line in lines[:rows]:
-        by = ", ".join(f"{name} {number(moves)}" for name, moves in [*line.moves.items()][:_MOVERS])
+        worst = [*line.transfers.items()][:_MOVERS]
+        by = ", ".join(f"{name} {number(transfers)}" for name, transfers in worst)
         shown.append((line.place, number(line.total), by))
     return TableRecord(
-        title=f"Cache lines that move most, moves per I/O: {arm}",
-        columns=(*columns("line", "moves"), Column(title="by")),
+        title=f"Cache lines with most transfers, transfers per I/O: {arm}",
+        columns=(*columns("line", "transfers"), Column(title="by")),
         rows=tuple(shown),
     )
 

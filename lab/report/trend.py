@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the gate's nights say together: each cell over all of them, and where it took a step."""
+"""What the gate's nights say together: each cell over all of them, and its change points."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.base import steps
+from lab.base import change_points
 from lab.base.text import percent
 from lab.report.run_record import Column, TableRecord
 from lab.report.tables import columns, texts
 
-# The chance that a history without steps gets one at all.
+# The chance that a history without change points gets one at all.
 _ERROR = 0.01
 
 
@@ -41,8 +41,8 @@ class Night:
 
 @dataclass(frozen=True)
 class Jump:
-    """A step of a cell: the first night behind it and the last before, as places among the nights,
-    the change as a fraction, and the commits that may have made it, as git names them.
+    """A change point of a cell: the first night behind it and the last before, as places among the
+    nights, the change as a fraction, and the commits that may have made it, as git names them.
     """
 
     night: int
@@ -62,7 +62,7 @@ class CellTrend:
 
 @dataclass(frozen=True)
 class BranchTrend:
-    """A branch: its nights, oldest first, and its cells, those with the largest steps first."""
+    """A branch: its nights, oldest first, and its cells, those with the largest changes first."""
 
     name: str
     nights: tuple[Night, ...]
@@ -70,13 +70,13 @@ class BranchTrend:
 
     @property
     def jumps(self) -> list[tuple[CellTrend, Jump]]:
-        """All steps, the newest first."""
+        """All change points, the newest first."""
         every = [(cell, jump) for cell in self.cells for jump in cell.jumps]
         return sorted(every, key=lambda pair: (-pair[1].night, -abs(pair[1].change)))
 
 
 def of(nights: Mapping[str, Sequence[Night]], least: float) -> list[BranchTrend]:
-    """The trends of branches; a step of less than least, a fraction, is none."""
+    """The trends of branches; a change of less than least, a fraction, is none."""
     names = {branch: _cells(branch_nights) for branch, branch_nights in nights.items()}
     series = sum(map(len, names.values()))
     trends = []
@@ -88,18 +88,18 @@ def of(nights: Mapping[str, Sequence[Night]], least: float) -> list[BranchTrend]
 
 
 def tables(branches: Sequence[BranchTrend]) -> tuple[TableRecord, ...]:
-    """A line for each branch, and one for each step."""
+    """A line for each branch, and one for each change point."""
     return tuple(_tables(branches))
 
 
 def suspects(branch: BranchTrend, jump: Jump) -> str:
-    """The states between which a step lies, as git writes a range."""
+    """The states between which a change point lies, as git writes a range."""
     first, last = branch.nights[jump.last].commit, branch.nights[jump.night].commit
     return f"{first[:12]}..{last[:12]}"
 
 
 def bisection(branch: BranchTrend, cell: CellTrend, jump: Jump) -> str:
-    """The command that finds the commit of a step."""
+    """The command that finds the commit of a change point."""
     source = branch.nights[jump.night].source
     repository = source.removeprefix("git:").rpartition("@")[0]
     states = suspects(branch, jump).replace("..", " ")
@@ -115,8 +115,8 @@ def _cell(name: str, nights: Sequence[Night], least: float, series: int) -> Cell
     places = [place for place, value in enumerate(values) if value is not None]
     known = [value for value in values if value is not None]
     jumps = tuple(
-        Jump(places[step.place], places[step.place - 1], step.change)
-        for step in steps.find(known, least, _ERROR, series)
+        Jump(places[point.place], places[point.place - 1], point.change)
+        for point in change_points.find(known, least, _ERROR, series)
     )
     return CellTrend(name, values, jumps)
 
@@ -133,10 +133,10 @@ def _tables(branches: Sequence[BranchTrend]) -> Iterator[TableRecord]:
     yield TableRecord(title="Branches", columns=(*titles, *counts), rows=tuple(rows))
     for branch in branches:
         if branch.jumps:
-            yield _steps(branch)
+            yield _change_points(branch)
 
 
-def _steps(branch: BranchTrend) -> TableRecord:
+def _change_points(branch: BranchTrend) -> TableRecord:
     rows, notes = [], []
     for cell, jump in branch.jumps:
         change = percent(jump.change, exact=True)

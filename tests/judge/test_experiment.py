@@ -28,7 +28,7 @@ PROFILE = Profile(
 )
 IOPS = 'metric = "iops"\nchange = ">= +20%"'
 COST = 'metric = "kernel_insns_per_io"\nchange = "<= 0%"'
-MOVES = 'metric = "moves_per_io"\nchange = "<= -20%"'
+MOVES = 'metric = "transfers_per_io"\nchange = "<= -20%"'
 COUNTER = 'metric = "stable_merges"\nvalue = "== 9"'
 HEAD = 'title = "a title"\norigin = "somewhere"\n'
 ARMS = """

@@ -623,7 +623,7 @@ def test_a_simulated_variant_without_values_is_not_left_out_silently() -> None:
 
 
 def test_a_simulated_value_is_judged_with_other_transfer_costs_too() -> None:
-    experiment = make_experiment(value="<= 5", level=Level.SIMULATED, metric="moves_per_io")
+    experiment = make_experiment(value="<= 5", level=Level.SIMULATED, metric="transfers_per_io")
     variants = {0.5: ((3.0,),), 2.0: ((7.0,),)}
     finding = judged(experiment, Evidence(((4.0,),), variants=variants))
     assert finding.verdict is INCONCLUSIVE

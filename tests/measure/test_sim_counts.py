@@ -41,7 +41,7 @@ end
 def test_throughput_time_and_moves_are_those_of_what_is_measured() -> None:
     (window,) = sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, 0.012)
     assert window.simulated_iops == pytest.approx(2000 / 10e-3)
-    assert window.moves == 500 / 2000
+    assert window.transfers == 500 / 2000
     assert window.cost.user == 5120000 / 256 / 2000
     # Waiting for lines belongs to the function whose instruction waited.
     assert window.cost.kernel == {
@@ -52,7 +52,7 @@ def test_throughput_time_and_moves_are_those_of_what_is_measured() -> None:
     assert window.values() == {
         "iops": window.simulated_iops,
         "cpu_ns_per_io": total,
-        "moves_per_io": 0.25,
+        "transfers_per_io": 0.25,
         "lock_ns_per_io": 0.0,
     }
 
@@ -65,7 +65,7 @@ def test_what_is_measured_again_is_told_apart() -> None:
     first, second = sim_counts.simulated(sim_counts.phases(text), NAMES, VARIABLES, 0.037, 2)
     assert first.simulated_iops == pytest.approx(2000 / 10e-3)
     assert second.simulated_iops == pytest.approx(1000 / 20e-3)
-    assert second.moves == 0
+    assert second.transfers == 0
     for windows in (1, 3):
         with pytest.raises(GuestError, match="did not do the I/Os"):
             sim_counts.simulated(sim_counts.phases(text), NAMES, VARIABLES, 0.037, windows)
@@ -121,8 +121,8 @@ def test_the_lines_that_move_most_come_first_with_who_moves_them() -> None:
     (window,) = sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, 0.012)
     lines = window.lines
     assert [line.address for line in lines] == [0xFFFF888000001000, 0xFFFF888000002000]
-    assert lines[0].moves == {"blk_mq_run_hw_queue": 300 / 2000}
-    assert lines[1].moves == {"blk_mq_run_hw_queue": 100 / 2000, "submit_bio": 100 / 2000}
+    assert lines[0].transfers == {"blk_mq_run_hw_queue": 300 / 2000}
+    assert lines[1].transfers == {"blk_mq_run_hw_queue": 100 / 2000, "submit_bio": 100 / 2000}
     assert lines[1].total == 200 / 2000
     assert sim_counts.from_text(sim_counts.to_text(lines)) == [*lines]
 

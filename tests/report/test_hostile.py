@@ -87,7 +87,7 @@ def hostile() -> run_record.RunRecord:
         cells=(0, 1),
         functions=((EVIL, 1.0, 2.0),),
         totals=(1.0, 2.0),
-        lines=((MovedLine(place=EVIL, moves=1.0, by={EVIL: 1.0}),),),
+        lines=((MovedLine(place=EVIL, transfers=1.0, by={EVIL: 1.0}),),),
     )
     return examples.run(
         series_record, cells=cells, title=EVIL, command=f"lab try {EVIL}", costs=(cost,)

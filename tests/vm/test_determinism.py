@@ -70,7 +70,7 @@ change = ">= -0.5%"
 because = "a line that moves for each I/O takes 1 % where a move costs half; seeds tell less"
 
 [[claims.no_slower.expect]]
-metric = "moves_per_io"
+metric = "transfers_per_io"
 machine = "xeon16"
 change = "<= +5%"
 because = "no CPU waits for another that did not before"
@@ -188,7 +188,7 @@ def test_simulated_vcpus_contend_the_same_way_every_time(
         first, second = pool.map(lambda name: booted(tmp_path / name, cell=cell), ("one", "two"))
     assert determinism.first_difference(tmp_path / "one", tmp_path / "two") == ""
     assert first.values == second.values
-    assert first.values["moves_per_io"] > 1
+    assert first.values["transfers_per_io"] > 1
     dear, cheap = (first.values[sim_counts.variant("iops", factor)] for factor in (2, 0.5))
     assert dear < first.values["iops"] < cheap
     # What is measured again changes nothing of what was measured before.
@@ -213,6 +213,6 @@ def test_a_counter_that_all_cpus_write_is_refuted_by_the_simulation_and_named(
     assert moves.verdict is Verdict.REFUTED, moves.reason
     worst = fresh_session.store.lines(moves.evidence.boots[1][0])[0]
     assert worst.place.startswith("planted")
-    assert [*worst.moves] == ["blk_mq_submit_bio"]
+    assert [*worst.transfers] == ["blk_mq_submit_bio"]
     # Another CPU has written the line before nearly every increment.
     assert worst.total == pytest.approx(1, abs=0.2)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Steps in a series of numbers: where it lies higher or lower from some place on. Pure.
+"""Change points of a series of numbers: where it lies higher or lower from some place on. Pure.
 
 Every place that could divide the series is tried: are the values after it larger, or smaller, than
 those before? That is the rank test of H. B. Mann and D. R. Whitney, "On a test of whether one of
-two random variables is stochastically larger than the other", Annals of Mathematical Statistics
-18 (1947), which asks nothing of the noise but that it has no order. Its chance is exact where all
+two random variables is stochastically larger than the other", Annals of Mathematical Statistics 18
+(1947), which asks nothing of the noise but that it has no order. Its chance is exact where all
 values of one side exceed all of the other (2 / C(n, k)), and else from its normal approximation,
 which in the tails that matter here says more than is so. The chance is asked to be so small that
-even one of all places of all series that are looked at is called a step without being one with
-the given probability at most (Bonferroni). The surest place divides the series, and its parts are
-looked at again (binary segmentation; A. J. Scott and M. Knott, Biometrics 30, 1974). A level that
-comes and goes hides in the whole: so stretches of it are looked at, too, each half as long as those
-of the layer before and overlapping by half (S. Kovacs et al., "Seeded binary segmentation",
+even one of all places of all series that are looked at is called a change point without being one
+with the given probability at most (Bonferroni). The surest place divides the series, and its parts
+are looked at again (binary segmentation; A. J. Scott and M. Knott, Biometrics 30, 1974). A level
+that comes and goes hides in the whole: so stretches of it are looked at, too, each half as long as
+those of the layer before and overlapping by half (S. Kovacs et al., "Seeded binary segmentation",
 Biometrika 110, 2023).
 
 A kernel that does not change costs the same to the last digit: values that follow each other and
@@ -31,10 +31,10 @@ _SHORTEST = 20
 
 
 @dataclass(frozen=True)
-class Step:
+class ChangePoint:
     """Where a series changes its level: the first place behind it, and the medians on both sides.
 
-    The medians are those of the part between the steps before and behind.
+    The medians are those of the part between the change points before and behind.
     """
 
     place: int
@@ -47,11 +47,13 @@ class Step:
         return self.after / self.before - 1 if self.before else math.inf
 
 
-def find(values: Sequence[float], least: float, error: float = 0.01, series: int = 1) -> list[Step]:
-    """The steps of a series of positive numbers, in order; smaller ones than least are none.
+def find(
+    values: Sequence[float], least: float, error: float = 0.01, series: int = 1
+) -> list[ChangePoint]:
+    """The change points of positive numbers, in order; changes smaller than least do not count.
 
-    least is a fraction. error is the chance that a series without steps, or any of as many series
-    as series says, gets one.
+    least is a fraction. error is the chance that a series without change points, or any of as many
+    series as series says, gets one.
     """
     seen = [place for place, value in enumerate(values) if not place or value != values[place - 1]]
     distinct = [values[place] for place in seen]
@@ -64,7 +66,7 @@ def find(values: Sequence[float], least: float, error: float = 0.01, series: int
     ends = [0, *cuts, len(distinct)]
     levels = [statistics.median(distinct[a:b]) for a, b in itertools.pairwise(ends)]
     return [
-        Step(seen[cut], before, after)
+        ChangePoint(seen[cut], before, after)
         for cut, (before, after) in zip(cuts, itertools.pairwise(levels), strict=True)
         if _size(before, after) >= least
     ]
