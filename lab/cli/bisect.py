@@ -80,7 +80,7 @@ def bisect_command(
     """Find the commit that made an I/O cost more.
 
     GOOD and BAD are commits of a git tree. For fio cells and counters the exact engine decides,
-    mostly with one boot a commit. Else the lab boots commits in pairs with the good end. It skips
+    mostly with one boot a commit. Else the lab boots each commit in pairs with GOOD. It skips
     commits that do not build or boot.
     """
     if fio:

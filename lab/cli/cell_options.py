@@ -90,8 +90,8 @@ def device(parameter: str) -> Decorator:
             multiple=True,
             metavar="LINE",
             callback=lambda _context, _option, texts: device_line.read(texts) if texts else "",
-            help="A disk in place of a topology, such as 'null_blk submit_queues=8'; once more for "
-            "what lies over it, such as 'dm linear DISK 0'.",
+            help="A disk in place of a topology, such as 'null_blk submit_queues=8'; repeat it for "
+            "a device-mapper table above it, such as 'dm linear DISK 0'.",
         )
         @functools.wraps(command)
         def with_device(*args: Any, layers: str, session: Session, **kwargs: Any) -> Any:
@@ -123,7 +123,7 @@ def run(command: Command) -> Command:
         default="",
         metavar="COMMAND",
         help="A shell command to count in the guest: $DISK is the disk, $MNT an empty folder. With "
-        "$N it is run with two amounts, and one more is counted.",
+        "$N the lab runs it for two values of N and reports the cost of one more.",
     )
     @click.option(
         "--setup",

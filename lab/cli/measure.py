@@ -143,7 +143,7 @@ def scaling_command(
 ) -> None:
     """Simulate throughput over the number of CPUs.
 
-    It does so for each scheduler, without and with a series; the workload has one job a CPU.
+    The lab simulates each scheduler without and with the series, with one fio job for each CPU.
     """
     patch_series = series.get(name).configured(session.config) if name else None
     work = cell_options.one_workload(workload_name, fio) or _SCALED_WORKLOAD

@@ -54,7 +54,7 @@ _COLOURS = {Verdict.REFUTED: "RED", Verdict.ERROR: "ERROR", Verdict.INCONCLUSIVE
     "--cell",
     "cells",
     multiple=True,
-    help="For --accept: a cell that was not good; all must be named.",
+    help="For --accept: a red or undecided cell; name each of them.",
 )
 @click.option("--reason", default="", help="For --accept: why.")
 @options.trusting
@@ -75,7 +75,7 @@ def gate_command(
 
     CONFIG is a TOML file (`lab schema gate`, docs/gate.md). An exact cell is red when the block
     layer costs more instructions per I/O than the threshold allows, with a second set of seeds,
-    too. The lab boots wall_clock cells in pairs until they are slower, or are not.
+    too. The lab boots wall_clock cells in pairs until the test decides.
 
     Exit codes: 0 green. 1 a branch is red. 2 wrong configuration. 3 the lab or a baseline failed
     for a branch. 4 a branch is undecided.

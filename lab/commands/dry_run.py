@@ -23,7 +23,7 @@ from lab.measure.durations import Durations
 # What 200 boots of the quick profile left, one with another.
 _LEFT_MIB = 5.0
 _UNKNOWN = Durations()
-_NOT_AGAIN = "A real run does not measure again what was measured on the same kernels."
+_REUSED = "A real run reuses boots on record."
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def of_series(
     engines = ", ".join(report.engine for report in here.engines if report.works)
     total = sum(boots.count for boots in every_boot)
     last = (
-        f"{_count(total, 'boot')} in all, none of them done, and nothing built. {_NOT_AGAIN} "
-        f"First it checks each engine that this counts on: {engines}. "
+        f"{_count(total, 'boot')}. Nothing was built or booted. {_REUSED} "
+        f"It first checks the engines {engines}. "
         f"{_effort(every_boot, durations)}"
     )
     shown = "\n".join([*parts, *textwrap.wrap(last, 78)])
@@ -103,7 +103,8 @@ def of_cells(
         lines += [*textwrap.wrap(text, 78), ""]
     total = sum(boots.count for boots in every_boot)
     last = (
-        f"{_count(total, 'boot')}, and nothing done. {_NOT_AGAIN} {_effort(every_boot, durations)}"
+        f"{_count(total, 'boot')}. Nothing was built or booted. {_REUSED} "
+        f"{_effort(every_boot, durations)}"
     )
     shown = "\n".join([*lines, *textwrap.wrap(last, 78)])
     return Plan(shown, tuple(every_boot), _seconds(every_boot, durations))

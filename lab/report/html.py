@@ -301,5 +301,5 @@ def _trend(branch: BranchTrend, cell: CellTrend) -> Markup:
     days = [night.day for night in branch.nights]
     shown = (f"{percent(size, exact=True)} on {days[night]}" for night, size in changes.items())
     nights = sum(value is not None for value in cell.values)
-    title = f"{cell.name}, {nights} nights: {', '.join(shown) or 'no step'}"
+    title = f"{cell.name}, {nights} nights: {', '.join(shown) or 'no change point'}"
     return Markup(svg.trend(cell.values, changes, (days[0], days[-1]), title))

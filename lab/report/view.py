@@ -320,8 +320,8 @@ def _published(finding: FindingRecord) -> str:
         return f"{shown}; the measured change is consistent with it"
     if measured is not None and measured * change < 0:
         return f"{shown}; the measured change has the opposite sign"
-    more = measured is not None and abs(measured) > abs(change)
-    return f"{shown}; the measured change is {'larger' if more else 'smaller'}"
+    side = "above" if measured is not None and measured > change else "below"
+    return f"{shown}; the measured change is {side} the published figure"
 
 
 def _change(finding: FindingRecord) -> str:
