@@ -48,7 +48,7 @@ class Subject:
     def title(self, before: int, after: int) -> str:
         """The patches of a step, by the numbers that are applied before and after it."""
         patches = self.patches[before:after]
-        return patches[0].name if len(patches) == 1 else f"{len(patches)} patch(es)"
+        return patches[0].name if len(patches) == 1 else f"{len(patches)} patches"
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,7 @@ def run(
     kernels = {level: _kernel(subject, level, session) if level else base for level in levels}
     steps = []
     for before, after in itertools.pairwise(levels):
-        patches = subject.patches[before:after]
-        title = patches[0].name if each else f"{len(patches)} patch(es)"
+        title = subject.title(before, after)
         session.progress.say(f"{title}:")
         pair = (kernels[before], kernels[after])
         changes = cost_diff.measure(session, pair, wanted, cost_diff.CHANGED)

@@ -163,9 +163,9 @@ def _seeded(
     evidence: dict[Experiment, Evidence] = {}
     waiting, stage = list(experiments), 0
     while waiting:
-        tasks = list(
-            dict.fromkeys(task for experiment in waiting for task in _tasks(experiment, case, stage))
-        )
+        tasks = [
+            *dict.fromkeys(t for experiment in waiting for t in _tasks(experiment, case, stage))
+        ]
         boots = runner.all(tasks, urgency=urgency, title=case.series.name)
         outcomes = dict(zip(tasks, boots, strict=True))
         for experiment in waiting:
