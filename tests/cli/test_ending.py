@@ -72,7 +72,7 @@ def test_what_measures_prints_its_record(session: FakeSession, tmp_path: Path) -
     assert [row["scheduler"] for row in record["cells"]] == ["bfq"]
     (tmp_path / "x.patch").write_text("--- a/block/x\n+++ b/block/x\n")
     tried = document("run", "try", str(tmp_path / "x.patch"), *cell)
-    assert [step["title"] for step in tried["steps"]] == ["1 patch(es)"]
+    assert [step["title"] for step in tried["steps"]] == ["0001-patch.patch"]
 
 
 def test_rerun_says_what_differs(session: FakeSession, guests: Guests) -> None:

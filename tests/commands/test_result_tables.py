@@ -30,7 +30,7 @@ def change(before: float, after: float | None, *functions: Change) -> CellChange
 
 def shown(*changes: CellChange, broken: str = "") -> str:
     """All tables of one step, runs of blanks as one."""
-    step = SeriesStep("1 patch(es)", changes, broken)
+    step = SeriesStep("0001-x.patch", changes, broken)
     text = "\n".join(map(tables.text, result_tables.of_steps([step])))
     return "\n".join(" ".join(line.split()) for line in text.splitlines())
 
@@ -42,7 +42,7 @@ def test_what_differs_is_shown_by_cell_and_by_function() -> None:
         ),
         change(1000.0, 1000.0),
     )
-    assert text.startswith("1 patch(es)\n")
+    assert text.startswith("0001-x.patch\n")
     assert "nullb_mq none randread_burst 1,000 1,010 +1.00 % +1.00 ±0 %" in text
     assert "1 of 2 cells are equal to the last digit." in text
     assert "submit_bio 90.00 100.00 +10.00" in text
@@ -55,7 +55,7 @@ def test_a_change_however_small_does_not_read_as_none() -> None:
 
 
 def test_equal_kernels_make_no_table() -> None:
-    assert shown(change(1.0, 1.0)) == "1 patch(es)\n\n1 of 1 cells are equal to the last digit."
+    assert shown(change(1.0, 1.0)) == "0001-x.patch\n\n1 of 1 cells are equal to the last digit."
 
 
 def test_a_kernel_that_breaks_is_named() -> None:

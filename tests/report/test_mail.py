@@ -83,7 +83,7 @@ def test_what_is_refuted_gets_no_trailer(verdict: str) -> None:
 
 
 def test_patches_without_a_claim_get_one_unless_they_break_something() -> None:
-    steps = (StepRecord(title="2 patch(es)"),)
+    steps = (StepRecord(title="2 patches"),)
     whole = examples.mailed(examples.tables_run(), steps=steps)
     assert mail.reply(whole, ME).endswith(f"\n\nTested-by: {ME}\n")
     broken = examples.mailed(
