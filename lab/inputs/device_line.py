@@ -137,12 +137,14 @@ def _null_blk(given: Parameters) -> Fields:
         _require_memory(size)
     # fio's hipri asks for a queue to poll.
     attributes = {"poll_queues": "0", **given, "submit_queues": "{hw_queues}"}
-    shared = _OF_TAG_SET if given.get("shared_tags", "0") != "0" else ()
+    of_module = _OF_TAG_SET if given.get("shared_tags", "0") != "0" else ("poll_queues",)
     return {
         "null_blk": {**attributes, "size": "{size_mib}"},
-        # Tags that disks share are as many as the module's parameters say.
+        # The module's parameters say how many tags disks share, and how many queues one may poll.
         "kernel_parameters": tuple(
-            f"null_blk.{name}={attributes[name]}" for name in shared if name in attributes
+            f"null_blk.{name}={attributes[name]}"
+            for name in of_module
+            if attributes.get(name, "0") != "0"
         ),
         # Disks are called as their folders in configfs since then (configs/guest/nullb.toml).
         "since": "5.19",

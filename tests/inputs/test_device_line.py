@@ -62,6 +62,12 @@ def test_tags_that_disks_share_are_those_of_the_module() -> None:
     assert disk.hw_queues == 2
 
 
+def test_more_queues_to_poll_than_the_module_allows_are_allowed() -> None:
+    disk = of("null_blk poll_queues=32 submit_queues=16")
+    assert disk.kernel_parameters == ("null_blk.poll_queues=32",)
+    assert disk.poll_queues == 32
+
+
 def test_scsi_debug_is_read_back() -> None:
     disk = of("scsi_debug submit_queues=4 host_max_queue=1 opts=0x8000")
     assert disk.hw_queues == 4
