@@ -23,7 +23,7 @@ from lab.base.text import number, percent
 from lab.base.toml import Model
 from lab.inputs import workload
 from lab.inputs.bounds import Bound, ChangeBound, PublishedChange, ValueBound, WrittenBound
-from lab.inputs.names import Name
+from lab.inputs.names import Name, TopologyName
 from lab.inputs.seeds import SeedCount
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
@@ -258,7 +258,7 @@ def wrong(what: str, *place: int | str) -> ValidationError:
 class Claim(Model, ABC):
     """One sentence that can be checked, and what it is checked by."""
 
-    topology: Name = Field(description="a file of configs/guest")
+    topology: TopologyName = Field(description="a file of configs/guest, or a device line")
     scheduler: Name = Field(description="the I/O scheduler")
     workload: Name = Field(description="a file of workloads")
     fio: str = Field(

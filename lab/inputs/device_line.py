@@ -58,9 +58,17 @@ def read(texts: tuple[str, ...]) -> str:
     words = [text.split() for text in texts]
     while words[0] and words[0][0] in _LOADERS:
         words[0].pop(0)
-    line = OVER.join(" ".join(each) for each in words)
+    disk, *layers = (" ".join(each) for each in words)
+    line = OVER.join((disk, *map(_with_disk, layers)))
     fields(line)
     return line
+
+
+def _with_disk(layer: str) -> str:
+    """A layer without what the guest decides: the first sector, the length, the disk's path."""
+    kind, _, table = layer.partition(" ")
+    table = _DISK_PATH.sub("DISK", _EXTENT.sub("", table, count=1))
+    return f"{kind} {table}".rstrip()
 
 
 def fields(line: str) -> Fields:
@@ -84,6 +92,16 @@ def fields(line: str) -> Fields:
     for layer in layers:
         made |= _over(layer, made)
     return made
+
+
+def require_possible(name: str, where: str) -> None:
+    """Raise UsageError for a line that is wrong; where is where it stands. Other names pass."""
+    if not is_line(name):
+        return
+    try:
+        fields(name)
+    except UsageError as exc:
+        raise UsageError(exc.what, where=where or exc.where, hint=exc.hint) from exc
 
 
 def parameter_names(line: str) -> tuple[str, list[str]]:
@@ -245,7 +263,6 @@ def _over(layer: str, below: Fields) -> Fields:
     kind, _, table = layer.partition(" ")
     if kind != "dm":
         raise _wrong(f"nothing over a disk is called {kind[:40]!r}", "write dm 'TABLE'")
-    table = _DISK_PATH.sub("DISK", _EXTENT.sub("", table, count=1))
     if not _TABLE.fullmatch(table) or "DISK" not in table.split():
         raise _wrong(f"not a device-mapper table: {table[:80]!r}", "as in dm 'linear DISK 0'")
     if below.get("dm"):

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}")
+_TOPOLOGY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ .,:=+-]{0,399}")
 _WORD = re.compile(r"[A-Za-z0-9_.,:=/@%+-]{1,200}")
 
 
@@ -30,6 +31,12 @@ def _only(pattern: re.Pattern[str], meaning: str) -> Callable[[str], str]:
 Name = Annotated[
     str,
     AfterValidator(_only(_NAME, "no name: letters, digits and _ . + -, at most 64, no sign first")),
+]
+TopologyName = Annotated[
+    str,
+    AfterValidator(
+        _only(_TOPOLOGY, "no topology: a name, or a line such as null_blk submit_queues=8")
+    ),
 ]
 Word = Annotated[
     str,

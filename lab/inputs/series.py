@@ -14,7 +14,7 @@ from lab.base.errors import UsageError, nearest
 from lab.base.system import data, kernel_source
 from lab.base.toml import Model, load
 from lab.inputs.claims import Check, Claim, PublishedClaim, wrong
-from lab.inputs.names import Name, Word
+from lab.inputs.names import Name, TopologyName, Word
 
 FOLDER = data("kernel-patches")
 C = TypeVar("C", bound=Claim)
@@ -28,7 +28,7 @@ class Arm(Model):
     patches: PatchLevel = Field(
         description="base: only base/ is applied; series, or any other folder: base/, then that"
     )
-    topology: Name = Field(default="", description="another topology than the claim's")
+    topology: TopologyName = Field(default="", description="another topology than the claim's")
     scheduler: Name = Field(default="", description="another I/O scheduler than the claim's")
     hw_queues: int = Field(default=0, ge=0, le=128, description="another number of hardware queues")
     kernel_parameters: tuple[Word, ...] = Field(

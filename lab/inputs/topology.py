@@ -175,6 +175,11 @@ def known() -> list[str]:
     return names(FOLDER)
 
 
+def is_known(name: str) -> bool:
+    """Whether a topology is called so, or is a device line."""
+    return device_line.is_line(name) or name in known()
+
+
 def get(name: str) -> Topology:
     """The topology called name, or that of a device line; UsageError names the nearest one."""
     if device_line.is_line(name):

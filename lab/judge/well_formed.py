@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from lab.base.errors import UsageError, nearest
 from lab.base.stats import SEED_COUNTS
-from lab.inputs import counters, machine_model, topology, workload
+from lab.inputs import counters, device_line, machine_model, topology, workload
 from lab.inputs.claims import Claim, Expectation
 from lab.inputs.series import BASE, SERIES, Arm, Series
 from lab.inputs.terms import Engine, Level
@@ -28,12 +28,13 @@ def check(series: Series) -> None:
 
 
 def _check_arm(series: Series, arm: Arm, where: str) -> None:
-    if arm.topology and arm.topology not in topology.known():
+    if arm.topology and not topology.is_known(arm.topology):
         raise UsageError(
             f"no topology is called {arm.topology!r}",
             where=f"{where}.topology",
             hint=nearest(arm.topology, topology.known()),
         )
+    device_line.require_possible(arm.topology, f"{where}.topology")
     if arm.scheduler:
         require_known((), (arm.scheduler,), (), where, series.schedulers)
     rival = arm.patches not in (BASE, SERIES)

@@ -45,7 +45,9 @@ def require_known(
     own_schedulers are those that only the kernels to be measured have.
     """
     user_workloads = filter(workload.is_given, workloads)
-    lines = filter(device_line.is_line, topologies)
+    lines = [name for name in topologies if device_line.is_line(name)]
+    for line in lines:
+        device_line.require_possible(line, where)
     for what, names, known in (
         ("topology", topologies, (*topology.known(), *lines)),
         ("workload", workloads, (*workload.known(), *user_workloads)),

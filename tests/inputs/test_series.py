@@ -454,7 +454,7 @@ def test_a_rival_stands_on_the_base_and_not_on_the_series(folder: Path) -> None:
 )
 def test_what_is_named_is_a_name(folder: Path, old: str, new: str, key: str) -> None:
     (folder / "series.toml").write_text(TEXT.replace(old, new))
-    with pytest.raises(UsageError, match=r" is no (name|parameter): ") as caught:
+    with pytest.raises(UsageError, match=r" is no (name|parameter|topology): ") as caught:
         series.get("own")
     assert key in caught.value.where
 

@@ -273,6 +273,12 @@ def test_a_parameter_that_the_profile_sweeps_has_to_be_chosen(ask: Write) -> Non
             "arms.x.topology",
             "'nullb'",
         ),
+        (claim(IOPS, topology="null_blk x=y z"), "claims.one", "write NAME=VALUE"),
+        (
+            claim(IOPS) + '[arms.x]\npatches = "base"\ntopology = "nvme queue=2"',
+            "arms.x.topology",
+            "'queues'",
+        ),
         (claim(IOPS) + '[arms.x]\npatches = "rival"', "arms.x.patches", "that has patches"),
         (
             claim(IOPS) + '[arms.x]\npatches = "base"\nscheduler = "bqf"',
@@ -307,6 +313,14 @@ def test_what_does_not_exist_is_an_error_with_its_place_and_the_nearest_name(
     assert hint in str(caught.value)
     assert str(tmp_path / "own/series.toml") in caught.value.where
     assert place in caught.value.where
+
+
+def test_a_device_line_stands_for_a_topology(ask: Write) -> None:
+    device, other = "null_blk submit_queues=2", "null_blk submit_queues=8"
+    arms = f'[arms.wide]\npatches = "base"\ntopology = "{other}"\n'
+    (experiment,) = ask(claim(f'{IOPS}\ncompare = ["wide", "after"]', topology=device) + arms)
+    assert [cell.topology for cell in cells(experiment)] == [other, device]
+    assert [cell.hw_queues for cell in cells(experiment)] == [8, 2]
 
 
 def test_all_that_is_counted_in_one_cell_is_counted_in_one_boot(ask: Write) -> None:
