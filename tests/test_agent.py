@@ -12,7 +12,7 @@ import guests
 import pytest
 
 from lab.base import toml
-from lab.build.guest_root import AGENT, GuestRoot
+from lab.build.guest_root import AGENT, MORE_STEPS, GuestRoot
 from lab.build.kernel import Kernel
 from lab.guest import channel
 from lab.guest.channel import Record
@@ -56,13 +56,15 @@ def test_every_kind_of_record_that_the_agent_sends_is_read() -> None:
 
 
 @needs_busybox
-def test_the_agent_is_valid_shell() -> None:
-    subprocess.run(["busybox", "sh", "-n", str(AGENT)], check=True)
+@pytest.mark.parametrize("script", [AGENT, MORE_STEPS], ids=["agent", "more_steps"])
+def test_the_agent_is_valid_shell(script: Path) -> None:
+    subprocess.run(["busybox", "sh", "-n", str(script)], check=True)
 
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
-def test_shellcheck_finds_no_error() -> None:
-    argv = ["shellcheck", "-s", "sh", "-S", "error", str(AGENT)]
+@pytest.mark.parametrize("script", [AGENT, MORE_STEPS], ids=["agent", "more_steps"])
+def test_shellcheck_finds_no_error(script: Path) -> None:
+    argv = ["shellcheck", "-s", "sh", "-S", "error", str(script)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
@@ -158,3 +160,13 @@ def test_a_disk_is_found_by_the_name_it_was_given(tmp_path: Path) -> None:
     text = 'find_disk name nb && say phase "$DISK" ""; find_disk name x || say phase none ""'
     records = in_shell(tmp_path, text)
     assert [record.name for record in records] == ["nb", "none"]
+
+
+@pytest.mark.parametrize(
+    "device", ["null_blk + md raid1 2", "null_blk + loop", "null_blk + dm linear DISK 0"]
+)
+def test_a_line_s_layers_are_steps_that_some_script_has(device: str) -> None:
+    steps = {step.split()[0] for step in topology.get(device).setup_steps(64)}
+    more = set(re.findall(r"^step_(\w+)\(\)", MORE_STEPS.read_text(), re.MULTILINE))
+    assert steps <= STEPS | more
+    assert not STEPS & more

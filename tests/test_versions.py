@@ -27,6 +27,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("buffer_heads",),
     ("zoned",),
     ("ext4",),
+    ("md",),
     ("debug",),
     ("source_lines",),
 )

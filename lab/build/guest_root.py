@@ -17,8 +17,8 @@ from lab.base.system import PACKAGE, which
 from lab.build.guest_libraries import LOADER, called, loaded
 
 AGENT = PACKAGE / "guest/agent"
-# The steps of the agent's in a root with files of the user's.
-_COMMAND_STEPS = PACKAGE / "guest/command_steps"
+# Steps that stand before the agent in a root that has more than fio and dbench need.
+MORE_STEPS = PACKAGE / "guest/more_steps"
 # Compiled, it is loaded before the C library by the guest's fio.
 _MARK = PACKAGE / "guest/mark.c"
 _MARK_FLAGS = ("-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wl,--build-id=none")
@@ -66,8 +66,9 @@ def build(
 ) -> GuestRoot:
     """The guest root of this host's programs; made anew when one of them changed.
 
-    static are further programs, which need no library; user_files are those of a user's command, by
-    where the guest has them. Raises LabError when a program is not installed.
+    static are further programs, which need no library. With user_files, those of a user's command
+    by where the guest has them, the agent has more steps. Raises LabError when a program is not
+    installed.
     """
     busybox = _busybox()
     programs = {name: _find(name) for name in _PROGRAMS}
@@ -87,7 +88,7 @@ def build(
         files = {place: path for place, path in files.items() if Path(place).name not in _PROGRAMS}
         for path in files.values():
             libraries |= {n: p for n, p in _loaded_if_program(path).items() if n not in libraries}
-        inputs |= {"steps": _COMMAND_STEPS, **{f"at {n}": path for n, path in files.items()}}
+        inputs |= {"steps": MORE_STEPS, **{f"at {n}": path for n, path in files.items()}}
         inputs |= {str(path): path for path in libraries.values()}
     content = [(name, cache.file_hash(path)) for name, path in inputs.items()]
     identity = cache.key("guest", _LAYOUT, content)
@@ -162,7 +163,7 @@ def _loaded_if_program(path: Path) -> dict[str, Path]:
 
 
 def _add(root: Path, files: Mapping[str, Path]) -> None:
-    """Add files of the user's, and the steps of the agent's that run a command."""
+    """Add files of the user's, and more steps of the agent's."""
     for name, path in files.items():
         place = root / name.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +171,7 @@ def _add(root: Path, files: Mapping[str, Path]) -> None:
         shutil.copy(path, place)
     agent = root / "init"
     first, rest = agent.read_text().split("\n", 1)
-    agent.write_text(f"{first}\n{_COMMAND_STEPS.read_text()}{rest}")
+    agent.write_text(f"{first}\n{MORE_STEPS.read_text()}{rest}")
 
 
 def _pack(root: Path, archive: Path) -> None:

@@ -13,7 +13,7 @@ _SENT = {
     "facts": ("facts.tsv",),
     "fio": ("fio.log", "{}.json"),
     "command": ("{}.log",),
-    **{verb: (f"{verb}.log",) for verb in ("dm", "mkfs", "mount", "dbench", "primitives")},
+    **{verb: (f"{verb}.log",) for verb in ("dm", "loop", "mkfs", "mount", "dbench", "primitives")},
 }
 
 

@@ -32,6 +32,7 @@ _MOST_QUEUES = 128
 _MIB_OF_VIRTUAL = 64
 _MOST_MIB_IN_MEMORY = 8192
 _DISK = "nb"
+_RAID_LEVELS = ("raid0", "raid1")
 _OF_TAG_SET = (
     "submit_queues",
     "poll_queues",
@@ -259,14 +260,18 @@ _DRIVERS: dict[str, Callable[[Parameters], Fields]] = {
 
 
 def _over(layer: str, below: Fields) -> Fields:
-    """What a device-mapper table changes of the disk that it lies over."""
-    kind, _, table = layer.partition(" ")
-    if kind != "dm":
-        raise _wrong(f"nothing over a disk is called {kind[:40]!r}", "write dm 'TABLE'")
+    """What a layer changes of the disk that it lies over."""
+    kind, _, words = layer.partition(" ")
+    if kind not in _LAYERS:
+        raise _wrong(f"nothing over a disk is called {kind[:40]!r}", nearest(kind, _LAYERS))
+    if any(below.get(name) for name in ("dm", "array", "loop")):
+        raise _wrong("two layers over a disk", "leave one out")
+    return _LAYERS[kind](words, below)
+
+
+def _dm(table: str, below: Fields) -> Fields:
     if not _TABLE.fullmatch(table) or "DISK" not in table.split():
         raise _wrong(f"not a device-mapper table: {table[:80]!r}", "as in dm 'linear DISK 0'")
-    if below.get("dm"):
-        raise _wrong("two device-mapper tables", "leave one out")
     takes_bios = not table.startswith("multipath ") or " queue_mode bio " in table
     queues = () if takes_bios else ("dm_mod.dm_mq_nr_hw_queues={hw_queues}",)
     return {
@@ -274,3 +279,27 @@ def _over(layer: str, below: Fields) -> Fields:
         "takes_bios": takes_bios,
         "kernel_parameters": (*below.get("kernel_parameters", ()), *queues),
     }
+
+
+def _md(words: str, below: Fields) -> Fields:
+    level, _, count = words.partition(" ")
+    if level not in _RAID_LEVELS or not count.isdecimal() or not 2 <= int(count) <= _MOST_DISKS:
+        raise _wrong(f"not an array: {words[:80]!r}", "as in md raid0 2")
+    if below.get("null_blk") is None:
+        raise _wrong("an array lies over null_blk disks alone", "begin with null_blk")
+    return {
+        "array": words,
+        "disks": int(count),
+        "takes_bios": True,
+        "kernel": (*below.get("kernel", ()), "md"),
+    }
+
+
+def _loop(words: str, below: Fields) -> Fields:
+    if words:
+        raise _wrong(f"loop has no parameter {words[:80]!r}", "leave it out")
+    # A loop disk has one queue (loop_add() in drivers/block/loop.c), whatever lies below.
+    return {"loop": True, "hw_queues": below["hw_queues"]}
+
+
+_LAYERS: dict[str, Callable[[str, Fields], Fields]] = {"dm": _dm, "md": _md, "loop": _loop}

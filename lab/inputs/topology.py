@@ -73,6 +73,10 @@ class Topology(Model):
         default="",
         description="device-mapper table without start and length; DISK stands for the disk's path",
     )
+    array: str = Field(
+        default="", description="md level of an array of all disks, and their number"
+    )
+    loop: bool = Field(default=False, description="a loop disk over the disk")
     queue: dict[str, int | str] = Field(
         default={}, description="queue/ attributes, written before the scheduler is chosen"
     )
@@ -95,9 +99,23 @@ class Topology(Model):
         return int((self.null_blk or {}).get("poll_queues", 0))
 
     @property
+    def reported_queues(self) -> int:
+        """Hardware queues of the disk under test: 0 of one that takes bios, 1 of a loop disk."""
+        if self.takes_bios or self.loop:
+            return int(self.loop)
+        return self.hw_queues + self.poll_queues
+
+    @property
+    def needs_more_steps(self) -> bool:
+        """Whether the agent alone cannot bring the disk up (lab/guest/more_steps)."""
+        return bool(self.array or self.loop)
+
+    @property
     def driver(self) -> str:
         """How the names of the functions begin that start the disk's requests."""
-        if self.dm:
+        if self.loop:
+            return "loop_"
+        if self.dm and not self.takes_bios:
             return "dm_"
         virtio = any(device.startswith("virtio-blk") for device in self.devices)
         by_name = "virtio_" if virtio else "null_"
@@ -108,7 +126,8 @@ class Topology(Model):
         """What the kernel's messages about the disk begin with."""
         null_blk = ("null_blk",) if self.null_blk is not None else ()
         scsi = (self.disk.value,) if self.disk.by == "scsi" else ()
-        return (*null_blk, *scsi, *(("device-mapper",) if self.dm else ()))
+        over = {"device-mapper": self.dm, "md": self.array, "md/raid0": self.array}
+        return (*null_blk, *scsi, *(name for name, there in over.items() if there))
 
     def refusal(self, release: str, fragments: Collection[str]) -> str:
         """Why a kernel of this release, such as 6.12.117, that was configured with these fragments
@@ -139,16 +158,20 @@ class Topology(Model):
     def setup_steps(self, size_mib: int) -> list[str]:
         """The agent's steps that bring the disk up as this topology says."""
         steps = []
+        names = [f"{self.disk.value}{number or ''}" for number in range(self.disks)]
         if self.null_blk is not None:
             pairs = " ".join(
                 f"{name}={self.fill(v, size_mib)}" for name, v in self.null_blk.items()
             )
-            # The last one is the disk under test.
-            names = [f"{self.disk.value}{n}" for n in range(self.disks - 1, 0, -1)]
-            steps += [f"null_blk {name} {pairs}" for name in (*names, self.disk.value)]
+            # The last one that is made is the disk under test.
+            steps += [f"null_blk {name} {pairs}" for name in reversed(names)]
         steps.append(f"disk {self.disk.by} {self.disk.value}")
         if self.dm:
             steps.append(f"dm {self.fill(self.dm, size_mib)}")
+        if self.array:
+            steps.append(f"md {self.array} {' '.join(names)}")
+        if self.loop:
+            steps.append("loop")
         for name, value in self.queue.items():
             steps.append(f"queue {name}={self.fill(value, size_mib)}")
         for name, value in self.device.items():
@@ -199,7 +222,7 @@ def _mismatches(
 ) -> Iterator[tuple[str, str]]:
     """Every fact in which the guest differs from its topology, with what is wanted."""
     wanted: dict[str, int | str] = {
-        "hw_queues": str(0 if topology.takes_bios else topology.hw_queues + topology.poll_queues),
+        "hw_queues": str(topology.reported_queues),
         "online_cpus": "0" if topology.cpus == 1 else f"0-{topology.cpus - 1}",
         **{f"queue/{name}": value for name, value in topology.queue.items()},
         **{f"device/{name}": value for name, value in topology.device.items()},

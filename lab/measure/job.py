@@ -128,7 +128,7 @@ def resolve(task: Task, testbed: Testbed) -> Job:
     counted = counters.with_operands(cell.counters) if cell.counters else {}
     machine = Machine(
         task.kernel,
-        _guest_root(work) if work.tool == "command" else testbed.guest,
+        _guest_root(work, guest_topology) or testbed.guest,
         guest_topology,
         cell.engine,
         _NOWHERE,
@@ -152,8 +152,13 @@ def resolve(task: Task, testbed: Testbed) -> Job:
     )
 
 
-def _guest_root(work: Workload) -> GuestRoot:
-    """The guest's root with the files that a command names."""
+def _guest_root(work: Workload, guest_topology: Topology) -> GuestRoot | None:
+    """A root with the files that a command names, and with more steps; None where a cell needs
+    none.
+    """
+    if work.tool != "command":
+        needed = guest_topology.needs_more_steps
+        return guest_root.build(Progress(), user_files={}) if needed else None
     text, folder, progress = f"{work.setup}\n{work.command}", Path(work.folder), Progress()
     files = guest_command.files(text, folder)
     if (tool := io_uring_line.tool(work.command)) and str(folder / tool) not in files:

@@ -111,7 +111,8 @@ def test_a_device_mapper_table_lies_over_the_disk(table: str) -> None:
     disk = of("null_blk submit_queues=2", f"dm {table}")
     assert disk.dm == "linear DISK 0"
     assert disk.takes_bios
-    assert disk.driver == "dm_"
+    # What it is given, it gives the disk below.
+    assert disk.driver == "null_"
 
 
 def test_multipath_takes_requests() -> None:
@@ -137,7 +138,10 @@ def test_a_zoned_disk_asks_for_its_fragment() -> None:
         (("null_blk badblocks=$(reboot)",), "not a parameter"),
         (("nvme queue=4",), "did you mean 'queues'"),
         (("megasas queues=4",), "leave it out"),
-        (("null_blk", "md raid0 2"), "write dm 'TABLE'"),
+        (("null_blk", "mb raid0 2"), "known: dm, loop, md"),
+        (("null_blk", "md raid7 2"), "as in md raid0 2"),
+        (("nvme", "md raid0 2"), "begin with null_blk"),
+        (("null_blk", "loop autoclear=1"), "leave it out"),
         (("null_blk", "dm linear 0"), "not a device-mapper table"),
         (("null_blk", "dm linear DISK 0", "dm linear DISK 0"), "leave one out"),
         (("sudo modprobe",), "no disk is made by"),
@@ -175,3 +179,20 @@ def test_a_disk_that_takes_bios_has_no_scheduler_to_choose() -> None:
     facts = {"hw_queues": "0", "online_cpus": "0-1"}
     read_back = {f"null_blk/{name}": disk.fill(v, 0) for name, v in (disk.null_blk or {}).items()}
     topology.require_match(disk.title, disk, "none", facts | read_back)
+
+
+def test_an_array_lies_over_several_disks() -> None:
+    disk = of("null_blk submit_queues=2", "md raid0 3")
+    *made, found, array = disk.setup_steps(64)
+    assert [step.split()[1] for step in made] == ["nb2", "nb1", "nb"]
+    assert (found, array) == ("disk name nb", "md raid0 3 nb nb1 nb2")
+    assert disk.kernel == ("md",)
+    assert (disk.reported_queues, disk.driver) == (0, "null_")
+    assert disk.needs_more_steps
+
+
+def test_a_loop_disk_has_one_queue_whatever_lies_below() -> None:
+    disk = of("null_blk submit_queues=4", "loop")
+    assert disk.setup_steps(64)[-1] == "loop"
+    assert "submit_queues=4" in disk.setup_steps(64)[0]
+    assert (disk.reported_queues, disk.driver) == (1, "loop_")
