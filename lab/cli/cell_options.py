@@ -91,7 +91,7 @@ def device(parameter: str) -> Decorator:
             metavar="LINE",
             callback=lambda _context, _option, texts: device_line.read(texts) if texts else "",
             help="A disk in place of a topology, such as 'null_blk submit_queues=8'; repeat it for "
-            "a device-mapper table above it, such as 'dm linear DISK 0'.",
+            "a layer above it: 'dm linear DISK 0', 'md raid0 2' or 'loop'.",
         )
         @functools.wraps(command)
         def with_device(*args: Any, layers: str, session: Session, **kwargs: Any) -> Any:

@@ -140,3 +140,12 @@ def test_a_command_that_does_not_end_is_ended(testbed: Testbed, tmp_path: Path) 
     name, _ = workload.give_command("sleep 1000000")
     with pytest.raises(GuestError, match="did not end within 60 s"):
         sampling.measure(job(testbed, "nullb", "none", name, Engine.EXACT), tmp_path)
+
+
+def test_a_loop_disk_lies_over_a_disk(testbed: Testbed, tmp_path: Path) -> None:
+    device = device_line.read(("null_blk submit_queues=2", "loop"))
+    sample = sampling.measure(
+        job(testbed, device, "mq-deadline", "randread_burst", Engine.EXACT), tmp_path
+    )
+    assert (sample.facts["disk"], sample.facts["hw_queues"]) == ("loop0", "1")
+    assert sample.values[cost.KERNEL] > 2000
