@@ -156,14 +156,13 @@ def _null_blk(given: Parameters) -> Fields:
         _require_memory(size)
     # fio's hipri asks for a queue to poll.
     attributes = {"poll_queues": "0", **given, "submit_queues": "{hw_queues}"}
-    of_module = _OF_TAG_SET if given.get("shared_tags", "0") != "0" else ("poll_queues",)
+    shares = given.get("shared_tags", "0") != "0"
+    of_module = _OF_TAG_SET if shares else ("poll_queues",) * (attributes["poll_queues"] != "0")
     return {
         "null_blk": {**attributes, "size": "{size_mib}"},
         # The module's parameters say how many tags disks share, and how many queues one may poll.
         "kernel_parameters": tuple(
-            f"null_blk.{name}={attributes[name]}"
-            for name in of_module
-            if attributes.get(name, "0") != "0"
+            f"null_blk.{name}={attributes[name]}" for name in of_module if name in attributes
         ),
         # Disks are called as their folders in configfs since then (configs/guest/nullb.toml).
         "since": "5.19",

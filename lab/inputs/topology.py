@@ -90,8 +90,10 @@ class Topology(Model):
 
     @property
     def possible_cpus(self) -> int:
-        """CPUs the guest must believe possible: drivers cut their queues to that number."""
-        return max(self.cpus, self.hw_queues, self.possible)
+        """CPUs the guest must believe possible: drivers cut their queues to that number, and the
+        kernel does not show a queue without a CPU.
+        """
+        return max(self.cpus, self.hw_queues, self.possible, self.poll_queues)
 
     @property
     def poll_queues(self) -> int:
@@ -104,6 +106,11 @@ class Topology(Model):
         if self.takes_bios or self.loop:
             return int(self.loop)
         return self.hw_queues + self.poll_queues
+
+    @property
+    def has_scheduler(self) -> bool:
+        """Whether the disk under test has I/O schedulers to choose from."""
+        return not self.takes_bios and not int((self.null_blk or {}).get("no_sched", 0))
 
     @property
     def needs_more_steps(self) -> bool:
@@ -182,7 +189,7 @@ class Topology(Model):
         """The agent's steps that choose a scheduler and tune it as this topology says; none where
         there are none to choose from.
         """
-        if self.takes_bios:
+        if not self.has_scheduler:
             return []
         tuned = self.iosched.get(scheduler, {}).items()
         return [f"scheduler {scheduler}", *(f"queue iosched/{name}={v}" for name, v in tuned)]
@@ -239,7 +246,7 @@ def _mismatches(
         if facts.get(fact) not in (value, _BOOLEANS.get(value, value)):
             yield fact, value
     chosen = facts.get("queue/scheduler", "")
-    if f"[{scheduler}]" not in chosen and not (topology.takes_bios and chosen in ("", "none")):
+    if f"[{scheduler}]" not in chosen and (topology.has_scheduler or chosen not in ("", "none")):
         yield "queue/scheduler", scheduler
 
 

@@ -99,9 +99,9 @@ def require_possible(cell: Cell, where: str = "") -> None:
     """Raise UsageError, before anything is built, for a job that the cell's disk or CPUs cannot
     run, and for a scheduler on a disk that has none.
     """
-    if topology.get(cell.topology).takes_bios and cell.scheduler != "none":
+    if not topology.get(cell.topology).has_scheduler and cell.scheduler != "none":
         raise UsageError(
-            f"{cell.topology} takes bios: it has no I/O scheduler",
+            f"{cell.topology} has no I/O scheduler",
             where=where,
             hint="write --scheduler none",
         )

@@ -59,13 +59,14 @@ def test_tags_that_disks_share_are_those_of_the_module() -> None:
     disk = of("null_blk nr_devices=2 shared_tags=1 hw_queue_depth=16 submit_queues=2")
     assert "null_blk.hw_queue_depth=16" in disk.kernel_parameters
     assert "null_blk.submit_queues={hw_queues}" in disk.kernel_parameters
+    assert "null_blk.poll_queues=0" in disk.kernel_parameters
     assert disk.hw_queues == 2
 
 
 def test_more_queues_to_poll_than_the_module_allows_are_allowed() -> None:
     disk = of("null_blk poll_queues=32 submit_queues=16")
     assert disk.kernel_parameters == ("null_blk.poll_queues=32",)
-    assert disk.poll_queues == 32
+    assert (disk.poll_queues, disk.possible_cpus) == (32, 32)
 
 
 def test_scsi_debug_is_read_back() -> None:
@@ -196,3 +197,10 @@ def test_a_loop_disk_has_one_queue_whatever_lies_below() -> None:
     assert disk.setup_steps(64)[-1] == "loop"
     assert "submit_queues=4" in disk.setup_steps(64)[0]
     assert (disk.reported_queues, disk.driver) == (1, "loop_")
+
+
+def test_a_disk_without_schedulers_has_none_to_choose() -> None:
+    disk = of("null_blk no_sched=1 submit_queues=2")
+    assert not disk.has_scheduler
+    assert disk.scheduler_steps("none") == []
+    assert disk.reported_queues == 2
