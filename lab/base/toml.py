@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -91,8 +92,9 @@ def named(folder: Path, name: str, suffix: str, what: str) -> Path:
 
 
 def names(folder: Path, suffix: str = ".toml") -> list[str]:
-    """The names that the files of a folder define, sorted."""
-    return sorted(path.name.removesuffix(suffix) for path in folder.glob(f"*{suffix}"))
+    """The names that the files of a folder define, sorted; none where there is no folder."""
+    listed = os.listdir(folder) if folder.is_dir() else []
+    return sorted(name.removesuffix(suffix) for name in listed if name.endswith(suffix))
 
 
 @lru_cache(maxsize=128)

@@ -189,8 +189,9 @@ def known() -> list[str]:
 
 def is_given(name: str) -> bool:
     """Whether a workload was made by give()."""
-    paths = (_given_job_file(name), _given_command(name))
-    return bool(_GIVEN.fullmatch(name)) and any(path.is_file() for path in paths)
+    if not _GIVEN.fullmatch(name):
+        return False
+    return _given_job_file(name).is_file() or _given_command(name).is_file()
 
 
 def get(name: str) -> Workload:
