@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 import functools
 import io
+import os
 import signal
 import tarfile
 from collections.abc import Callable
@@ -48,9 +49,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.vm)
 
 
+@functools.cache
+def _series_names() -> list[str]:
+    return series.known()
+
+
 def pytest_make_parametrize_id(val: object) -> str | None:
     """An id that `pytest -k SERIES` does not select: that is for the claims of the series."""
-    if isinstance(val, str) and any(name in val for name in series.known()):
+    if isinstance(val, str) and any(name in val for name in _series_names()):
         return val.replace("_", "-")
     return None
 
@@ -75,6 +81,8 @@ def _own_folders(
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(host_time, "FOLDER", tmp_path)
+    # No test cuts the power, and a disk takes its time.
+    monkeypatch.setattr(os, "fsync", lambda _opened: None)
     for name in (*_OF_THE_USER, "GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_PREFIX"):
         monkeypatch.delenv(name, raising=False)
 
