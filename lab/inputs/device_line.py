@@ -80,9 +80,7 @@ def fields(line: str) -> Fields:
     disk, *layers = line.split(OVER)
     driver, *words = disk.split(" ")
     if driver not in _DRIVERS:
-        raise UsageError(
-            f"no disk is made by {driver[:40]!r}", where="--device", hint=nearest(driver, _DRIVERS)
-        )
+        raise _wrong(f"no disk is made by {driver[:40]!r}", nearest(driver, _DRIVERS))
     given: Parameters = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -294,11 +292,10 @@ def _md(words: str, below: Fields) -> Fields:
     }
 
 
-def _loop(words: str, below: Fields) -> Fields:
+def _loop(words: str, _below: Fields) -> Fields:
     if words:
         raise _wrong(f"loop has no parameter {words[:80]!r}", "leave it out")
-    # A loop disk has one queue (loop_add() in drivers/block/loop.c), whatever lies below.
-    return {"loop": True, "hw_queues": below["hw_queues"]}
+    return {"loop": True}
 
 
 _LAYERS: dict[str, Callable[[str, Fields], Fields]] = {"dm": _dm, "md": _md, "loop": _loop}

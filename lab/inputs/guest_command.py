@@ -13,7 +13,6 @@ from lab.base.system import which
 from lab.inputs import io_uring_line
 
 # What stands for the amount of work: a command that has it is measured with two amounts.
-AMOUNT = "N"
 _AMOUNT = re.compile(r"\$N\b|\$\{N\}")
 _MOST_BYTES = 64 << 10
 _MOST_FILES_BYTES = 64 << 20
@@ -61,21 +60,17 @@ def files(text: str, folder: Path) -> dict[str, Path]:
     """The files of this host that a command names, from a folder, by where the guest has them; the
     programs that it calls by name lie in its /bin.
 
-    Raises UsageError for more than a guest has room for.
+    Raises UsageError for files that are too large for a guest.
     """
     taken: dict[str, Path] = {}
     for is_program, written in _places(text):
         # As in dd if=FILE.
         word = written if is_program else written.rpartition("=")[2]
-        path = folder / word
-        if "/" in word and path.is_file() and not word.startswith(("/dev/", "/proc/", "/sys/")):
-            taken[str(path)] = path.resolve()
+        program = which(word) if is_program and "/" not in word else None
+        path = Path(program) if program else folder / word
+        if path.is_file() and not word.startswith(("/dev/", "/proc/", "/sys/")):
+            taken[f"/bin/{word}" if program else str(path)] = path.resolve()
             taken |= _interpreter(path)
-        elif is_program and "/" not in word and (program := which(word)):
-            taken[f"/bin/{word}"] = Path(program).resolve()
-            taken |= _interpreter(Path(program))
-        elif "/" not in word and path.is_file():
-            taken[str(path)] = path.resolve()
     size = sum(path.stat().st_size for path in taken.values())
     if size > _MOST_FILES_BYTES:
         raise UsageError(

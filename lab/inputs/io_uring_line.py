@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 from lab.base.errors import UsageError
 
@@ -51,11 +50,7 @@ def fitted(text: str) -> tuple[str, list[str]]:
         start = text.index(name) + len(name)
         fit = f"{text[:start]} -r1{text[start:]}"
         changes.append("-r1 added: it would not end")
-    try:
-        names_disk = any("DISK" in word for word in shlex.split(fit))
-    except ValueError as exc:
-        raise UsageError(f"not a shell command: {exc}", where="--run") from exc
-    if not names_disk:
+    if "$DISK" not in fit and "${DISK}" not in fit:
         fit += " $DISK"
         changes.append("the disk added")
     return fit, changes

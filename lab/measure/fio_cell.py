@@ -35,10 +35,9 @@ def fitted(cell: Cell, work: Workload) -> Fitted | None:
 def hardware(guest_topology: Topology, work: Workload) -> dict[str, Any]:
     """What a job changes of a topology: by field, its value."""
     if work.job is None:
-        lacks_queue = "poll_queues" in (guest_topology.null_blk or {})
-        lacks_queue &= guest_topology.poll_queues == 0
-        polled = {**(guest_topology.null_blk or {}), "poll_queues": 1}
-        return {"null_blk": polled} if work.polls and lacks_queue else {}
+        if not (work.polls and _lacks_poll_queue(guest_topology)):
+            return {}
+        return {"null_blk": {**(guest_topology.null_blk or {}), "poll_queues": 1}}
     needs = fio_needs.of(work.job)
     changes: dict[str, Any] = {}
     more = max(0, needs.buffers - _BUFFERS) >> 20
@@ -52,13 +51,18 @@ def hardware(guest_topology: Topology, work: Workload) -> dict[str, Any]:
     if _in_memory(needs) and not guest_topology.holds_data:
         attributes["memory_backed"] = 1
         changes |= {"holds_data": True, "disk_in_memory": True}
-    if needs.polled and "poll_queues" in guest_topology.null_blk:
+    if needs.polled and _lacks_poll_queue(guest_topology):
         attributes["poll_queues"] = 1
     if needs.trims:
         attributes["discard"] = 1
     if not attributes:
         return changes
     return {**changes, "null_blk": {**guest_topology.null_blk, **attributes}}
+
+
+def _lacks_poll_queue(guest_topology: Topology) -> bool:
+    """Whether a null_blk disk could have a queue to poll, and has none."""
+    return "poll_queues" in (guest_topology.null_blk or {}) and not guest_topology.poll_queues
 
 
 def _in_memory(needs: Needs) -> bool:
@@ -123,10 +127,8 @@ def require_possible(cell: Cell, where: str = "") -> None:
             where=where,
             hint="choose nvme_mq (by wall clock alone), or ioengine=io_uring on this disk",
         )
-    has_poll = guest_topology.disk.by == "nvme" or bool(
-        changed.get("null_blk", {}).get("poll_queues")
-    )
-    if needs.only_polled and not has_poll:
+    can_poll = guest_topology.disk.by == "nvme" or "poll_queues" in (guest_topology.null_blk or {})
+    if needs.only_polled and not can_poll:
         raise UsageError(
             f"hipri needs poll queues, which {cell.topology} cannot have",
             where=where,

@@ -190,7 +190,9 @@ def _unknown_parameter(device: str, kernel: Kernel) -> str:
     if not device_line.is_line(device):
         return ""
     prefix, names = device_line.parameter_names(device)
-    known = [n.removeprefix(prefix) for n in variables(kernel.system_map).names if prefix in n]
+    known = [
+        n.removeprefix(prefix) for n in variables(kernel.system_map).names if n.startswith(prefix)
+    ]
     for name in names:
         if name not in known:
             driver = device.split(" ", 1)[0]

@@ -195,3 +195,10 @@ def test_a_disk_that_takes_bios_is_refused_a_scheduler() -> None:
     fio_cell.require_possible(replace(with_bfq, scheduler="none"))
     with pytest.raises(UsageError, match="has no I/O scheduler"):
         fio_cell.require_possible(with_bfq)
+
+
+def test_a_disk_keeps_the_queues_to_poll_that_its_line_gives() -> None:
+    line = "--rw=randread --direct=1 --ioengine=io_uring --hipri --iodepth=4"
+    polled = replace(of(line, "null_blk poll_queues=4"), scheduler="none")
+    fio_cell.require_possible(polled)
+    assert hardware(polled).poll_queues == 4
