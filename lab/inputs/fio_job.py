@@ -17,7 +17,7 @@ from lab.inputs.fio_line import FioJob, number_of_jobs
 
 _MOUNT = "mnt"
 _PAGE = 4096
-# Chosen: a file system needs room for itself, and a log.
+# Chosen: a file system needs space for itself, and a log.
 _SHARE_FOR_FILES = 0.6
 # How much is fixed, so that time and repetition are not.
 _AMOUNT = frozenset(
@@ -103,7 +103,7 @@ def fitted(job: FioJob, guest: Guest, jobs: int) -> Fitted:
     """A job for a guest. jobs are all there are to be: of a job with one section that may be
     another number than its own.
 
-    Raises UsageError for what the guest has no room for, or does not have.
+    Raises UsageError for what does not fit into the guest, or what it lacks.
     """
     needs = fio_needs.of(job)
     job_sections = list(job.jobs())
@@ -240,7 +240,7 @@ class _JobSection:
         fits = fio_sizes.region(kept | changed, jobs, disk)
         if fits.end > disk:
             raise UsageError(
-                f"the disk of {fio_sizes.shown(disk)} has no room for the {jobs} parts of job "
+                f"the disk of {fio_sizes.shown(disk)} has no space for the {jobs} parts of job "
                 f"{self._name}",
                 hint="take less of numjobs, offset_increment or bs",
             )
@@ -299,7 +299,7 @@ def _shrink_files(
     sections: list[tuple[str, dict[str, str]]], guest: Guest, changes: Changes
 ) -> None:
     """Make the files of all sections fit the disk's file system."""
-    room = int(guest.disk * _SHARE_FOR_FILES) >> 20 << 20
+    available = int(guest.disk * _SHARE_FOR_FILES) >> 20 << 20
     wanted, shared = 0, set[str]()
     for _, options in sections:
         name = options.get("filename", "")
@@ -312,20 +312,22 @@ def _shrink_files(
         files = _number(options, "nrfiles")
         least = -(-fio_sizes.blocks(options)[1] // _PAGE) * _PAGE * files
         if size is None:
-            size, less = 0, max(least, room // jobs // _PAGE * _PAGE)
-        elif wanted <= room:
+            size, less = 0, max(least, available // jobs // _PAGE * _PAGE)
+        elif wanted <= available:
             continue
         else:
-            less = size * room // wanted // _PAGE * _PAGE
+            less = size * available // wanted // _PAGE * _PAGE
         if less < least:
             raise UsageError(
-                f"the files of job {name} have no room on the disk of "
+                f"the files of job {name} have no space on the disk of "
                 f"{fio_sizes.shown(guest.disk)}",
                 hint="take less of numjobs, nrfiles or bs",
             )
         each = less // files // _PAGE * _PAGE if option == "filesize" else less
         written = f"{option}={options[option]}" if size else f"no {option}"
-        changes.tell(written, f"is {fio_sizes.shown(each)}: files have {fio_sizes.shown(room)}")
+        changes.tell(
+            written, f"is {fio_sizes.shown(each)}: files have {fio_sizes.shown(available)}"
+        )
         options[option] = fio_sizes.shown(each)
 
 

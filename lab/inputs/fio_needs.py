@@ -184,8 +184,8 @@ def _ios(sections: Sequence[Options], counts: Sequence[int], most_bytes: int) ->
     few = max(1, min(each, _MOST_FEW // jobs, most_bytes // largest // jobs))
     # At least as many again: how long fewer more take is lost in how long threads wait for a CPU.
     more = max(few, min(_IOS[1], most_bytes // largest) // jobs)
-    room = [_written_once(options) for options in sections if verifies(options)]
-    many = max(2, min([few + more, *room]))
+    limits = [_written_once(options) for options in sections if verifies(options)]
+    many = max(2, min([few + more, *limits]))
     return min(few, many // 2) * jobs, many * jobs
 
 

@@ -48,7 +48,7 @@ class Region:
     align: int
 
     def scaled(self, size: int, disk: int) -> int:
-        """A size of a job on a disk that has no room for the region, at least one block."""
+        """A size of a job on a disk that is too small for the region, at least one block."""
         least = size if size < self.align else self.align
         return max(least, size * disk // self.end // self.align * self.align)
 

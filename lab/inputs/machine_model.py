@@ -141,7 +141,7 @@ class MachineModel(Model):
     def options(self, vcpus: int) -> tuple[str, ...]:
         """The model as the plugin's arguments, for a guest whose vCPUs are spread evenly.
 
-        Raises UsageError when the machine has fewer CPUs, or the simulation has no room for them.
+        Raises UsageError when the machine has fewer CPUs, or more than the simulation has.
         """
         most = min(self.cpus, MAX_CPUS)
         if vcpus > most:

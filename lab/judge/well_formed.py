@@ -123,7 +123,7 @@ def _check_counter(series: Series, claim: Claim, expectation: Expectation, where
 
 
 def _check_simulated(claim: Claim, expectation: Expectation, where: str) -> None:
-    """Raise UsageError for a machine model that does not exist, or has no room for the guest."""
+    """Raise UsageError for a machine model that does not exist, or is too small for the guest."""
     try:
         model = machine_model.get(expectation.machine)
         model.options(expectation.cpus or claim.cpus or model.usual_cpus)

@@ -18,8 +18,8 @@ from lab.measure.cell import Cell
 _BOOT_S = 90.0
 _SETUP_S = 60.0
 _WORKLOAD_S = 120.0
-# Host seconds for a second of the workload: under multi-threaded TCG one, with room for a loaded
-# host; in a deterministic guest some 30 (docs/notes/2026-11-measuring.md), with room again.
+# Host seconds for a second of the workload: under multi-threaded TCG one, and a margin for a loaded
+# host; in a deterministic guest some 30 (docs/notes/2026-11-measuring.md), and the margin again.
 _FACTOR = 2.0
 _DETERMINISTIC_FACTOR = 40.0
 # Of a deterministic guest's own time, after which a fixed amount of I/O is taken to wait for ever.

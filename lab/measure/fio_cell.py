@@ -24,7 +24,7 @@ def disk_mib(cell: Cell, work: Workload) -> int:
 
 def fitted(cell: Cell, work: Workload) -> Fitted | None:
     """The job of a cell fit for its guest, None where a template makes it. Raises UsageError for
-    what the guest has no room for.
+    what does not fit into the guest.
     """
     if work.job is None:
         return None

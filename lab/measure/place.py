@@ -28,11 +28,11 @@ class Measure(Protocol):
 
 
 class Place(Protocol):
-    """Where guests run, so many at the same time as deterministic ones have room."""
+    """Where guests run, so many at the same time as the host has memory for deterministic ones."""
 
     @property
     def most(self) -> int:
-        """How many deterministic guests may ask for room at the same time."""
+        """How many deterministic guests may ask for memory at the same time."""
 
     @property
     def slots(self) -> int:
@@ -42,10 +42,10 @@ class Place(Protocol):
         """Make ready for guests that were checked with a testbed, while the block runs."""
 
     def slot(self, job: Job, look: Callable[[], None]) -> AbstractContextManager[Measure]:
-        """Wait until there is room for a job, and keep it while the block runs.
+        """Wait until there is memory for a job, and keep it while the block runs.
 
         look is called now and then meanwhile; what it raises ends the waiting. Raises GuestError
-        (``mismatch``) for a job that never has room.
+        (``mismatch``) for a job that never has enough.
         """
 
 

@@ -125,7 +125,7 @@ def test_files_fit_the_file_system_together() -> None:
     assert small["size"] == "1m"
     ((_, many),) = fit("--rw=write --directory=/mnt --filesize=1g --nrfiles=2").sections
     assert many["filesize"] == "307m"
-    with pytest.raises(UsageError, match="have no room on the disk of 1g"):
+    with pytest.raises(UsageError, match="have no space on the disk of 1g"):
         fit("--rw=write --directory=/mnt --filesize=4k --nrfiles=1000 --numjobs=1000")
 
 
@@ -148,7 +148,7 @@ def test_an_option_that_only_another_sections_engine_has_stays_with_that() -> No
     ("line", "message"),
     [
         ("--rw=read --bs=2g", "larger than the disk of 1g"),
-        ("--rw=read --bs=512m --numjobs=9 --offset_increment=1g", "no room for the 9 parts"),
+        ("--rw=read --bs=512m --numjobs=9 --offset_increment=1g", "no space for the 9 parts"),
         ("--rw=read --cpus_allowed=all", "no list of CPUs"),
         ("--rw=read --bs=64 --direct=1", "direct I/O is in sectors of 512 bytes"),
         ("--ioengine=cpuio --cpuload=50", "does no I/O to a disk"),

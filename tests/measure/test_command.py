@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cells of a user's command: what the agent is told, and the numbers."""
+"""Cells of a user's command: the agent's orders, and the numbers."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def raid(work: str = "randread_burst", engine: Engine = Engine.TCG, **changes: V
 
 
 def orders(of: Cell) -> Orders:
-    """What the agent is told for a cell."""
+    """The orders of the agent for a cell."""
     return job(of).orders
 
 

@@ -17,15 +17,15 @@ from lab.measure.memory import MemoryBudget
 @settings(max_examples=30)
 @given(st.lists(st.integers(256, 4096), min_size=1, max_size=12))
 def test_guests_never_have_more_than_there_is_and_all_get_theirs(sizes: list[int]) -> None:
-    room, lock = MemoryBudget(6), threading.Lock()
+    budget, lock = MemoryBudget(6), threading.Lock()
     inside: list[int] = []
     served: list[int] = []
 
     def guest(size: int) -> None:
-        with room.taken(size):
+        with budget.taken(size):
             with lock:
                 inside.append(size)
-                assert room.holds(*inside)
+                assert budget.holds(*inside)
             with lock:
                 inside.remove(size)
                 served.append(size)
@@ -33,20 +33,20 @@ def test_guests_never_have_more_than_there_is_and_all_get_theirs(sizes: list[int
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(guest, sizes))
     assert sorted(served) == sorted(sizes)
-    assert room.holds(5 * 1024 - 256)
+    assert budget.holds(5 * 1024 - 256)
 
 
 def test_a_guest_that_fails_gives_its_memory_back() -> None:
-    room = MemoryBudget(4)
+    budget = MemoryBudget(4)
     for _ in range(3):
-        with pytest.raises(RuntimeError), room.taken(2048):
+        with pytest.raises(RuntimeError), budget.taken(2048):
             raise RuntimeError
-    with room.taken(2048):
+    with budget.taken(2048):
         pass
 
 
 def test_a_guest_that_never_fits_is_told_so_at_once() -> None:
-    room = MemoryBudget(4)
+    budget = MemoryBudget(4)
     refused = pytest.raises(GuestError, match=r"needs 3\.0 GiB .* has 3\.0 GiB")
-    with room.taken(2048), refused, room.taken(3 * 1024):
+    with budget.taken(2048), refused, budget.taken(3 * 1024):
         raise AssertionError
