@@ -48,9 +48,18 @@ def load(path: Path, model: type[M]) -> M:
         raise UsageError(f"{path} is not UTF-8 text: {exc.reason}") from exc
     if len(text) > MOST_BYTES:
         raise UsageError(f"{path} is larger than {MOST_BYTES >> 20} MiB")
-    text = text.replace("\r\n", "\n")
+    checked = _checked(text.replace("\r\n", "\n"), model, path)
+    assert isinstance(checked, model)
+    return checked
+
+
+@lru_cache(maxsize=256)
+def _checked(text: str, model: type[Model], path: Path) -> Model:
+    """What a file's text is as a model, checked once: a run asks for the same few files for every
+    cell.
+    """
     try:
-        data = _decoded(text)
+        data = tomllib.loads(text)
     except RecursionError as exc:
         raise UsageError("not valid TOML: nested too deeply", where=str(path)) from exc
     except ValueError as exc:  # a number of thousands of digits is no TOMLDecodeError
@@ -95,12 +104,6 @@ def names(folder: Path, suffix: str = ".toml") -> list[str]:
     """The names that the files of a folder define, sorted; none where there is no folder."""
     listed = os.listdir(folder) if folder.is_dir() else []
     return sorted(name.removesuffix(suffix) for name in listed if name.endswith(suffix))
-
-
-@lru_cache(maxsize=128)
-def _decoded(text: str) -> dict[str, Any]:
-    """TOML text, decoded once: a run asks for the same few files for every cell."""
-    return tomllib.loads(text)
 
 
 def _frozen(value: Any) -> Any:
