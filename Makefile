@@ -54,8 +54,11 @@ bench: setup ## measure the lab itself: exactness, and speed as ratios (BENCH=--
 check: setup ## format, lint, types and the tests that need no guest
 	@.venv/bin/ruff format --check --quiet . || { echo 'run: make format'; exit 1; }
 	@.venv/bin/ruff check --quiet .
-	@.venv/bin/mypy & types=$$!; \
+	@folder=$$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+		trap 'exit 130' INT TERM; \
+		.venv/bin/mypy & types=$$!; \
 		.venv/bin/pytest -q -n auto --dist worksteal --hypothesis-profile few \
+			--basetemp="$$folder/tests" -o tmp_path_retention_policy=failed \
 			-m 'not vm and not slow and not claim and not kernels and not fuzz'; tests=$$?; \
 		wait $$types && exit $$tests
 
