@@ -43,7 +43,7 @@ def tables(
     of_what = "for one more of $N" if len(command_runs(work)) > 1 else "of the command"
     totals = TableRecord(
         title=f"{work.title}: {' -> '.join(names)}",
-        columns=columns(f"{of_what}", *names),
+        columns=columns(of_what, *names),
         rows=tuple(
             (_LABELS[name], *(_shown(outcome, name) for outcome in outcomes)) for name in _SHOWN
         ),

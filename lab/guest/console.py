@@ -159,10 +159,10 @@ def _unstamped(console: str) -> list[str]:
 
 
 def lines_of(console: str, drivers: Sequence[str]) -> tuple[str, ...]:
-    """The last lines of some drivers, but for those that say that all is well."""
-    begun = tuple(f"{name}:" for name in drivers)
-    told = (line[:_SHOWN] for line in _unstamped(console) if line.startswith(begun))
-    return tuple(line for line in told if not _WELL.search(line))[-_LINES_OF_DRIVER:]
+    """The last messages of some drivers, without those that report success."""
+    prefixes = tuple(f"{name}:" for name in drivers)
+    messages = (line[:_SHOWN] for line in _unstamped(console) if line.startswith(prefixes))
+    return tuple(line for line in messages if not _WELL.search(line))[-_LINES_OF_DRIVER:]
 
 
 def is_hang(cause: str) -> bool:

@@ -76,11 +76,11 @@ def measure(
     return Sample(values, done.facts, done.phases_s, done.complaints)
 
 
-def _with_reason(error: GuestError, told: Sequence[str]) -> GuestError:
-    """An error with what the kernel said."""
-    if not told:
+def _with_reason(error: GuestError, messages: Sequence[str]) -> GuestError:
+    """An error with the kernel's messages, if it has any."""
+    if not messages:
         return error
-    return GuestError(error.outcome, "\n    ".join([str(error), *told]))
+    return GuestError(error.outcome, "\n    ".join([str(error), *messages]))
 
 
 def counted_again(job: Job, folder: Path) -> dict[str, float]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.guest.console import complaints, death, is_hang, kind, last_line
+from lab.guest.console import complaints, death, is_hang, kind, last_line, lines_of
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -220,3 +220,15 @@ def test_of_a_line_without_end_little_is_told() -> None:
     cause = death("BUG: " + "x" * 10**6)
     assert cause is not None
     assert len(cause) < 1000
+
+
+def test_a_driver_s_messages_are_those_that_report_no_success() -> None:
+    text = (
+        "[    0.2] null_blk: module loaded\n[    1.5] null_blk: disk nb created\n"
+        "[    1.4] null_blk: discard option is ignored without memory backing\n"
+        "[    1.6] sd 0:0:0:0: null_blk: not a driver's line\n"
+    )
+    assert lines_of(text, ["null_blk"]) == (
+        "null_blk: discard option is ignored without memory backing",
+    )
+    assert lines_of(text, ["scsi_debug"]) == ()
