@@ -49,12 +49,14 @@ class CodeDiff:
     initial values or sizes do. Pieces and clones of a function count as that function.
 
     neighbours are the functions of the source files to which a variable is local whose value
-    differs: what may use it. texts are the strings that only one kernel has.
+    differs: what may use it. values are the variables of both kernels whose initial value or size
+    differs. texts are the strings that only one kernel has.
     """
 
     functions: frozenset[str]
     variables: frozenset[str] = frozenset()
     neighbours: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
     texts: frozenset[str] = frozenset()
 
     @property
@@ -77,13 +79,15 @@ def compare(before: Path, after: Path) -> CodeDiff:
         for key in old.keys() | new.keys()
         if not comparison.are_equal(old.get(key, ()), new.get(key, ()))
     ]
-    files = {key[0] for key in differing if key[0] and not key[2] and key in old and key in new}
+    values = [key for key in differing if not key[2] and key in old and key in new]
+    files = {file for file, _, _ in values if file}
     tables = [_tables(image) for image in images]
     switched = {name for name in tables[0] if tables[1].get(name) not in (None, tables[0][name])}
     return CodeDiff(
         frozenset(function(name) for _, name, is_function in differing if is_function) | switched,
         frozenset(name for _, name, is_function in differing if not is_function),
         frozenset(function(name) for file, name, is_code in old if is_code and file in files),
+        frozenset(name for _, name, _ in values),
         _texts(images[0]) ^ _texts(images[1]),
     )
 

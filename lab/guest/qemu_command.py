@@ -43,8 +43,8 @@ _DETERMINISTIC_PARAMETERS = (
 # A thread for each vCPU, of which the plugin lets one run at a time.
 _DETERMINISTIC = ("-accel", "tcg,thread=multi", "-rtc", "base=2024-01-01,clock=vm")
 _CPU = "qemu64,+x2apic"
-# The file in which the plugin tells what a deterministic guest executed.
-COUNTS = "insns"
+# The files in which the plugin tells what a deterministic guest executed: counted, or simulated.
+COUNTS, TIMES = "insns", "sim"
 # The one folder that QEMU may write to, in that of its machine, while it runs.
 QEMU_FOLDER = "qemu"
 # A deterministic guest needs entropy from somewhere, and collecting it from timing costs 0.2 G
@@ -118,7 +118,7 @@ class Machine:
     @property
     def counts(self) -> Path:
         """Where the plugin writes what it counted of a deterministic guest."""
-        return self.folder / ("sim" if self.engine.simulated else COUNTS)
+        return self.folder / (TIMES if self.engine.simulated else COUNTS)
 
     @property
     def calls(self) -> Path:

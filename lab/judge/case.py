@@ -10,8 +10,9 @@ from lab.base.errors import LabError
 from lab.build.config_diff import changed_options
 from lab.build.kernel import Kernel
 from lab.inputs.series import BASE, Series
-from lab.judge import well_formed
+from lab.judge import equal_code, well_formed
 from lab.judge.experiment import Experiment, Side, experiments, fragments
+from lab.judge.finding import Evidence
 from lab.measure import host
 from lab.measure.boot_store import BootStore, Ends
 from lab.measure.cell import Task
@@ -39,6 +40,17 @@ class Case:
         """Whether an experiment compares an arm with itself, under another name."""
         ran = {(self.tasks[side].cell, self.tasks[side].kernel) for side in experiment.sides}
         return experiment.expectation.bound.is_change and len(ran) == 1
+
+    def unchanged(self, experiment: Experiment, known: Evidence, store: BootStore) -> int:
+        """How many functions the boots of an experiment about a change executed, where it is
+        proven that none of them differs between its arms; else 0.
+        """
+        if not experiment.asks_for_no_change or known.failure or len(known.boots) != 2:
+            return 0
+        before, after = (self.tasks[side] for side in experiment.sides)
+        if before.cell != after.cell or not all(known.boots):
+            return 0
+        return equal_code.functions((before.kernel, after.kernel), known.boots, store)
 
     def seeds(self, experiment: Experiment, count: int) -> list[list[Task]]:
         """The tasks of an experiment without rounds, by side: one for each of count seeds."""

@@ -76,6 +76,12 @@ class Experiment:
         return self.level is Level.WALL
 
     @property
+    def asks_for_no_change(self) -> bool:
+        """Whether it holds where the arms do the same."""
+        bound = self.expectation.bound
+        return bound.is_change and bound.interval.low < 0 < bound.interval.high
+
+    @property
     def seed_counts(self) -> tuple[int, ...]:
         """How many seeds a cell is booted with: first, and while it is open."""
         return tuple(count for count in SEED_COUNTS if count <= self.seeds) or (1,)

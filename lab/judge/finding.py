@@ -32,7 +32,8 @@ class Evidence:
     how all boots on record of the patched kernels ended, and of the others. noise is how far the
     ratio of two seeds may be off, a fraction, where boots on record of these cells tell. doubt is
     why the arms cannot be compared, where that is so. rest is what the kernel costs beside the
-    block layer, where values are the block layer's.
+    block layer, where values are the block layer's. unchanged is how many functions both arms
+    executed, where it is proven that none of them differs; else 0.
     """
 
     values: tuple[tuple[float, ...], ...] = ()
@@ -45,6 +46,7 @@ class Evidence:
     noise: float | None = None
     doubt: str = ""
     rest: tuple[tuple[float, ...], ...] = ()
+    unchanged: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -173,7 +173,11 @@ def _seeded(
             known = seed_evidence(
                 experiment, [[outcomes[task] for task in arm_tasks] for arm_tasks in by_arm]
             )
-            evidence[experiment] = replace(known, noise=_noise(experiment, known, session))
+            evidence[experiment] = replace(
+                known,
+                noise=_noise(experiment, known, session),
+                unchanged=case.unchanged(experiment, known, session.store),
+            )
         stage += 1
         judged = verdict.judge(
             [(experiment, evidence[experiment]) for experiment in waiting], session.profile.alpha

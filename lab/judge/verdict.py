@@ -161,12 +161,9 @@ def _from_evidence(experiment: Experiment, evidence: Evidence, alpha: float) -> 
     if evidence.failure:
         return _failed(finding, evidence.failure, alpha)
     if expectation.bound.is_change and evidence.same:
-        bound, nothing = expectation.bound.interval, Interval(0.0, 0.0)
-        verdict = Verdict.HOLDS if bound.low < 0 < bound.high else Verdict.REFUTED
+        verdict = Verdict.HOLDS if experiment.asks_for_no_change else Verdict.REFUTED
         reason = "both arms are the same kernel with the same settings: nothing was changed"
-        return replace(
-            finding, verdict=verdict, reason=reason, measured_change=0.0, interval=nothing
-        )
+        return _unchanged(replace(finding, verdict=verdict, reason=reason))
     if not all(values and all(values) for values in (evidence.values, *evidence.variants.values())):
         reason = (
             f"the host disturbed every round ({evidence.rejected} rejected)"
@@ -174,10 +171,19 @@ def _from_evidence(experiment: Experiment, evidence: Evidence, alpha: float) -> 
             else f"the guests gave no {expectation.metric}; `lab doctor` says why"
         )
         return replace(finding, reason=reason)
+    if evidence.unchanged:
+        reason = f"none of the {evidence.unchanged:,} functions that both kernels executed differs"
+        measured = tuple(statistics.fmean(values) for values in evidence.values)
+        return _unchanged(replace(finding, verdict=Verdict.HOLDS, reason=reason, measured=measured))
     known = _sensitive(_measured(finding, alpha), alpha)
     if evidence.doubt and known.verdict.decided:
         return replace(known, verdict=Verdict.INCONCLUSIVE, reason=evidence.doubt)
     return _without_moved_code(known, alpha)
+
+
+def _unchanged(finding: Finding) -> Finding:
+    """A finding of arms of which it is known that they do the same."""
+    return replace(finding, measured_change=0.0, interval=Interval(0.0, 0.0))
 
 
 def _without_moved_code(finding: Finding, alpha: float) -> Finding:

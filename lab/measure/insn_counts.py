@@ -141,7 +141,7 @@ def phases(output: str) -> list[Phase]:
     phases_written: list[Phase] = []
     kernel = Counter[int]()
     executions: dict[tuple[int, int], int] = {}
-    for number, line in plugin_output.lines(output, _CONTENT):
+    for number, line in plugin_output.record_lines(output, _CONTENT):
         if block := phases_written and _BLOCK.fullmatch(line):
             address = int(block[1], 16)
             kernel[address] += int(block[2])

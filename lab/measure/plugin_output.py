@@ -3,9 +3,49 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from lab.base.errors import GuestError
+
+# As in lab/build/sim/record.c: where the kernel's image begins, and the bytes of a unit.
+_IMAGE = 0xFFFFFFFF81000000
+_UNIT = 16
+_EXECUTED = re.compile(r"executed ([01]) ([0-9a-f]*)")
+
+
+@dataclass(frozen=True)
+class Executed:
+    """Which code a guest executed since it began, in units of 16 bytes; elsewhere: some that is not
+    in the kernel's image.
+    """
+
+    units: frozenset[int]
+    elsewhere: bool
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """Where each unit begins and ends, as addresses."""
+        for unit in self.units:
+            start = _IMAGE + unit * _UNIT
+            yield start, start + _UNIT
+
+
+def executed(output: str) -> Executed | None:
+    """Which code a guest executed, by what the plugin wrote; None where that is not in it, as in
+    boots of before the plugin told.
+    """
+    match = _EXECUTED.fullmatch(output.removesuffix("\nend\n").rpartition("\n")[2])
+    if not match:
+        return None
+    digits = ((place, int(digit, 16)) for place, digit in enumerate(match[2]) if digit != "0")
+    units = (4 * place + bit for place, digit in digits for bit in range(4) if digit >> bit & 1)
+    return Executed(frozenset(units), match[1] == "1")
+
+
+def record_lines(output: str, content: str) -> Iterator[tuple[int, str]]:
+    """The lines of a record before the one of executed(), counted from 1. Raises as lines does."""
+    return (line for line in lines(output, content) if not _EXECUTED.fullmatch(line[1]))
 
 
 def lines(output: str, content: str) -> Iterator[tuple[int, str]]:

@@ -119,7 +119,7 @@ def phases(output: str) -> list[SimPhase]:
     it has ended and does not, and for a line that is none of the plugin's.
     """
     phases_written: list[SimPhase] = []
-    for number, line in plugin_output.lines(output, _CONTENT):
+    for number, line in plugin_output.record_lines(output, _CONTENT):
         if phase := _PHASE.fullmatch(line):
             ended, user = int(phase[2]) / PARTS, int(phase[3])
             empty: tuple[Counter[int], Counter[int], Counter[int]] = Counter(), Counter(), Counter()

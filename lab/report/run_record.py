@@ -120,6 +120,10 @@ class FindingRecord(Model):
         description="the change, or the value, by factor of the cache-line transfer cost",
     )
     rejected: int = Field(default=0, description="rounds that the host disturbed")
+    unchanged: int = Field(
+        default=0,
+        description="functions that both arms executed, where it is proven that none differs",
+    )
     group: int | None = Field(
         default=None, description="equal for findings that the same rounds answer"
     )

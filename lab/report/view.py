@@ -343,6 +343,8 @@ def _certainty(finding: FindingRecord) -> Iterator[str]:
     if finding.p is not None:
         yield f"p {finding.p:.3f}"
     yield f"{counted(max(map(len, finding.values), default=0), 'boot')} an arm"
+    if finding.unchanged:
+        yield f"equal code: none of {finding.unchanged:,} executed functions differs"
     if finding.rejected:
         yield f"{counted(finding.rejected, 'round')} rejected"
     if finding.sensitivity:

@@ -443,6 +443,23 @@ def test_the_same_kernel_under_two_names_changes_nothing() -> None:
     assert judged(make_experiment(change="-1% .. +1%"), Evidence(same=True)).verdict is HOLDS
 
 
+def test_what_executes_equal_code_does_not_change_however_seeds_differ() -> None:
+    experiment = make_experiment(change="-1% .. +1%", level=Level.COST)
+    apart = Evidence(((100.0, 90.0, 110.0), (103.0, 99.0, 112.0)))
+    assert judged(experiment, apart).verdict is INCONCLUSIVE
+    finding = judged(experiment, replace(apart, unchanged=5880))
+    assert (finding.verdict, finding.measured_change) == (HOLDS, 0)
+    assert finding.measured == (100, pytest.approx(104.67, abs=0.01))
+    assert "none of the 5,880 functions" in finding.reason
+
+
+def test_a_guest_that_fails_counts_although_the_code_is_equal() -> None:
+    failure = Failure("after", True, "panic", "kernel panic")
+    evidence = Evidence(((1.0,), (1.0,)), failure=failure, unchanged=7)
+    finding = judged(make_experiment(change="-1% .. +1%", level=Level.COST), evidence)
+    assert finding.verdict is REFUTED
+
+
 @pytest.mark.parametrize(
     ("metric", "after", "expected"),
     [

@@ -16,6 +16,12 @@
  *	ADDRESS TIME EXECUTIONS		of a kernel block, moved lines skipped
  *	ADDRESS TIME CLEAN DIRTY UPGRADE	of a kernel instruction that moved lines
  *	line ADDRESS INSTRUCTION MOVES	which lines these were
+ *
+ * And at the end of either, of all phases together:
+ *
+ *	executed ELSEWHERE UNITS	whether code beside the kernel's image was executed, 1 or 0, and
+ *					a hex digit for each four units of 16 bytes from the image's
+ *					beginning: a bit, the lowest first, for each executed one
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,6 +31,13 @@
 #include "sim.h"
 
 #define WATCHED_BITS 16
+
+/* Where the image of the kernel begins (CONFIG_PHYSICAL_START), and more than its code has. Functions
+ * begin at multiples of 16 bytes.
+ */
+#define IMAGE 0xffffffff81000000ULL
+#define IMAGE_SIZE (1ULL << 26)
+#define UNIT 16
 
 /* How often an instruction moved a line; what the table has no room for is not told apart. */
 struct watched {
@@ -39,6 +52,9 @@ static struct instruction *instructions;
 static struct watched watched[1 << WATCHED_BITS];
 static unsigned int phase;
 static FILE *out;
+/* Each byte has as many units as a hex digit, four. */
+static unsigned char executed_units[IMAGE_SIZE / UNIT / 4];
+static bool executed_elsewhere;
 
 bool open_record(const char *path)
 {
@@ -46,16 +62,44 @@ bool open_record(const char *path)
 	return out;
 }
 
+static void print_executed(void)
+{
+	size_t count = sizeof(executed_units), i;
+
+	while (count && !executed_units[count - 1])
+		count--;
+	fprintf(out, "executed %d ", executed_elsewhere);
+	for (i = 0; i < count; i++)
+		fputc("0123456789abcdef"[executed_units[i]], out);
+	fputc('\n', out);
+}
+
 void close_record(void)
 {
+	print_executed();
 	fprintf(out, "end\n");
 	fclose(out);
 }
 
+static void note_units(const struct block *block)
+{
+	uint64_t unit = (block->address - IMAGE) / UNIT, last = (block->end - 1 - IMAGE) / UNIT;
+
+	if (block->address < IMAGE || last >= IMAGE_SIZE / UNIT) {
+		executed_elsewhere = true;
+		return;
+	}
+	for (; unit <= last; unit++)
+		executed_units[unit / 4] |= 1 << unit % 4;
+}
+
+/* A block is executed for the first time in a phase. */
 void note_executed(struct block *block)
 {
 	block->next = blocks;
 	blocks = block;
+	if (block->address & KERNEL_HALF)
+		note_units(block);
 }
 
 void note_instruction(struct instruction *instruction)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Proof that two kernels do the same in a cell: no code that its guests executed differs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+from pathlib import Path
+
+from lab.build import code_diff
+from lab.build.code_diff import CodeDiff, function
+from lab.build.kernel import Kernel
+from lab.guest.qemu_command import COUNTS, TIMES
+from lab.measure import insn_counts, plugin_output
+from lab.measure.boot_store import BootStore
+from lab.measure.plugin_output import Executed
+
+
+def functions(
+    kernels: tuple[Kernel, Kernel], boots: tuple[Collection[str], Collection[str]], store: BootStore
+) -> int:
+    """How many functions the guests of two kernels executed, from the first instruction of their
+    kernel to the last; 0 where one of them may differ.
+
+    boots are the ids of some boots of each kernel. What a function does is in its code and in the
+    variables that it uses. As the boot counts, not even a default that was set then can differ.
+    """
+    names: set[str] = set()
+    for kernel, ids in zip(kernels, boots, strict=True):
+        for boot in ids:
+            executed = _executed(store.boot_folder(boot))
+            if executed is None or executed.elsewhere:
+                return 0
+            symbols = insn_counts.symbols(kernel.system_map)
+            for unit in executed.ranges():
+                names.update(map(function, symbols.within(*unit)))
+    difference = _difference(*kernels)
+    return 0 if difference.values or names & difference.functions else len(names)
+
+
+def _executed(boot: Path) -> Executed | None:
+    """Which code a boot's guest executed, by its folder; None where nothing told."""
+    record = next((boot / name for name in (COUNTS, TIMES) if (boot / name).exists()), None)
+    return plugin_output.executed(record.read_text(errors="replace")) if record else None
+
+
+@lru_cache(maxsize=64)
+def _difference(before: Kernel, after: Kernel) -> CodeDiff:
+    return code_diff.compare(before.vmlinux, after.vmlinux)
