@@ -26,6 +26,9 @@ _CHARACTER = "io_uring_cmd"
 _URING = ("io_uring", _CHARACTER)
 _ASYNCHRONOUS = frozenset({"libaio", "posixaio", *_URING})
 _UNVERIFIED = frozenset({"", "0", "null"})
+# Options by which a job waits, and by which its writes reach the disk at once.
+_WAITS = ("rate", "rate_iops", "thinktime")
+_WRITES_THROUGH = ("fsync", "fdatasync", "sync")
 # What a file's name begins with that is a device, or is what a shell would have filled in.
 _DEVICE = re.compile(r"/dev/(?!shm/)|\$|\\")
 # Chosen: as much as fits a host of 24 GiB beside another guest.
@@ -132,6 +135,30 @@ def of(job: FioJob) -> Needs:
     )
 
 
+def require_busy_disk(job: FioJob) -> None:
+    """Raise UsageError for a job that keeps no disk busy: the simulation measures a number of the
+    disk's I/Os.
+    """
+    for name, options in job.jobs():
+        if waits := next((option for option in _WAITS if is_on(options, option)), ""):
+            raise UsageError(
+                f"{waits} of job {name}: the simulation measures CPUs that are busy, and this job "
+                "waits",
+                hint=f"leave {waits} out, or write --engine exact",
+            )
+        writes = direction(options) not in ("read", "randread")
+        if writes and not (_is_direct(options) or any(is_on(options, o) for o in _WRITES_THROUGH)):
+            raise UsageError(
+                f"buffered writes of job {name}: the simulation counts the disk's I/Os, and the "
+                "page cache decides when they come",
+                hint="write direct=1, or --engine exact",
+            )
+
+
+def _is_direct(options: Options) -> bool:
+    return is_on(options, "direct") or options.get("buffered") == "0"
+
+
 def _depth(options: Options) -> int:
     text = options.get("iodepth", "")
     deep = engine(options) in _ASYNCHRONOUS and text.isdecimal()
@@ -157,7 +184,7 @@ def _require_possible(name: str, options: Options) -> None:
             hint="name a device, or leave zonemode out",
         )
     smallest, _ = fio_sizes.blocks(options)
-    direct = is_on(options, "direct") or options.get("buffered") == "0"
+    direct = _is_direct(options)
     if direct and smallest % fio_sizes.SECTOR:
         raise UsageError(
             f"blocks of {smallest} bytes of job {name}: direct I/O is in sectors of "

@@ -87,6 +87,34 @@ def test_null_blk_is_made_as_the_job_needs_it(
     assert disk.hw_queues == usual.hw_queues
     assert disk.disk_in_memory == disk.holds_data == ("memory_backed" in attributes)
     assert message in changes(line_cell)
+    assert ("hipri" in changes(line_cell)) == ("--hipri" in line)
+
+
+def test_a_device_line_has_a_poll_queue_for_hipri_alone() -> None:
+    disk = "null_blk submit_queues=2 irqmode=0"
+    assert "hipri" not in changes(of("--rw=read --directory=/mnt --size=1m", disk))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("--direct=1 --rate=4m", "rate of job job"),
+        ("--direct=1 --thinktime=1ms", "thinktime of job job"),
+        ("--size=2M", "buffered writes of job job"),
+        ("--direct=1", ""),
+        ("--fsync=1", ""),
+    ],
+)
+def test_the_simulation_refuses_a_job_that_keeps_no_disk_busy(more: str, message: str) -> None:
+    line = f"--rw=write {more}"
+    fio_cell.require_possible(of(line))
+    simulated = of(line, engine=Engine.SIM)
+    if not message:
+        fio_cell.require_possible(simulated)
+        return
+    with pytest.raises(UsageError, match=message) as caught:
+        fio_cell.require_possible(simulated)
+    assert "exact" in (caught.value.hint or "")
 
 
 def test_a_polled_queue_is_one_more_that_the_guest_must_have() -> None:
