@@ -44,16 +44,7 @@ def find(content: bytes, where: str, first: str, senders: Collection[str]) -> Th
     patches: only their cover letter is one, and of several, for a series may be sent again, the
     last.
     """
-    version = mail_text.version(mail_text.tags(first)[0])
-    cover: Message | None = None
-    patch: Message | None = None
-    for mail in _of(content, where, senders):
-        subject = mail_text.header(mail, "Subject")
-        words = mail_text.tags(subject)[0]
-        if _COVER.search(words) and mail_text.version(words) == version:
-            cover = mail
-        elif subject == first:
-            patch = mail
+    cover, patch = _first_mails(content, where, first, senders)
     first_mail = patch if cover is None else cover
     if first_mail is None or not (
         ids := _ID.findall(str(first_mail.get("Message-ID") or "")[:2000])
@@ -70,6 +61,12 @@ def find(content: bytes, where: str, first: str, senders: Collection[str]) -> Th
     )
 
 
+def cover_letter(content: bytes, where: str, first: str, senders: Collection[str]) -> str:
+    """The text of a series' cover letter, as find() finds it; empty without one."""
+    cover, _ = _first_mails(content, where, first, senders)
+    return mail_text.text(cover) if cover is not None else ""
+
+
 def named_base(content: bytes, where: str, senders: Collection[str]) -> str:
     """The commit that the mails of some senders say that their series applies to; else empty."""
     return base_commit(mail_text.text(mail) for mail in _of(content, where, senders))
@@ -79,6 +76,23 @@ def base_commit(texts: Iterable[str]) -> str:
     """The commit that a series says it applies to, the last that is named; empty without one."""
     named = [commit for text in texts for commit in _BASE.findall(text)]
     return named[-1] if named else ""
+
+
+def _first_mails(
+    content: bytes, where: str, first: str, senders: Collection[str]
+) -> tuple[Message | None, Message | None]:
+    """The cover letter of a series and the mail of its first patch."""
+    version = mail_text.version(mail_text.tags(first)[0])
+    cover: Message | None = None
+    patch: Message | None = None
+    for mail in _of(content, where, senders):
+        subject = mail_text.header(mail, "Subject")
+        words = mail_text.tags(subject)[0]
+        if _COVER.search(words) and mail_text.version(words) == version:
+            cover = mail
+        elif subject == first:
+            patch = mail
+    return cover, patch
 
 
 def _of(content: bytes, where: str, senders: Collection[str]) -> Iterator[Message]:

@@ -48,20 +48,23 @@ class Patch:
 class Collected:
     """Patches as files, in order, and the titles of those that were found and skipped.
 
-    thread is the mail that they came in, if any; base_commit what they say that they apply to.
+    thread is the mail that they came in, if any, cover the text of its cover letter; base_commit
+    what they say that they apply to.
     """
 
     patches: tuple[Path, ...]
     skipped: tuple[str, ...] = ()
     thread: Thread | None = None
     base_commit: str = ""
+    cover: str = ""
 
 
 def collect(source: str, senders: Collection[str] = ()) -> Collected:
     """The patches that source names, in order, as files.
 
-    source is a mailbox, a folder of patches, a patch, ``git:PATH@A..B``, ``lore:MESSAGE-ID``, or
-    ``-`` for a mailbox on standard input; series has the rules of a mailbox, and what senders are.
+    source is a mailbox, a folder of patches, a patch, ``git:PATH@A..B``, ``git:PATH@COMMIT``,
+    ``lore:MESSAGE-ID``, or ``-`` for a mailbox on standard input; series has the rules of a
+    mailbox, and what senders are.
     Raises UsageError when there is no patch, or one of a series is missing, LabError when the
     thread cannot be fetched.
     """
@@ -244,14 +247,17 @@ def _written(content: bytes, where: str, senders: Collection[str]) -> Collected:
         tuple(f"{patch.title}, version {patch.version}, by {patch.sender}" for patch in skipped),
         mail_thread.find(content, where, patches[0].subject, chosen_senders),
         mail_thread.named_base(content, where, chosen_senders),
+        mail_thread.cover_letter(content, where, patches[0].subject, chosen_senders),
     )
 
 
 def _from_git(source: str) -> tuple[Path, ...]:
-    """The commits of git:PATH@A..B as patches."""
+    """The commits of git:PATH@A..B as patches, or the one of git:PATH@COMMIT."""
     path, at, commits = source.removeprefix("git:").rpartition("@")
-    if not at or ".." not in commits:
-        raise UsageError(f"not a range: {source!r}", hint="write git:PATH@A..B")
+    if not at or not commits:
+        raise UsageError(f"not commits: {source!r}", hint="write git:PATH@A..B or git:PATH@COMMIT")
+    if ".." not in commits:
+        commits = f"{commits}^..{commits}"
     try:
         with repository.opened(Path(path)) as repo:
             if repo.git("rev-list", "--merges", commits):

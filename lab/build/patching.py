@@ -110,7 +110,7 @@ def _reason(patch: Path, output: str) -> str:
 def _hunk_number(patch: Path, file: str, line: str) -> str:
     """Which of the patch's hunks for file starts at line of the old file, counted from 1."""
     text = patch.read_text(errors="replace")
-    start = re.search(rf"^--- a/{re.escape(file)}(\t.*)?$", text, re.MULTILINE)
+    start = re.search(rf"^--- [ab]/{re.escape(file)}(\t.*)?$", text, re.MULTILINE)
     diff = re.split(r"^--- \S", text[start.end() :], flags=re.MULTILINE)[0] if start else ""
     for number, hunk in enumerate(_HUNK.finditer(diff), start=1):
         if hunk["start"] == line:

@@ -46,6 +46,7 @@ GROUPS = {
             "lab.cli.run:check_series_command",
             "Check every patch of a series: style, build and boot.",
         ),
+        "new": ("lab.cli.new:new_command", "Make a series of a mailbox, patches or commits."),
     },
     "Look closer": {
         "diff": (

@@ -100,7 +100,29 @@ class Bound:
         return f"{shown:+f}%" if shown else "0%"
 
 
-def _read(parse: Callable[[str], Bound]) -> BeforeValidator:
+# The bounds that follow from the lab's rule (docs/verdicts.md), in words.
+HALF, NOTHING = "half of published", "no change"
+_NO_CHANGE = 0.05
+
+
+def half_of(change: float) -> Bound:
+    """The bound for a published change, a fraction: at least half of it, as a logarithm, to the
+    tenth of a per cent; 5 % either way for a change of 0.
+    """
+    if not change:
+        return Bound(-_NO_CHANGE, _NO_CHANGE, "%")
+    end = round(math.sqrt(1 + change) - 1, 3)
+    return Bound(end, None, "%") if change > 0 else Bound(None, end, "%")
+
+
+def _change(text: str) -> Bound | str:
+    """A bound on a change as it is written; HALF as it is, for it needs the published figure."""
+    if text == HALF:
+        return text
+    return half_of(0.0) if text == NOTHING else Bound.parse(text).of("%", text)
+
+
+def _read(parse: Callable[[str], Bound | str]) -> BeforeValidator:
     """What makes a bound of the text in a file, once; a record has the bound itself."""
     return BeforeValidator(
         lambda value: parse(value) if isinstance(value, str) else value,
@@ -110,6 +132,6 @@ def _read(parse: Callable[[str], Bound]) -> BeforeValidator:
 
 # Keys of a series file: any bound, one on a change, one on a value, and a change.
 WrittenBound = Annotated[Bound, _read(Bound.parse)]
-ChangeBound = Annotated[Bound, _read(lambda text: Bound.parse(text).of("%", text))]
+ChangeBound = Annotated[Bound | Literal["half of published"], _read(_change)]
 ValueBound = Annotated[Bound, _read(lambda text: Bound.parse(text).of("", text))]
 PublishedChange = Annotated[Bound, _read(Bound.parse_change)]

@@ -22,7 +22,15 @@ from lab.base.errors import UsageError
 from lab.base.text import number, percent
 from lab.base.toml import Model
 from lab.inputs import workload
-from lab.inputs.bounds import Bound, ChangeBound, PublishedChange, ValueBound, WrittenBound
+from lab.inputs.bounds import (
+    HALF,
+    Bound,
+    ChangeBound,
+    PublishedChange,
+    ValueBound,
+    WrittenBound,
+    half_of,
+)
 from lab.inputs.names import Name, TopologyName
 from lab.inputs.seeds import SeedCount
 from lab.inputs.terms import Engine
@@ -103,7 +111,9 @@ class ExpectationKeys(Model):
 
     metric: Metric = ""
     change: ChangeBound | None = Field(
-        default=None, description="a bound on the change, such as '>= +20%'"
+        default=None,
+        description="a bound on the change, such as '>= +20%'; 'half of published', as a "
+        "logarithm; or 'no change', 5 % either way",
     )
     value: ValueBound | None = Field(
         default=None, description="a bound on the value, such as '== 9'"
@@ -167,10 +177,22 @@ class Expectation(ExpectationKeys):
     metric: Metric
     because: Because
 
+    @model_validator(mode="before")
+    @classmethod
+    def _because_of_the_rule(cls, written: Any) -> Any:
+        """Half of what was published is the lab's rule: it needs no other reason."""
+        if isinstance(written, dict) and written.get("change") == HALF:
+            return {"because": "half of the published change, as a logarithm", **written}
+        return written
+
     @model_validator(mode="after")
     def _one_bound(self) -> Self:
         if bool(self.change) == bool(self.value):
             raise ValueError("an expectation has either change or value")
+        if self.change == HALF and not (self.published and self.published.single_change):
+            raise ValueError(
+                f"{HALF} needs published = {{ before = ..., after = ... }}, or one change"
+            )
         if self.change and self.arm:
             raise ValueError("arm goes with value; a change has compare")
         if self.subtract and not self.change:
@@ -186,6 +208,9 @@ class Expectation(ExpectationKeys):
     @property
     def bound(self) -> Bound:
         """What it allows of the change, or of the value."""
+        if isinstance(self.change, str):
+            figure = self.published.single_change if self.published else None
+            return half_of(figure or 0.0)
         bound = self.change or self.value
         assert bound is not None
         return bound

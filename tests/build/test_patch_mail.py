@@ -174,7 +174,9 @@ def test_a_git_range_gives_its_commits(tmp_path: Path, monkeypatch: pytest.Monke
         run([*git, "commit", "-q", "-m", f"step {number}"])
     paths = patch_mail.collect(f"git:{repository}@HEAD~2..HEAD").patches
     assert [path.name for path in paths] == ["0001-step-1.patch", "0002-step-2.patch"]
-    for wrong in ("HEAD", "HEAD..HEAD", "nowhere..HEAD"):
+    (one,) = patch_mail.collect(f"git:{repository}@HEAD").patches
+    assert one.name == "0001-step-2.patch"
+    for wrong in ("HEAD~2", "HEAD..HEAD", "nowhere..HEAD", "nowhere", ""):
         with pytest.raises(UsageError):
             patch_mail.collect(f"git:{repository}@{wrong}")
 

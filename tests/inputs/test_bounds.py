@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.base.stats import Interval
-from lab.inputs.bounds import Bound
+from lab.inputs.bounds import Bound, half_of
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,24 @@ def test_a_bound_is_read_back_as_it_is_written(low: object, width: object, sign:
     assert Bound.parse(str(bound)) == bound
     scale = 100 if sign == "%" else 1
     assert bound.interval == Interval(*(float(f"{end:.4f}") / scale for end in ends))
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        (1.32, ">= +52.3%"),
+        (0.4, ">= +18.3%"),
+        (-0.5, "<= -29.3%"),
+        (-1.0, "<= -100%"),
+        (0.0, "-5% .. +5%"),
+    ],
+)
+def test_half_of_a_change_is_half_as_a_logarithm(change: float, shown: str) -> None:
+    assert str(half_of(change)) == shown
+
+
+@given(st.floats(-0.99, 10).filter(lambda change: abs(change) > 0.01))
+def test_half_of_a_change_holds_for_the_change_itself_and_not_for_none(change: float) -> None:
+    bound = half_of(change).interval
+    assert bound.low <= change <= bound.high
+    assert not bound.low <= 0 <= bound.high

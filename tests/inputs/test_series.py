@@ -140,6 +140,13 @@ def test_without_and_with_the_patches_are_what_they_are(folder: Path, name: str)
         ('arm = "single"', "cpus = 65", 21, "claims.faster.expect.1.cpus", "less than or equal"),
         ('arm = "single"', 'cpus = "2"', 21, "claims.faster.expect.1.cpus", "integer"),
         ('arm = "single"', 'engine = ["tgc"]', 21, "claims.faster.expect.1.engine.0", "'tcg'"),
+        (
+            '">= +20%"',
+            '"half of published"',
+            14,
+            "claims.faster.expect.0",
+            "half of published needs",
+        ),
         ('arm = "single"', 'compare = ["before"]', 21, "expect.1.compare", "required"),
     ],
 )
@@ -161,6 +168,17 @@ def refused(folder: Path, text: str) -> UsageError:
     with pytest.raises(UsageError) as caught:
         series.get("own")
     return caught.value
+
+
+def test_half_of_published_is_the_bound_and_the_reason(folder: Path) -> None:
+    half = TEXT.replace('">= +20%"\nbecause = "half of it"', '"half of published"\n{}')
+    (folder / "series.toml").write_text(half.format('published.change = "+40%"'))
+    first = series.get("own").claims["faster"].expect[0]
+    assert (str(first.bound), first.because[:4]) == (">= +18.3%", "half")
+    ranged = refused(folder, half.format('published.change = "+10% .. +40%"'))
+    assert "or one change" in str(ranged)
+    (folder / "series.toml").write_text(TEXT.replace(">= +20%", "no change"))
+    assert str(series.get("own").claims["faster"].expect[0].bound) == "-5% .. +5%"
 
 
 def test_a_row_of_a_table_is_an_expectation_with_the_tables_other_keys(folder: Path) -> None:

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The series.toml of a new series: a check that works, and the published figures as suggestions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lab.base.errors import UsageError
+from lab.inputs import device_line, workload
+from lab.inputs.bounds import HALF
+from lab.inputs.message import Figure, Message
+
+_USUAL_DISK, _USUAL_JOB, _USUAL_SCHEDULER = "nullb_mq", "randread_burst", "none"
+# By unit: the metric, and by what factor the lab's unit is smaller or larger.
+_METRICS = {
+    "IOPS": ("iops", 1.0),
+    "MiB/s": ("bw_mib", 1.0),
+    "ms": ("lat_mean_ms", 1.0),
+    "us": ("lat_mean_ms", 1e-3),
+    "µs": ("lat_mean_ms", 1e-3),
+    "usec": ("lat_mean_ms", 1e-3),
+    "switches": ("ctx", 1.0),
+}
+_COST = "kernel_insns_per_io"
+# What the engine sim is asked on, until somebody names the machine of the publication.
+_MACHINE = "xeon16"
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a series is: its title, who posted it where, and the source that it applies to."""
+
+    title: str
+    origin: str
+    tree: str
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the message's figures were measured, as far as it says: keys of a claim."""
+
+    topology: str
+    scheduler: str
+    job: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> list[str]:
+        return [
+            f"topology = {_quoted(self.topology)}",
+            f"scheduler = {_quoted(self.scheduler)}",
+            self.job,
+        ]
+
+
+def text(head: Head, message: Message) -> str:
+    """A series.toml that is right as it is: it has the check that nothing costs more, and below it
+    a claim for each published figure, commented.
+    """
+    place = _place(message)
+    lines = [
+        "# SPDX-License-Identifier: GPL-2.0-or-later",
+        f"title = {_quoted(head.title)}",
+        f"origin = {_quoted(head.origin)}",
+        f"tree = {_quoted(head.tree)}",
+        "",
+        *(f"# {note}" for note in place.notes),
+        "[checks.cost]",
+        'title = "an I/O costs no more instructions than before"',
+        *place.keys,
+        "",
+        "[[checks.cost.expect]]",
+        f'metric = "{_COST}"',
+        'change = "<= +1%"',
+        'because = "no change is published; twice the 0.5 % by which seeds of one kernel differ"',
+        "",
+        *_claims(message.figures, place),
+    ]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _claims(figures: Sequence[Figure], place: _Place) -> Iterator[str]:
+    if not figures:
+        yield "# The message has no figure that the lab can read. docs/tutorial.md has a claim."
+        return
+    yield "# Figures of the message. Remove the comment signs of those that are claims, give each"
+    yield "# claim a name, and see that topology, scheduler and job are the message's."
+    for number, figure in enumerate(figures, start=1):
+        yield "#"
+        for line in _claim(f"figure_{number}", figure, place):
+            yield f"# {line}".rstrip()
+
+
+def _claim(name: str, figure: Figure, place: _Place) -> Iterator[str]:
+    metric, published = _published(figure)
+    yield f"[claims.{name}]"
+    yield f"published = {_quoted(figure.line)}"
+    yield from place.keys
+    yield ""
+    yield f"[[claims.{name}.expect]]"
+    yield f'metric = "{metric}"'
+    if metric == "iops":
+        yield f'machine = "{_MACHINE}"'
+    yield f'change = "{HALF}"'
+    yield f"published = {{ {published} }}"
+
+
+def _published(figure: Figure) -> tuple[str, str]:
+    """The metric of a figure, and the keys of its published table."""
+    if figure.change is not None:
+        metric = "iops" if "iops" in figure.line.lower() else _COST
+        return metric, f'change = "{100 * figure.change:+.3g}%"'
+    metric, factor = _METRICS.get(figure.unit, (_COST, 1.0))
+    unit = {"lat_mean_ms": "ms"}.get(metric, figure.unit)
+    assert figure.before is not None
+    assert figure.after is not None
+    before, after = (_number(level * factor) for level in (figure.before, figure.after))
+    levels = f"before = {before}, after = {after}"
+    return metric, f"{levels}, unit = {_quoted(unit)}" if unit else levels
+
+
+def _place(message: Message) -> _Place:
+    notes: list[str] = []
+    topology, job = _USUAL_DISK, f'workload = "{_USUAL_JOB}"'
+    for line in message.devices:
+        try:
+            topology = device_line.read((line,))
+            device_line.require_possible(topology, "")
+            break
+        except UsageError as exc:
+            topology = _USUAL_DISK
+            notes.append(f"The disk of the message cannot be made: {line}: {exc.what}")
+    for line in message.jobs:
+        if not line.startswith("fio"):
+            notes.append(f"A claim runs fio. For {line}: lab diff --run {_quoted(line)}")
+            continue
+        try:
+            workload.give(line, "the message")
+            job = f"fio = {_quoted(line)}"
+            break
+        except UsageError as exc:
+            notes.append(f"The job of the message does not run: {line}: {exc.what}")
+    scheduler = message.schedulers[0] if message.schedulers else _USUAL_SCHEDULER
+    return _Place(topology, scheduler, job, tuple(" ".join(note.split()) for note in notes))
+
+
+def _number(value: float) -> str:
+    """A number as people write it, without an exponent."""
+    return f"{value:.0f}" if value.is_integer() else f"{value:.6g}"
+
+
+def _quoted(text: str) -> str:
+    """A string of TOML."""
+    return json.dumps(text, ensure_ascii=False)

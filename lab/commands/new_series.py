@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A new series out of a mailbox, patches or commits: its folder, and what it still lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.base import cache
+from lab.base.errors import BuildError, LabError, UsageError
+from lab.base.progress import Progress
+from lab.build import patching, revert
+from lab.build import source as source_tree
+from lab.build.patch_mail import Collected, author
+from lab.build.source import Source
+from lab.commands import new_claims
+from lab.commands.new_claims import Head
+from lab.inputs import message
+from lab.inputs.message import Message
+from lab.inputs.series import BASE, SERIES, Series
+from lab.judge import well_formed
+
+
+@dataclass(frozen=True)
+class Created:
+    """A new series: its folder, whether the lab made base/, and what its message publishes."""
+
+    folder: Path
+    has_base: bool
+    message: Message
+
+
+def create(
+    folder: Path, collected: Collected, spec: str, origin: str, progress: Progress
+) -> Created:
+    """Make the folder of a series: series/ with the patches, base/ where the source has them
+    already, and series.toml with what their message publishes.
+
+    origin is where they come from, where nothing in them tells. Raises UsageError for a folder that
+    is there, BuildError for patches that neither apply to the source nor are in it.
+    """
+    if folder.exists():
+        raise UsageError(f"{folder} is there already", hint="give the series another name")
+    source = source_tree.resolve(spec, progress)
+    parts = _patches(source, collected, progress)
+    texts = [patch.read_text(errors="replace") for patch in collected.patches]
+    published = message.read("\n".join([collected.cover, *map(_words, texts)]))
+    head = Head(_title(collected, texts), _origin(collected, texts, origin), spec)
+    with cache.building(folder, summed=False) as aside:
+        for part, files in parts.items():
+            (aside / part).mkdir()
+            for name, text in files.items():
+                (aside / part / name).write_text(text)
+        (aside / "series.toml").write_text(new_claims.text(head, published))
+    return Created(folder, BASE in parts, published)
+
+
+def lacks(judged: Series, progress: Progress) -> Iterator[str]:
+    """What a series still lacks, one sentence each; nothing when it can be judged."""
+    if not judged.patches(SERIES):
+        yield f"no patch lies in {judged.folder / SERIES}"
+    lines = judged.file.read_text().splitlines()
+    suggested = [n for n, line in enumerate(lines, start=1) if line.startswith("# [claims.")]
+    if not judged.claims:
+        figures = f"{len(suggested)} figures stand as comments" if suggested else "write one"
+        place = f"{judged.file}:{suggested[0]}" if suggested else str(judged.file)
+        yield f"no claim: {figures} ({place})"
+    for name, claim in judged.claims.items():
+        for expectation in claim.expect:
+            published = expectation.published
+            if published is None:
+                yield f"claims.{name}: {expectation.metric} has no published figure"
+            elif published.levels and not published.machine:
+                yield f"claims.{name}: the published levels name no machine"
+    try:
+        well_formed.check(judged)
+        source = source_tree.resolve(judged.tree, progress)
+        for level in judged.levels:
+            patching.patched(source, judged.patches(level))
+    except LabError as exc:
+        yield exc.brief
+
+
+def _patches(source: Source, collected: Collected, progress: Progress) -> dict[str, dict[str, str]]:
+    """The patch files of a series by folder and name."""
+    try:
+        patching.patched(source, collected.patches)
+    except BuildError as forward:
+        try:
+            taken = revert.reverted(source, collected.patches)
+        except BuildError as backward:
+            raise BuildError(
+                f"{forward.what}; and {backward.what}",
+                where=forward.where,
+                hint="name the tree that they are for: --tree git:PATH@REV",
+            ) from backward
+        progress.say(f"     {source.spec} has the patches: base/ takes them out")
+        return {BASE: taken.base, SERIES: taken.series}
+    return {SERIES: {p.name: p.read_text(errors="replace") for p in collected.patches}}
+
+
+def _words(patch: str) -> str:
+    """The message of a patch."""
+    return patch.partition("\n---\n")[0].partition("\n\n")[2]
+
+
+def _title(collected: Collected, texts: list[str]) -> str:
+    if collected.thread:
+        return revert.subject(f"Subject: {collected.thread.subject}")
+    return revert.subject(texts[0]) or collected.patches[0].stem
+
+
+def _origin(collected: Collected, texts: list[str], origin: str) -> str:
+    if collected.thread:
+        thread = collected.thread
+        return f"{thread.sender}, {thread.date}, {thread.message_id}"
+    first = texts[0].partition("\n")[0].split(" ")
+    if first[0] == "From" and len(first) > 1 and len(first[1]) == 40:
+        return f'commit {first[1][:12]} ("{revert.subject(texts[0])}")'
+    return author(collected.patches[0]) or origin

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A new series: patches for a source go into series/, those that it has into base/, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lab.base.errors import BuildError, UsageError
+from lab.base.process import run
+from lab.base.progress import Progress
+from lab.build import patching, revert, source
+from lab.build.source import Source
+from lab.cli import main
+from lab.inputs import series
+
+MESSAGE = """\
+From 0123456789abcdef0123456789abcdef01234567 Mon Sep 17 00:00:00 2001
+From: A <a@b.c>
+Subject: [PATCH v2] block: do less
+
+This gives 256k -> 594k IOPS under mq-deadline:
+
+    modprobe null_blk submit_queues=2
+    fio --name=x --rw=randread --bs=4k --direct=1
+
+Signed-off-by: A <a@b.c>
+---
+"""
+MakePatch = Callable[..., Path]
+Lab = Callable[..., Result]
+
+
+@pytest.fixture
+def patch(make_patch: MakePatch) -> Path:
+    """A patch with a message that publishes something."""
+    made = make_patch("0001-less.patch", "block/bfq.c", ("int bfq_9;", "int bfq_nine;"))
+    made.write_text(MESSAGE + made.read_text().partition("\n\n")[2])
+    return made
+
+
+@pytest.fixture
+def tree(fake_tree: Path) -> Callable[[], str]:
+    """A function: the fake source as it is now, as a commit."""
+
+    def committed() -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        run(["git", "init", "--quiet", str(fake_tree)])
+        run(["git", "-C", str(fake_tree), "add", "--all"])
+        run(["git", "-C", str(fake_tree), *who, "commit", "--quiet", "--message=x"])
+        return f"git:{fake_tree}@HEAD"
+
+    return committed
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """A function that runs a command in the lab, with an empty folder of series."""
+    monkeypatch.setattr(series, "FOLDER", tmp_path / "patches")
+
+    def command(*words: str) -> Result:
+        return CliRunner().invoke(main.lab, words, catch_exceptions=False, standalone_mode=False)
+
+    return command
+
+
+def resolved(spec: str, quiet: Progress) -> Source:
+    return source.resolve(spec, quiet)
+
+
+def changed(fake_tree: Path, old: str, new: str) -> None:
+    file = fake_tree / "block/bfq.c"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def uncomment_figures(file: Path) -> None:
+    """Make claims of the figures that stand as comments."""
+    figures = file.read_text().partition("message's.\n#\n")[2]
+    assert figures
+    with file.open("a") as appended:
+        appended.write(figures.replace("# ", "").replace("#\n", "\n"))
+
+
+def test_patches_for_the_tree_are_the_series(
+    lab: Lab, patch: Path, tree: Callable[[], str]
+) -> None:
+    done = lab("new", "mine", str(patch), "--tree", tree())
+    assert done.return_value == 0
+    made = series.get("mine")
+    (copied,) = made.patches("series")
+    assert copied.read_text().endswith(patch.read_text().partition("diff")[2])
+    assert not (made.folder / "base").exists()
+    assert made.title == "block: do less"
+    assert made.checks["cost"].topology == "null_blk submit_queues=2"
+    assert made.checks["cost"].scheduler == "mq-deadline"
+    assert "--rw=randread" in made.checks["cost"].fio
+    assert "figure: This gives 256k -> 594k IOPS" in done.output
+
+
+def test_the_figures_are_claims_when_their_comment_signs_are_removed(
+    lab: Lab, patch: Path, tree: Callable[[], str]
+) -> None:
+    lab("new", "mine", str(patch), "--tree", tree())
+    uncomment_figures(series.get("mine").file)
+    (expectation,) = series.get("mine").claims["figure_1"].expect
+    published = expectation.published
+    assert published is not None
+    assert (published.levels, published.unit) == ((256e3, 594e3), "IOPS")
+    assert str(expectation.bound) == ">= +52.3%"
+    assert "half of the published change" in expectation.because
+
+
+def test_a_patch_that_the_tree_has_is_taken_out_and_brought_back(
+    lab: Lab, patch: Path, fake_tree: Path, tree: Callable[[], str], quiet: Progress
+) -> None:
+    changed(fake_tree, "int bfq_9;", "int bfq_nine;")
+    spec = tree()
+    assert lab("new", "mine", str(patch), "--tree", spec).return_value == 0
+    made, unpatched = series.get("mine"), resolved(spec, quiet)
+    (base,) = made.patches("base")
+    assert 'Subject: [PATCH] Revert "block: do less"' in base.read_text()
+    assert "+int bfq_9;" in base.read_text()
+    assert patching.patched(unpatched, made.patches("base")).hash != unpatched.tree
+    assert patching.patched(unpatched, made.patches("series")).hash == unpatched.tree
+    assert made.patches("series")[-1].read_text().startswith("From: A <a@b.c>\nSubject: [PATCH v2]")
+
+
+def test_several_patches_are_taken_out_the_last_first(
+    make_patch: MakePatch, fake_tree: Path, tree: Callable[[], str], quiet: Progress
+) -> None:
+    first = make_patch("0001-a.patch", "block/bfq.c", ("int bfq_9;", "int bfq_a;"))
+    changed(fake_tree, "int bfq_9;", "int bfq_a;")
+    second = make_patch("0002-b.patch", "block/bfq.c", ("int bfq_a;", "int bfq_b;"))
+    changed(fake_tree, "int bfq_a;", "int bfq_b;")
+    made = revert.reverted(resolved(tree(), quiet), [first, second])
+    assert [name[:5] for name in made.base] == ["0001-", "0002-"]
+    assert ["-int bfq_b;" in text for text in made.base.values()] == [True, False]
+    assert list(made.series) == ["0001-a.patch", "0002-b.patch"]
+    assert "+int bfq_b;" in made.series["0002-b.patch"]
+
+
+def test_a_hunk_that_cannot_be_taken_out_is_named(
+    lab: Lab, patch: Path, fake_tree: Path, tree: Callable[[], str]
+) -> None:
+    changed(fake_tree, "int bfq_9;", "int other;")
+    with pytest.raises(BuildError) as caught:
+        lab("new", "mine", str(patch), "--tree", tree())
+    assert "does not apply" in caught.value.what
+    assert "cannot be taken out of" in caught.value.what
+    assert caught.value.what.count("hunk 1 of block/bfq.c") == 2
+    assert "--tree git:PATH@REV" in (caught.value.hint or "")
+    assert not series.known()
+
+
+def test_one_commit_of_a_tree_is_a_source(
+    lab: Lab, fake_tree: Path, tree: Callable[[], str]
+) -> None:
+    tree()
+    changed(fake_tree, "int bfq_9;", "int bfq_nine;")
+    spec = tree()
+    assert lab("new", "mine", spec, "--tree", spec).return_value == 0
+    made = series.get("mine")
+    assert [part.name for part in sorted(made.folder.iterdir())] == [
+        "base",
+        "series",
+        "series.toml",
+    ]
+    assert made.origin.startswith("commit ")
+
+
+def test_what_is_missing_is_told_sentence_by_sentence(
+    lab: Lab, patch: Path, tree: Callable[[], str]
+) -> None:
+    lab("new", "mine", str(patch), "--tree", tree())
+    asked = lab("new", "mine", "--check")
+    assert asked.return_value == 2
+    assert "no claim: 1 figures stand as comments" in asked.output
+    file = series.get("mine").file
+    uncomment_figures(file)
+    assert "the published levels name no machine" in lab("new", "mine", "--check").output
+    complete = file.read_text().replace('unit = "IOPS"', 'unit = "IOPS", machine = "a Xeon"')
+    file.write_text(complete)
+    asked = lab("new", "mine", "--check")
+    assert (asked.return_value, asked.output) == (0, "Nothing is missing. Next: lab run mine\n")
+
+
+def test_a_folder_that_is_there_is_kept(
+    lab: Lab, patch: Path, tree: Callable[[], str], tmp_path: Path
+) -> None:
+    (tmp_path / "patches/mine").mkdir(parents=True)
+    with pytest.raises(UsageError, match="is there already"):
+        lab("new", "mine", str(patch), "--tree", tree())
+    with pytest.raises(UsageError, match="SOURCE is missing"):
+        lab("new", "other")
