@@ -184,5 +184,6 @@ def _job_file(cell: Cell, work: Workload, amount: Mapping[str, Value]) -> str:
 
 def changes(cell: Cell) -> str:
     """What was changed in the fio job that a cell's workload is, in one line; empty for others."""
-    work = workload.get(cell.workload)
-    return fio_cell.changes(cell, work, _ios_of_jobs(cell, work))
+    work, runs = workload.get(cell.workload), fio_runs(cell)
+    ios = {name: count for name, count in _ios_of_jobs(cell, work).items() if name in runs}
+    return fio_cell.changes(cell, work, ios)

@@ -63,6 +63,7 @@ def test_what_was_changed_is_one_line() -> None:
     assert "runtime dropped: the amount of I/O is the lab's" in line
     assert "each of 4 jobs does 250 and 10,250 I/Os" in line
     assert changes(cell()) == ""
+    assert "I/Os" not in changes(of(READER, engine=Engine.SIM))
 
 
 @pytest.mark.parametrize(
