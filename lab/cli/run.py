@@ -57,16 +57,17 @@ def run_command(
 ) -> int:
     """Judge the claims of patch series.
 
-    Without a name the lab judges all series of kernel-patches. Published claims decide. The lab's
-    own checks inform; the profile quick boots nothing for them alone. The lab does not repeat a
-    boot that is on record. With --tree it reports the hunk that does not apply, and judges the
-    other series.
+    Without a name the lab judges the series of the profile: quick has eight, the others all of
+    kernel-patches. Published claims decide. The lab's own checks inform; the profile quick boots
+    nothing for them alone. The lab does not repeat a boot that is on record. With --tree it reports
+    the hunk that does not apply, and judges the other series.
 
     Exit codes: 0 all published claims hold, or are missed as series.toml records. 1 one is refuted,
     or a known miss is out of date. 3 one could not be judged. 4 none is refuted and one is
     inconclusive.
     """
-    wanted = [series.get(name) for name in names or series.known()]
+    usual = session.profile.series or series.known()
+    wanted = [series.get(name) for name in names or usual]
     pairs = chosen(wanted, claims)
     named = {name for name, _ in pairs}
     wanted = [patch_series for patch_series in wanted if patch_series.name in named]

@@ -37,6 +37,9 @@ class Profile(Model):
     without: tuple[str, ...] = Field(
         default=(), description="fragments with which it builds no kernel"
     )
+    series: tuple[str, ...] = Field(
+        default=(), description="the series that lab run judges where none is named; default: all"
+    )
     checks: bool = Field(
         default=True,
         description="boot for checks alone, too",

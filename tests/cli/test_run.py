@@ -12,7 +12,8 @@ import guests
 import pytest
 from click.testing import CliRunner, Result
 
-from lab.cli import main
+from lab.base.errors import UsageError
+from lab.cli import main, run
 from lab.inputs import series
 from lab.inputs.series import Series
 from lab.inputs.terms import Verdict
@@ -118,3 +119,20 @@ def test_without_qemu_the_record_says_so(judged: Judge, monkeypatch: pytest.Monk
     host = record_store.load(record_store.find(BootStore().folder, "last")).host
     assert "qemu" in host.facts.qemu
     assert host.engines == ()
+
+
+@pytest.mark.parametrize(("profile_name", "count"), [("quick", 8), ("standard", 0)])
+def test_without_a_name_the_series_of_the_profile_are_judged(
+    profile_name: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged_names: list[str] = []
+
+    def chosen(wanted: Sequence[Series], _claims: Sequence[str]) -> None:
+        judged_names.extend(patch_series.name for patch_series in wanted)
+        raise UsageError("enough")
+
+    monkeypatch.setattr(run, "chosen", chosen)
+    with pytest.raises(UsageError, match="enough"):
+        lab("run", "--profile", profile_name)
+    assert set(judged_names) <= set(series.known())
+    assert len(judged_names) == (count or len(series.known()))
