@@ -106,12 +106,13 @@ _NO_CHANGE = 0.05
 
 
 def half_of(change: float) -> Bound:
-    """The bound for a published change, a fraction: at least half of it, as a logarithm, to the
-    tenth of a per cent; 5 % either way for a change of 0.
+    """The bound for a published change, a fraction: at least half of it, as a logarithm, rounded up
+    to the tenth of a per cent; 5 % either way for a change of 0.
     """
     if not change:
         return Bound(-_NO_CHANGE, _NO_CHANGE, "%")
-    end = round(math.sqrt(1 + change) - 1, 3)
+    half = 1000 * (math.sqrt(1 + change) - 1)
+    end = math.copysign(math.ceil(round(abs(half), 6)) / 1000, half)
     return Bound(end, None, "%") if change > 0 else Bound(None, end, "%")
 
 

@@ -175,7 +175,6 @@ class Expectation(ExpectationKeys):
     """A bound on a change from the first to the second arm, or on a value of one arm."""
 
     metric: Metric
-    because: Because
 
     @model_validator(mode="before")
     @classmethod
@@ -189,6 +188,8 @@ class Expectation(ExpectationKeys):
     def _one_bound(self) -> Self:
         if bool(self.change) == bool(self.value):
             raise ValueError("an expectation has either change or value")
+        if not self.because:
+            raise ValueError("an expectation has because, the reason of its bound")
         if self.change == HALF and not (self.published and self.published.single_change):
             raise ValueError(
                 f"{HALF} needs published = {{ before = ..., after = ... }}, or one change"
@@ -285,7 +286,7 @@ class Claim(Model, ABC):
 
     topology: TopologyName = Field(description="a file of configs/guest, or a device line")
     scheduler: Name = Field(description="the I/O scheduler")
-    workload: Name = Field(description="a file of workloads")
+    workload: Name = Field(default="", description="a file of workloads")
     fio: str = Field(
         default="", description="in place of workload: any fio command line or job file, as text"
     )
@@ -315,6 +316,8 @@ class Claim(Model, ABC):
     @classmethod
     def _has_its_job(cls, written: Any) -> Any:
         """Name the workload that a claim's own fio job makes."""
+        if isinstance(written, dict) and "workload" not in written and "fio" not in written:
+            raise ValueError("a claim has a workload, or a job as fio")
         if not isinstance(written, dict) or not isinstance(written.get("fio"), str):
             return written
         if "workload" in written:

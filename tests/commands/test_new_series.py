@@ -111,7 +111,7 @@ def test_the_figures_are_claims_when_their_comment_signs_are_removed(
     published = expectation.published
     assert published is not None
     assert (published.levels, published.unit) == ((256e3, 594e3), "IOPS")
-    assert str(expectation.bound) == ">= +52.3%"
+    assert str(expectation.bound) == ">= +52.4%"
     assert "half of the published change" in expectation.because
 
 

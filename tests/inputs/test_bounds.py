@@ -75,8 +75,8 @@ def test_a_bound_is_read_back_as_it_is_written(low: object, width: object, sign:
 @pytest.mark.parametrize(
     ("change", "shown"),
     [
-        (1.32, ">= +52.3%"),
-        (0.4, ">= +18.3%"),
+        (1.32, ">= +52.4%"),
+        (0.4, ">= +18.4%"),
         (-0.5, "<= -29.3%"),
         (-1.0, "<= -100%"),
         (0.0, "-5% .. +5%"),

@@ -145,9 +145,11 @@ def test_what_was_not_decided_by_measuring_says_why(
 def full_report(words: str) -> str:
     figure = examples.figure("+40%").model_copy(update={"machine": words})
     expectation = make_expectation(
-        published=figure, because=words, parameters={"numjobs": words or 1}
+        published=figure, because=words or "b", parameters={"numjobs": words or 1}
     )
-    lacking = make_experiment(make_expectation(because=words), claim="slower", lacking=words or "x")
+    lacking = make_experiment(
+        make_expectation(because=words or "b"), claim="slower", lacking=words or "x"
+    )
     huge = Evidence(((1e-9, 1e12) * 4, (1e12, 1e-9) * 4), 10**9)
     broken = Evidence(failure=Failure("after", True, "panic", f"BUG\n{words}"))
     judged_series = judged(
