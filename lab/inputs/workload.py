@@ -92,7 +92,7 @@ class Workload(Model):
     command: str = Field(default="", description="shell command of the tool command")
     setup: str = Field(default="", description="shell command before it, which is not measured")
     folder: str = Field(default="", description="where the files lie that both name")
-    polls: bool = Field(default=False, description="the command needs queues to poll")
+    polls: bool = Field(default=False, description="it needs queues to poll")
     size_mib: int = Field(default=1024, ge=16, description="size of the disk in MiB")
     size_mib_per_client: int = Field(default=0, description="additional MiB for each dbench client")
     exact_ios: tuple[int, int] = Field(
