@@ -57,6 +57,10 @@ GROUPS = {
             "lab.cli.measure:matrix_command",
             "Measure schedulers, topologies and workloads on one kernel.",
         ),
+        "across": (
+            "lab.cli.across:across_command",
+            "Compare what an I/O costs on several kernels, by function.",
+        ),
         "scaling": (
             "lab.cli.measure:scaling_command",
             "Simulate throughput over the number of CPUs.",
