@@ -76,7 +76,7 @@ def across_command(
     session.check_engines(sources[-1]).host.require(Engine(engine))
     measured = across.measure(session, sources, planned)
     outcomes = [each.outcome for by_kernel in measured for each in by_kernel]
-    title = f"{work} on {topology_name}: {' '.join(each.release for each in measured[0])}"
+    title = f"{work} on {topology_name}: {' '.join(each.kernel for each in measured[0])}"
     run = RunBuilder(session, title).measured(outcomes, across.tables(measured, rows))
     ending.run(run, session, phases=False)
     if failed := sum(bool(outcome.error) for outcome in outcomes):

@@ -21,11 +21,11 @@ _SHOWN = 0.5
 
 @dataclass(frozen=True)
 class Measured:
-    """A cell on a kernel: the kernel's release, the outcome, and the cost of an I/O by function,
-    which is empty where the guest failed.
+    """A cell on a kernel: the kernel's release, or its source where others have that release, the
+    outcome, and the cost of an I/O by function, which is empty where the guest failed.
     """
 
-    release: str
+    kernel: str
     outcome: Outcome
     functions: Mapping[str, float]
 
@@ -43,20 +43,24 @@ def measure(
     Raises LabError for a source that cannot be had or built.
     """
     kernels = [session.kernel(spec) for spec in specs]
-    tasks = [cell.on(kernel, kernel.release) for cell in planned for kernel in kernels]
-    outcomes = iter(session.outcomes(tasks))
-    return [
-        [_measured(session, kernel.release, next(outcomes)) for kernel in kernels] for _ in planned
+    releases = [kernel.release for kernel in kernels]
+    names = releases if len(set(releases)) == len(releases) else specs
+    tasks = [
+        cell.on(kernel, name)
+        for cell in planned
+        for kernel, name in zip(kernels, names, strict=True)
     ]
+    outcomes = iter(session.outcomes(tasks))
+    return [[_measured(session, name, next(outcomes)) for name in names] for _ in planned]
 
 
-def _measured(session: Session, release: str, outcome: Outcome) -> Measured:
+def _measured(session: Session, name: str, outcome: Outcome) -> Measured:
     functions: dict[str, float] = {}
     known = session.store.cost(outcome.boots[0].id) if outcome.boots else None
     for symbol, count in known.kernel.items() if known else ():
         # A piece or a clone of a function is another one's choice of the compiler.
         functions[function(symbol)] = functions.get(function(symbol), 0.0) + count
-    return Measured(release, outcome, functions)
+    return Measured(name, outcome, functions)
 
 
 def tables(measured: Sequence[Sequence[Measured]], rows: int) -> tuple[TableRecord, ...]:
@@ -69,12 +73,12 @@ def _unit(outcome: Outcome) -> str:
 
 
 def _totals(measured: Sequence[Sequence[Measured]]) -> TableRecord:
-    releases = [each.release for each in measured[0]]
+    kernels = [each.kernel for each in measured[0]]
     values = {by_kernel[0].outcome.task.cell.scheduler: by_kernel for by_kernel in measured}
     failed = [each for by_kernel in measured for each in by_kernel if each.outcome.error]
     return TableRecord(
         title=f"Kernel {_unit(measured[0][0].outcome)} of an I/O",
-        columns=columns("scheduler", *releases, "last to first"),
+        columns=columns("scheduler", *kernels, "last to first"),
         rows=tuple(
             (name, *(_shown(each.total) for each in by_kernel), _change(by_kernel))
             for name, by_kernel in values.items()
@@ -85,7 +89,7 @@ def _totals(measured: Sequence[Sequence[Measured]]) -> TableRecord:
             if each.outcome.error
         ),
         curves=Curves(
-            labels=tuple(releases),
+            labels=tuple(kernels),
             values={name: tuple(e.total for e in by_kernel) for name, by_kernel in values.items()},
         ),
     )
@@ -114,7 +118,7 @@ def _functions(by_kernel: Sequence[Measured], rows: int) -> TableRecord:
     scheduler = by_kernel[0].outcome.task.cell.scheduler
     return TableRecord(
         title=f"By function: {scheduler}",
-        columns=columns("function", *(each.release for each in whole)),
+        columns=columns("function", *(each.kernel for each in whole)),
         rows=tuple((name, *(_cost(each, name) for each in whole)) for name in shown),
         totals=(("all others", *map(number, rest)),) if whole else (),
     )
