@@ -32,13 +32,7 @@ _WORKLOAD = "randread_burst"
 @options.deterministic
 @cell_options.machine()
 @options.cpus
-@click.option(
-    "--rows",
-    default=20,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Number of functions to show.",
-)
+@options.rows
 @options.measuring
 @cell_options.device("topology_name")
 def across_command(

@@ -192,13 +192,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 @options.deterministic
 @cell_options.machine()
 @options.cpus
-@click.option(
-    "--rows",
-    default=25,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Number of functions to show.",
-)
+@options.rows
 @click.option(
     "--lines",
     "by_line",

@@ -25,13 +25,7 @@ _TREE = "debian:6.12"
 @click.argument("name")
 @click.argument("source", required=False)
 @options.tree
-@click.option(
-    "--from",
-    "senders",
-    multiple=True,
-    metavar="ADDRESS",
-    help="Take only patches of this sender; repeatable.",
-)
+@options.senders
 @click.option("--check", is_flag=True, help="Print what the series NAME still lacks.")
 def new_command(
     name: str, source: str | None, spec: str, senders: tuple[str, ...], check: bool

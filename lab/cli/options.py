@@ -78,6 +78,20 @@ tree = click.option(
     help="debian:VERSION, release:VERSION, git:PATH@REV or tar:PATH; default: that of the series, "
     "else of the profile.",
 )
+senders = click.option(
+    "--from",
+    "senders",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Take only patches of this sender; repeatable.",
+)
+rows = click.option(
+    "--rows",
+    default=25,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of functions to show.",
+)
 patches = click.option(
     "--patch",
     "patches",

@@ -78,13 +78,7 @@ _USELESS = {
     show_default=True,
     help="Apply patches to the commit that they name, where --tree has it.",
 )
-@click.option(
-    "--from",
-    "senders",
-    multiple=True,
-    metavar="ADDRESS",
-    help="Take only patches of this sender; repeatable.",
-)
+@options.senders
 @options.dry_run
 def try_(
     session: Session,
