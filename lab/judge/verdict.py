@@ -288,7 +288,27 @@ def _measured(finding: Finding, alpha: float) -> Finding:
         seed_margin(finding.experiment, finding.evidence.noise),
         alpha,
     )
-    return _bounded(replace(finding, measured_change=change, interval=interval), "change")
+    known = _bounded(replace(finding, measured_change=change, interval=interval), "change")
+    return _wider_than_published(known)
+
+
+def _wider_than_published(finding: Finding) -> Finding:
+    """Say so where nothing is decided because the seeds tell less than what was published."""
+    published, seen = finding.experiment.expectation.published, finding.interval
+    effect = published.single_change if published else None
+    seeds = min(map(len, finding.evidence.values))
+    if finding.verdict is not Verdict.INCONCLUSIVE or not effect or not seen or seeds < SEEDS:
+        return finding
+    if effect <= -1 or seen.low <= -1 or not math.isfinite(seen.high):
+        return finding
+    if math.log((1 + seen.high) / (1 + seen.low)) <= abs(math.log1p(effect)):
+        return finding
+    shown = f"[{100 * seen.low:+.0f}, {100 * seen.high:+.0f}] %"
+    reason = (
+        f"the interval of {seeds} seeds, {shown}, is wider than the published effect, "
+        f"{100 * effect:+.3g} %"
+    )
+    return replace(finding, reason=reason)
 
 
 def _bounded(finding: Finding, what: str) -> Finding:

@@ -453,6 +453,20 @@ def test_what_executes_equal_code_does_not_change_however_seeds_differ() -> None
     assert "none of the 5,880 functions" in finding.reason
 
 
+def test_seeds_that_differ_by_more_than_was_published_are_told_in_those_words() -> None:
+    experiment = make_experiment(change="<= -5%", level=Level.SIMULATED)
+    published = Published(before=100.0, after=90.0, unit="IOPS")
+    expectation = experiment.expectation.model_copy(update={"published": published})
+    values = ((100.0, 90.0, 130.0, 95.0), (95.0, 120.0, 99.0, 70.0))
+    finding = judged(replace(experiment, expectation=expectation), Evidence(values))
+    assert finding.verdict is INCONCLUSIVE
+    assert "the interval of 4 seeds, [" in finding.reason
+    assert "is wider than the published effect, -10 %" in finding.reason
+    close = tuple(tuple(100 + (value - 100) / 50 for value in arm) for arm in values)
+    near = judged(replace(experiment, expectation=expectation), Evidence(close))
+    assert "wider" not in near.reason
+
+
 def test_a_guest_that_fails_counts_although_the_code_is_equal() -> None:
     failure = Failure("after", True, "panic", "kernel panic")
     evidence = Evidence(((1.0,), (1.0,)), failure=failure, unchanged=7)
