@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from lab.base.errors import UsageError
 from lab.base.stats import SEED_COUNTS
 from lab.build import tcg_plugin
-from lab.inputs import counters, machine_model, workload
+from lab.inputs import counters, machine_model, topology, workload
 from lab.inputs.claims import Claim, Expectation
 from lab.inputs.profile import Profile
 from lab.inputs.series import BASE, Series
@@ -127,8 +127,11 @@ def experiments(
 
 
 def fragments(series: Series, cell: Cell) -> tuple[str, ...]:
-    """What a cell of a series needs its kernel to be configured with."""
-    return (*series.kernel, *workload.get(cell.workload).kernel)
+    """What a cell of a series needs its kernel to be configured with: the series' own fragments,
+    and those that its disk and its job need.
+    """
+    needed = (*topology.get(cell.topology).kernel, *workload.get(cell.workload).kernel)
+    return (*series.kernel, *(name for name in dict.fromkeys(needed) if name not in series.kernel))
 
 
 def in_rounds(timed: Sequence[Experiment]) -> list[tuple[list[Experiment], list[Side]]]:

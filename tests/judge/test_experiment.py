@@ -323,6 +323,23 @@ def test_a_device_line_stands_for_a_topology(ask: Write) -> None:
     assert [cell.hw_queues for cell in cells(experiment)] == [8, 2]
 
 
+@pytest.mark.parametrize(
+    ("disk", "added"),
+    [
+        ("nullb", ()),
+        ("disk7200", ()),  # armdisk is among a series' usual fragments
+        ("null_blk + md raid0 2", ("md",)),
+        ("null_blk zoned=1", ("zoned",)),
+    ],
+)
+def test_a_series_kernels_have_what_its_disks_need(
+    ask: Write, disk: str, added: tuple[str, ...]
+) -> None:
+    (experiment,) = ask(claim(COST, topology=disk).replace('"bfq"', '"none"'))
+    own = series.get("own")
+    assert fragments(own, experiment.sides[0].cell) == (*own.kernel, *added)
+
+
 def test_all_that_is_counted_in_one_cell_is_counted_in_one_boot(ask: Write) -> None:
     locks = 'metric = "lock_acquisitions"\nchange = "<= -50%"'
     after, locked, wide, timed, cost = ask(
