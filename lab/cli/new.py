@@ -15,10 +15,12 @@ from lab.build import patch_mail
 from lab.cli import options
 from lab.cli.verb import Verb
 from lab.commands import new_series
-from lab.inputs import series
+from lab.inputs import profile, series
 from lab.inputs.message import Message
 
 _TREE = "debian:6.12"
+# Whose defaults --check shows: those of lab run.
+_PROFILE = "quick"
 
 
 @click.command("new", cls=Verb, example="lab new my_change 0001-mine.patch")
@@ -26,7 +28,11 @@ _TREE = "debian:6.12"
 @click.argument("source", required=False)
 @options.tree
 @options.senders
-@click.option("--check", is_flag=True, help="Print what the series NAME still lacks.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Print what the series NAME still lacks, or what will be measured.",
+)
 def new_command(
     name: str, source: str | None, spec: str, senders: tuple[str, ...], check: bool
 ) -> int:
@@ -38,7 +44,7 @@ def new_command(
     NAME becomes a folder of kernel-patches, or is a path. The lab copies the patches. Where --tree
     has them already, it makes base/, which takes them out. series.toml has a check that works, and
     each figure of the message as a claim in comments, with the message's disk and job. --check says
-    what is still missing.
+    what is still missing; where nothing is, what lab run will measure, with all defaults.
 
     Exit codes: 0 done; with --check, nothing is missing. 2 wrong usage, or --check found something.
     3 the patches neither apply to the tree nor are in it.
@@ -62,11 +68,14 @@ def new_command(
 
 
 def _checked(name: str, progress: Progress) -> int:
-    missing = list(new_series.lacks(series.get(name), progress))
+    judged = series.get(name)
+    missing = list(new_series.lacks(judged, progress))
     for sentence in missing:
         click.echo(sentence)
     if missing:
         return ExitCode.USAGE
+    for line in new_series.explained(judged, profile.get(_PROFILE)):
+        click.echo(line)
     click.echo(f"Nothing is missing. Next: lab run {name}")
     return ExitCode.DONE
 

@@ -18,8 +18,12 @@ from lab.commands import new_claims
 from lab.commands.new_claims import Head
 from lab.inputs import message
 from lab.inputs.message import Message
+from lab.inputs.profile import Profile
 from lab.inputs.series import BASE, SERIES, Series
 from lab.judge import well_formed
+from lab.judge.experiment import experiments
+from lab.measure import host
+from lab.report.view import counted
 
 
 @dataclass(frozen=True)
@@ -68,11 +72,8 @@ def lacks(judged: Series, progress: Progress) -> Iterator[str]:
         yield f"no claim: {figures} ({place})"
     for name, claim in judged.claims.items():
         for expectation in claim.expect:
-            published = expectation.published
-            if published is None:
+            if expectation.published is None:
                 yield f"claims.{name}: {expectation.metric} has no published figure"
-            elif published.levels and not published.machine:
-                yield f"claims.{name}: the published levels name no machine"
     try:
         well_formed.check(judged)
         source = source_tree.resolve(judged.tree, progress)
@@ -80,6 +81,23 @@ def lacks(judged: Series, progress: Progress) -> Iterator[str]:
             patching.patched(source, judged.patches(level))
     except LabError as exc:
         yield exc.brief
+
+
+def explained(judged: Series, usual: Profile) -> Iterator[str]:
+    """What is measured for each expectation of a series, its defaults filled in, one line each."""
+    yield f"kernel: {judged.tree} with {', '.join(judged.kernel)}"
+    for experiment in experiments(judged, usual, host.unchecked()):
+        expectation, cell = experiment.expectation, experiment.sides[0].cell
+        where = f"{experiment.engine} {cell.machine}".strip()
+        published = expectation.published
+        unnamed = published and published.levels and not published.machine
+        yield (
+            f"{experiment.claim}: {expectation.metric}, {' -> '.join(experiment.arms)}: "
+            f"{expectation.bound}; {where}, {counted(cell.cpus, 'vCPU')}, "
+            f"at most {counted(experiment.seeds, 'seed')}; "
+            f"{cell.workload}, {cell.scheduler}, {cell.topology}"
+            + ("; the published levels name no machine" if unnamed else "")
+        )
 
 
 def _patches(source: Source, collected: Collected, progress: Progress) -> dict[str, dict[str, str]]:
