@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lab.base.errors import UsageError
+from lab.base.text import visible
 from lab.inputs import device_line, workload
 from lab.inputs.bounds import HALF
 from lab.inputs.message import Figure, Message
@@ -143,7 +144,9 @@ def _place(message: Message) -> _Place:
         except UsageError as exc:
             notes.append(f"The job of the message does not run: {line}: {exc.what}")
     scheduler = message.schedulers[0] if message.schedulers else _USUAL_SCHEDULER
-    return _Place(topology, scheduler, job, tuple(" ".join(note.split()) for note in notes))
+    return _Place(
+        topology, scheduler, job, tuple(visible(" ".join(note.split())) for note in notes)
+    )
 
 
 def _number(value: float) -> str:
@@ -152,5 +155,5 @@ def _number(value: float) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of TOML."""
-    return json.dumps(text, ensure_ascii=False)
+    """A string of TOML: as one of JSON, but for DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -3,19 +3,25 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
 
+from lab.base import toml
 from lab.base.errors import BuildError, UsageError
 from lab.base.process import run
 from lab.base.progress import Progress
 from lab.build import patching, revert, source
 from lab.build.source import Source
 from lab.cli import main
-from lab.inputs import series
+from lab.commands import new_claims
+from lab.commands.new_claims import Head
+from lab.inputs import message, series
 
 MESSAGE = """\
 From 0123456789abcdef0123456789abcdef01234567 Mon Sep 17 00:00:00 2001
@@ -200,3 +206,26 @@ def test_a_folder_that_is_there_is_kept(
         lab("new", "mine", str(patch), "--tree", tree())
     with pytest.raises(UsageError, match="SOURCE is missing"):
         lab("new", "other")
+
+
+LINES = st.sampled_from(
+    [
+        "{} 256k -> 594k IOPS {}",
+        "{} is 3 % faster {}",
+        "modprobe null_blk {} {}",
+        "modprobe null_blk submit_queues=2 {}{}",
+        "modprobe scsi_debug {}={}",
+        "t/io_uring {} {}",
+        "{}mq-deadline{}",
+    ]
+)
+
+
+@given(st.lists(st.tuples(LINES, st.text(max_size=9), st.text(max_size=9)), max_size=6), st.text())
+def test_whatever_a_message_says_the_file_is_right(
+    lines: list[tuple[str, str, str]], title: str
+) -> None:
+    text = "\n".join(line.format(first, second) for line, first, second in lines)
+    written = new_claims.text(Head(title, title, "debian:6.12"), message.read(text))
+    made = toml.parse(tomllib.loads(written), series.Series, Path("series.toml"))
+    assert (made.title, list(made.checks), made.claims) == (title, ["cost"], {})
