@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from email.message import Message
 from email.utils import formataddr, getaddresses
+from functools import lru_cache
 
 from lab.build import mail_text
 
@@ -44,7 +45,7 @@ def find(content: bytes, where: str, first: str, senders: Collection[str]) -> Th
     patches: only their cover letter is one, and of several, for a series may be sent again, the
     last.
     """
-    cover, patch = _first_mails(content, where, first, senders)
+    cover, patch = _first_mails(content, where, first, frozenset(senders))
     first_mail = patch if cover is None else cover
     if first_mail is None or not (
         ids := _ID.findall(str(first_mail.get("Message-ID") or "")[:2000])
@@ -63,7 +64,7 @@ def find(content: bytes, where: str, first: str, senders: Collection[str]) -> Th
 
 def cover_letter(content: bytes, where: str, first: str, senders: Collection[str]) -> str:
     """The text of a series' cover letter, as find() finds it; empty without one."""
-    cover, _ = _first_mails(content, where, first, senders)
+    cover, _ = _first_mails(content, where, first, frozenset(senders))
     return mail_text.text(cover) if cover is not None else ""
 
 
@@ -78,10 +79,13 @@ def base_commit(texts: Iterable[str]) -> str:
     return named[-1] if named else ""
 
 
+@lru_cache(maxsize=1)
 def _first_mails(
-    content: bytes, where: str, first: str, senders: Collection[str]
+    content: bytes, where: str, first: str, senders: frozenset[str]
 ) -> tuple[Message | None, Message | None]:
-    """The cover letter of a series and the mail of its first patch."""
+    """The cover letter of a series and the mail of its first patch; the last mailbox is kept, for
+    what is wanted of it is asked in turn.
+    """
     version = mail_text.version(mail_text.tags(first)[0])
     cover: Message | None = None
     patch: Message | None = None

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from email import message_from_string
 from email.message import Message
 from pathlib import Path
 from typing import IO
@@ -103,6 +104,11 @@ def author(patch: Path) -> str:
         head, _, body = file.read(10_000).partition("\n\n")
     match = _AUTHOR.match(body.lstrip()) or _AUTHOR.search(head)
     return " ".join(match[1].split()) if match else ""
+
+
+def title(text: str) -> str:
+    """The subject of a patch's text without its tags; empty without one."""
+    return mail_text.tags(mail_text.header(message_from_string(text), "Subject"))[1]
 
 
 def parse(content: bytes, where: str) -> list[Patch]:
@@ -234,7 +240,7 @@ def _written(content: bytes, where: str, senders: Collection[str]) -> Collected:
     mailed = parse(content, where)
     patches = series(mailed, where, senders)
     folder = cache.root() / "series" / cache.key([patch.text for patch in patches])
-    names = [f"{n:04}-{_slug(patch.title)}.patch" for n, patch in enumerate(patches, start=1)]
+    names = [f"{n:04}-{slug(patch.title)}.patch" for n, patch in enumerate(patches, start=1)]
     if not cache.whole(folder):
         with cache.building(folder) as aside:
             for name, patch in zip(names, patches, strict=True):
@@ -282,5 +288,6 @@ _AS_GIT_APPLIES = (
 )
 
 
-def _slug(title: str) -> str:
+def slug(title: str) -> str:
+    """A title as a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", title).strip("-")[:50].strip("-") or "patch"

@@ -12,11 +12,10 @@ from pathlib import Path
 from lab.base import cache
 from lab.base.errors import BuildError
 from lab.base.process import CommandError, run
-from lab.build import mail_text, patch_rules
+from lab.build import patch_mail, patch_rules
 from lab.build.repository import ISOLATED
 from lab.build.source import Source, git
 
-_SUBJECT = re.compile(r"^Subject:[ \t]*(.*(?:\n[ \t].*)*)", re.MULTILINE)
 _APPLYING = re.compile(r"Applying patch (\S+) with \d+ reject")
 _REJECTED = re.compile(r"Rejected hunk #(\d+)")
 _LONGEST_SUBJECT = 60
@@ -50,19 +49,13 @@ def reverted(source: Source, patches: Sequence[Path]) -> Reverted:
     steps = zip(reversed(patches), itertools.pairwise(trees), strict=True)
     for number, (patch, (before, after)) in enumerate(steps, start=1):
         text = patch.read_text(errors="replace")
-        title = subject(text)
-        name = f"{number:04}-Revert-{_slug(title)}.patch"
+        title = patch_mail.title(text)
+        name = f"{number:04}-Revert-{patch_mail.slug(title)}.patch"
         base[name] = _message_of_revert(title, source) + _diff(before, after)
         series[patch.name] = (
             text.partition("\n---\n")[0].rstrip() + "\n---\n" + _diff(after, before)
         )
     return Reverted(base, dict(sorted(series.items())))
-
-
-def subject(patch: str) -> str:
-    """The subject of a patch's text, without its tags; empty without one."""
-    match = _SUBJECT.search(patch)
-    return mail_text.tags(mail_text.decoded(" ".join(match[1].split())))[1] if match else ""
 
 
 def _take_out(source: Source, patch: Path, index: dict[str, str], tree: str) -> None:
@@ -92,7 +85,7 @@ def _conflicts(patch: Path, tree: str) -> list[str]:
             try:
                 git("checkout-index", "--", file, env=index)
             except CommandError:
-                continue  # it is told as a file that is not there
+                continue  # git apply reports it as missing
         argv = ["git", "apply", "--reverse", "--reject", "--whitespace=nowarn"]
         try:
             run([*argv, str(patch.absolute())], cwd=folder / "tree", env=ISOLATED)
@@ -124,7 +117,3 @@ def _message_of_revert(title: str, source: Source) -> str:
         f"{source.spec} has this change. Take it out, so that kernels without and with\n"
         "it can be compared.\n---\n"
     )
-
-
-def _slug(title: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", title).strip("-")[:45].strip("-") or "patch"

@@ -57,16 +57,10 @@ def across_command(
         raise UsageError("one kernel is compared with nothing", hint="give two sources or more")
     sources = tuple(dict.fromkeys(specs))
     work = cell_options.one_workload(workload_name, fio) or _WORKLOAD
-    planned = [
-        matrix.cells(
-            session.profile,
-            Selection(
-                (topology_name,), (scheduler,), (work,), cpus=cpus, machine=machine, queue=queue
-            ),
-            Engine(engine),
-        )[0]
-        for scheduler in dict.fromkeys(schedulers)
-    ]
+    selection = Selection(
+        (topology_name,), schedulers, (work,), cpus=cpus, machine=machine, queue=queue
+    )
+    planned = matrix.by_scheduler(session.profile, selection, Engine(engine))
     session.check_engines(sources[-1]).host.require(Engine(engine))
     measured = across.measure(session, sources, planned)
     outcomes = [each.outcome for by_kernel in measured for each in by_kernel]

@@ -238,16 +238,11 @@ def diff_command(
         command_costs.require_possible(Engine(engine))
         session.config = (*session.config, *workload.get(run).kernel)
     names = ("before", "after") if patches else tuple(dict.fromkeys(schedulers))
-    planned = [
-        matrix.cells(
-            session.profile,
-            Selection(
-                (topology_name,), (scheduler,), (work,), cpus=cpus, machine=machine, queue=queue
-            ),
-            Engine(engine),
-        )[0]
-        for scheduler in (schedulers * 2 if patches else dict.fromkeys(schedulers))
-    ]
+    selection = Selection(
+        (topology_name,), schedulers, (work,), cpus=cpus, machine=machine, queue=queue
+    )
+    planned = matrix.by_scheduler(session.profile, selection, Engine(engine))
+    planned *= 2 if patches else 1
     session.check_engines(spec).host.require(Engine(engine))
     fragments = (*session.fragments, *((source_lines.FRAGMENT,) if by_line else ()))
     kernels = [session.kernel(spec, patches if n == "after" else (), fragments) for n in names]

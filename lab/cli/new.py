@@ -18,7 +18,6 @@ from lab.commands import new_series
 from lab.inputs import profile, series
 from lab.inputs.message import Message
 
-_TREE = "debian:6.12"
 # Whose defaults --check shows: those of lab run.
 _PROFILE = "quick"
 
@@ -57,13 +56,13 @@ def new_command(
     if not source:
         raise UsageError("SOURCE is missing", hint="a mailbox, a patch or git:PATH@COMMIT")
     folder = Path(name) if os.sep in name else series.FOLDER / name
-    tree = spec or kernel_source(_TREE)
+    tree = spec or kernel_source(series.USUAL_TREE)
     collected = patch_mail.collect(source, senders)
-    created = new_series.create(folder, collected, tree, source, progress)
-    click.echo(f"{created.folder}: {len(collected.patches)} patch(es) for {tree}")
-    for line in _published(created.message):
+    message = new_series.create(folder, collected, tree, source, progress)
+    click.echo(f"{folder}: {len(collected.patches)} patch(es) for {tree}")
+    for line in _published(message):
         click.echo(f"  {line}")
-    click.echo(f"Next: edit {created.folder / 'series.toml'}, then lab new {name} --check")
+    click.echo(f"Next: edit {folder / 'series.toml'}, then lab new {name} --check")
     return ExitCode.DONE
 
 

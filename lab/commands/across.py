@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.base.text import number, percent
-from lab.build.code_diff import function
 from lab.measure.cell import PlannedCell
 from lab.measure.runner import Outcome
 from lab.measure.session import Session
@@ -55,12 +54,8 @@ def measure(
 
 
 def _measured(session: Session, name: str, outcome: Outcome) -> Measured:
-    functions: dict[str, float] = {}
-    known = session.store.cost(outcome.boots[0].id) if outcome.boots else None
-    for symbol, count in known.kernel.items() if known else ():
-        # A piece or a clone of a function is another one's choice of the compiler.
-        functions[function(symbol)] = functions.get(function(symbol), 0.0) + count
-    return Measured(name, outcome, functions)
+    cost = session.store.cost(outcome.boots[0].id) if outcome.boots else None
+    return Measured(name, outcome, cost.by_function() if cost else {})
 
 
 def tables(measured: Sequence[Sequence[Measured]], rows: int) -> tuple[TableRecord, ...]:
@@ -75,7 +70,7 @@ def _unit(outcome: Outcome) -> str:
 def _totals(measured: Sequence[Sequence[Measured]]) -> TableRecord:
     kernels = [each.kernel for each in measured[0]]
     values = {by_kernel[0].outcome.task.cell.scheduler: by_kernel for by_kernel in measured}
-    failed = [each for by_kernel in measured for each in by_kernel if each.outcome.error]
+    outcomes = [each.outcome for by_kernel in measured for each in by_kernel]
     return TableRecord(
         title=f"Kernel {_unit(measured[0][0].outcome)} of an I/O",
         columns=columns("scheduler", *kernels, "last to first"),
@@ -84,9 +79,7 @@ def _totals(measured: Sequence[Sequence[Measured]]) -> TableRecord:
             for name, by_kernel in values.items()
         ),
         notes=tuple(
-            f"{each.outcome.task}: {each.outcome.error.brief}"
-            for each in failed
-            if each.outcome.error
+            f"{outcome.task}: {outcome.error.brief}" for outcome in outcomes if outcome.error
         ),
         curves=Curves(
             labels=tuple(kernels),

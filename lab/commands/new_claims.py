@@ -128,10 +128,8 @@ def _place(message: Message) -> _Place:
     for line in message.devices:
         try:
             topology = device_line.read((line,))
-            device_line.require_possible(topology, "")
             break
         except UsageError as exc:
-            topology = _USUAL_DISK
             notes.append(f"The disk of the message cannot be made: {line}: {exc.what}")
     for line in message.jobs:
         if not line.startswith("fio"):

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import cache
 from lab.base.errors import BuildError, LabError, UsageError
 from lab.base.progress import Progress
-from lab.build import patching, revert
+from lab.build import mail_text, patch_mail, patching, revert
 from lab.build import source as source_tree
-from lab.build.patch_mail import Collected, author
+from lab.build.patch_mail import Collected
 from lab.build.source import Source
 from lab.commands import new_claims
 from lab.commands.new_claims import Head
@@ -26,20 +25,11 @@ from lab.measure import host
 from lab.report.view import counted
 
 
-@dataclass(frozen=True)
-class Created:
-    """A new series: its folder, whether the lab made base/, and what its message publishes."""
-
-    folder: Path
-    has_base: bool
-    message: Message
-
-
 def create(
     folder: Path, collected: Collected, spec: str, origin: str, progress: Progress
-) -> Created:
+) -> Message:
     """Make the folder of a series: series/ with the patches, base/ where the source has them
-    already, and series.toml with what their message publishes.
+    already, and series.toml with what their message publishes, which is returned.
 
     origin is where they come from, where nothing in them tells. Raises UsageError for a folder that
     is there, BuildError for patches that neither apply to the source nor are in it.
@@ -57,7 +47,7 @@ def create(
             for name, text in files.items():
                 (aside / part / name).write_text(text)
         (aside / "series.toml").write_text(new_claims.text(head, published))
-    return Created(folder, BASE in parts, published)
+    return published
 
 
 def lacks(judged: Series, progress: Progress) -> Iterator[str]:
@@ -125,8 +115,8 @@ def _words(patch: str) -> str:
 
 def _title(collected: Collected, texts: list[str]) -> str:
     if collected.thread:
-        return revert.subject(f"Subject: {collected.thread.subject}")
-    return revert.subject(texts[0]) or collected.patches[0].stem
+        return mail_text.tags(collected.thread.subject)[1]
+    return patch_mail.title(texts[0]) or collected.patches[0].stem
 
 
 def _origin(collected: Collected, texts: list[str], origin: str) -> str:
@@ -135,5 +125,5 @@ def _origin(collected: Collected, texts: list[str], origin: str) -> str:
         return f"{thread.sender}, {thread.date}, {thread.message_id}"
     first = texts[0].partition("\n")[0].split(" ")
     if first[0] == "From" and len(first) > 1 and len(first[1]) == 40:
-        return f'commit {first[1][:12]} ("{revert.subject(texts[0])}")'
-    return author(collected.patches[0]) or origin
+        return f'commit {first[1][:12]} ("{patch_mail.title(texts[0])}")'
+    return patch_mail.author(collected.patches[0]) or origin

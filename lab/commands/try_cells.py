@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.build.code_diff import function
 from lab.build.kernel import Kernel
 from lab.inputs import machine_model, topology
 from lab.inputs.profile import Profile
@@ -60,10 +59,7 @@ def executed(
     for cell, outcome in zip(planned, outcomes, strict=True):
         outcome.require_boots()
         cost = session.store.cost(outcome.boots[0].id)
-        executed_by[cell] = {}
-        for symbol, count in cost.kernel.items() if cost else ():
-            name = function(symbol)
-            executed_by[cell][name] = executed_by[cell].get(name, 0.0) + count
+        executed_by[cell] = cost.by_function() if cost else {}
     return executed_by
 
 

@@ -102,15 +102,15 @@ class Bound:
 
 # The bounds that follow from the lab's rule (docs/verdicts.md), in words.
 HALF, NOTHING = "half of published", "no change"
-_NO_CHANGE = 0.05
+_NO_CHANGE = Bound(-0.05, 0.05, "%")
 
 
 def half_of(change: float) -> Bound:
     """The bound for a published change, a fraction: at least half of it, as a logarithm, rounded up
-    to the tenth of a per cent; 5 % either way for a change of 0.
+    to the tenth of a per cent; that of no change for 0.
     """
     if not change:
-        return Bound(-_NO_CHANGE, _NO_CHANGE, "%")
+        return _NO_CHANGE
     half = 1000 * (math.sqrt(1 + change) - 1)
     end = math.copysign(math.ceil(round(abs(half), 6)) / 1000, half)
     return Bound(end, None, "%") if change > 0 else Bound(None, end, "%")
@@ -120,7 +120,7 @@ def _change(text: str) -> Bound | str:
     """A bound on a change as it is written; HALF as it is, for it needs the published figure."""
     if text == HALF:
         return text
-    return half_of(0.0) if text == NOTHING else Bound.parse(text).of("%", text)
+    return _NO_CHANGE if text == NOTHING else Bound.parse(text).of("%", text)
 
 
 def _read(parse: Callable[[str], Bound | str]) -> BeforeValidator:

@@ -211,7 +211,8 @@ class Expectation(ExpectationKeys):
         """What it allows of the change, or of the value."""
         if isinstance(self.change, str):
             figure = self.published.single_change if self.published else None
-            return half_of(figure or 0.0)
+            assert figure
+            return half_of(figure)
         bound = self.change or self.value
         assert bound is not None
         return bound

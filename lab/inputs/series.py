@@ -20,6 +20,7 @@ FOLDER = data("kernel-patches")
 C = TypeVar("C", bound=Claim)
 PatchLevel = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 BASE, SERIES = "base", "series"
+USUAL_TREE = "debian:6.12"
 
 
 class Arm(Model):
@@ -44,7 +45,7 @@ class Series(Model):
 
     title: str = Field(description="what the series does, in one line")
     origin: str = Field(description="who posted it where, or the commit")
-    tree: str = Field(default="debian:6.12", description="the kernel source it applies to")
+    tree: str = Field(default=USUAL_TREE, description="the kernel source it applies to")
     kernel: tuple[Name, ...] = Field(
         default=("base", "block", "filesystems", "buffer_heads", "armdisk"),
         description="fragments of configs/kernel",

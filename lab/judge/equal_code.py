@@ -13,7 +13,6 @@ from lab.build.kernel import Kernel
 from lab.guest.qemu_command import COUNTS, TIMES
 from lab.measure import insn_counts, plugin_output
 from lab.measure.boot_store import BootStore
-from lab.measure.plugin_output import Executed
 
 
 def functions(
@@ -28,20 +27,25 @@ def functions(
     names: set[str] = set()
     for kernel, ids in zip(kernels, boots, strict=True):
         for boot in ids:
-            executed = _executed(store.boot_folder(boot))
-            if executed is None or executed.elsewhere:
+            executed = _executed(store.boot_folder(boot), kernel.system_map)
+            if executed is None:
                 return 0
-            symbols = insn_counts.symbols(kernel.system_map)
-            for unit in executed.ranges():
-                names.update(map(function, symbols.within(*unit)))
+            names |= executed
     difference = _difference(*kernels)
     return 0 if difference.values or names & difference.functions else len(names)
 
 
-def _executed(boot: Path) -> Executed | None:
-    """Which code a boot's guest executed, by its folder; None where nothing told."""
+@lru_cache(maxsize=256)
+def _executed(boot: Path, system_map: Path) -> frozenset[str] | None:
+    """The functions that a boot's guest executed, by its folder and its kernel's addresses; None
+    where nothing tells, or some code is not in the kernel's image. Several findings share a boot.
+    """
     record = next((boot / name for name in (COUNTS, TIMES) if (boot / name).exists()), None)
-    return plugin_output.executed(record.read_text(errors="replace")) if record else None
+    executed = plugin_output.executed(record.read_text(errors="replace")) if record else None
+    if executed is None or executed.elsewhere:
+        return None
+    symbols = insn_counts.symbols(system_map)
+    return frozenset(function(name) for unit in executed.ranges() for name in symbols.within(*unit))
 
 
 @lru_cache(maxsize=64)

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lab.base.stats import SEED_COUNTS, surely_apart
+from lab.build.code_diff import function
 from lab.inputs.terms import Metric
 from lab.measure.insn_counts import Phase, Symbols, by_function
 
@@ -56,6 +57,14 @@ class Cost:
     def kernel_total(self) -> float:
         """Kernel instructions per I/O."""
         return sum(self.kernel.values())
+
+    def by_function(self) -> dict[str, float]:
+        """Kernel instructions per I/O; the compiler's pieces and clones count as the function."""
+        counts: dict[str, float] = {}
+        for symbol, count in self.kernel.items():
+            name = function(symbol)
+            counts[name] = counts.get(name, 0.0) + count
+        return counts
 
     def within(self, functions: Collection[str]) -> float:
         """Kernel instructions per I/O in some functions."""

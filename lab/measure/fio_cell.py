@@ -88,11 +88,11 @@ def changes(cell: Cell, work: Workload, ios: dict[str, int]) -> str:
         jobs = int(cell.number(workload.JOBS))
         phrases.append(f"{f'each of {jobs} jobs' if jobs > 1 else 'the job'} does {counted} I/Os")
     changed = hardware(guest_topology, work)
-    own = guest_topology.null_blk or {}
-    attributes = {**own, **changed.get("null_blk", {})}
-    if attributes.get("memory_backed") != own.get("memory_backed"):
+    usual = guest_topology.null_blk or {}
+    attributes = {**usual, **changed.get("null_blk", {})}
+    if attributes.get("memory_backed") != usual.get("memory_backed"):
         phrases.append("null_blk is memory-backed")
-    if attributes.get("poll_queues") != own.get("poll_queues") or "kernel_parameters" in changed:
+    if attributes.get("poll_queues") != usual.get("poll_queues") or "kernel_parameters" in changed:
         phrases.append("hipri has a poll queue")
     if "memory_mib" in changed:
         phrases.append(f"the guest has {changed['memory_mib']} MiB for the buffers")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lab.base.errors import UsageError, nearest
 from lab.base.system import data
@@ -102,6 +102,17 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Planne
             hint="look at configs/profile for what a profile holds",
         )
     return list(planned)
+
+
+def by_scheduler(profile: Profile, selection: Selection, engine: Engine) -> list[PlannedCell]:
+    """A cell for each scheduler of a selection, in its order, none twice.
+
+    Raises UsageError as cells() does.
+    """
+    return [
+        cells(profile, replace(selection, schedulers=(name,)), engine)[0]
+        for name in dict.fromkeys(selection.schedulers)
+    ]
 
 
 def _unnamed(profile: Profile, selection: Selection) -> Selection:

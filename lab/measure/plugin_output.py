@@ -43,9 +43,10 @@ def executed(output: str) -> Executed | None:
     return Executed(frozenset(units), match[1] == "1")
 
 
-def record_lines(output: str, content: str) -> Iterator[tuple[int, str]]:
+def record_lines(output: str, content: str) -> list[tuple[int, str]]:
     """The lines of a record before the one of executed(), counted from 1. Raises as lines does."""
-    return (line for line in lines(output, content) if not _EXECUTED.fullmatch(line[1]))
+    every = list(lines(output, content))
+    return every[:-1] if every and _EXECUTED.fullmatch(every[-1][1]) else every
 
 
 def lines(output: str, content: str) -> Iterator[tuple[int, str]]:
