@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import gc
 import io
 import os
 import signal
@@ -23,7 +24,7 @@ from lab.base.sandbox import Mode
 from lab.build import kernel, patching
 from lab.build.kernel import Kernel
 from lab.build.source import resolve
-from lab.inputs import kconfig, profile, series
+from lab.inputs import fio_program, kconfig, profile, series
 from lab.measure.job import Testbed
 from lab.measure.session import Session
 
@@ -47,6 +48,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if GUESTS in item.path.parents:
             item.add_marker(pytest.mark.vm)
+
+
+def pytest_collection_finish() -> None:
+    """Have the garbage collector look no more at what was collected: thousands of tests stay."""
+    gc.collect()
+    gc.freeze()
 
 
 @functools.cache
@@ -101,6 +108,14 @@ def confined(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         pytest.skip(f"{mode}: {why}")
     monkeypatch.setenv(sandbox.CHOICE, mode)
     return mode
+
+
+@pytest.fixture
+def fio_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have jobs taken as right without starting fio, which takes a fifth of a second: what it says
+    of them is tested in test_fio_program.
+    """
+    monkeypatch.setattr(fio_program, "_require_parsed", lambda _job: None)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import scipy.stats
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from numpy.random import Generator
@@ -194,9 +193,11 @@ def test_failures_in_two_arms_are_compared_as_by_scipy(
     hits: int, trials: int, other_hits: int, other_trials: int
 ) -> None:
     table = np.array([[hits, trials - hits], [other_hits, other_trials - other_hits]])
-    expected = scipy.stats.fisher_exact(table, alternative="greater").pvalue
+    import scipy.stats as scipy_stats  # a second of imports, not for every collection
+
+    expected = scipy_stats.fisher_exact(table, alternative="greater").pvalue
     assert stats.fisher(hits, trials, other_hits, other_trials) == pytest.approx(expected)
-    tail = scipy.stats.binom.sf(hits - 1, trials, 0.01)
+    tail = scipy_stats.binom.sf(hits - 1, trials, 0.01)
     assert stats.at_least(hits, trials, 0.01) == pytest.approx(float(tail))
 
 

@@ -170,3 +170,14 @@ def test_the_disk_grows_with_the_clients(clients: int, size: int) -> None:
 def test_an_unknown_workload_gets_the_nearest_name() -> None:
     with pytest.raises(UsageError, match="did you mean 'randread_burst'"):
         workload.get("randread_brust")
+
+
+def test_a_file_that_is_given_names_the_workload(tmp_path: Path) -> None:
+    path = tmp_path / "my job.fio"
+    path.write_text("[a]\nrw=read\n")
+    assert workload.give(path.read_text(), str(path), path.stem).startswith("my_job-")
+    broken = tmp_path / "broken.fio"
+    broken.write_text("[a]\nrw=read\nfrob=1\n")
+    with pytest.raises(UsageError, match="Bad option <frob=1>") as caught:
+        workload.of_line_or_file(str(broken))
+    assert caught.value.where == str(broken)

@@ -20,6 +20,8 @@ from lab.measure.cell import Cell, Task, resolved
 from lab.measure.cell_orders import changes, ordered_ios
 from lab.measure.job import Job, hardware, resolve
 
+pytestmark = pytest.mark.usefixtures("fio_agrees")
+
 READER = "--rw=randread --bs=4k --ioengine=libaio --iodepth=32 --numjobs=4 --runtime=9"
 
 
@@ -188,17 +190,6 @@ def test_a_line_is_a_workload_of_its_own_in_later_commands() -> None:
     assert workload.options(name) == ["--fio", "fio --name=job --rw=randwrite --bs=8k"]
     assert workload.get(name).title == "fio --name=job --rw=randwrite --bs=8k"
     assert workload.noise("gone-01234567") == workload.Noise()
-
-
-def test_a_file_that_is_given_names_the_workload(tmp_path: Path) -> None:
-    path = tmp_path / "my job.fio"
-    path.write_text("[a]\nrw=read\n")
-    assert workload.give(path.read_text(), str(path), path.stem).startswith("my_job-")
-    broken = tmp_path / "broken.fio"
-    broken.write_text("[a]\nrw=read\nfrob=1\n")
-    with pytest.raises(UsageError, match="Bad option <frob=1>") as caught:
-        workload.of_line_or_file(str(broken))
-    assert caught.value.where == str(broken)
 
 
 def test_queue_attributes_are_written_around_the_choice_of_the_scheduler() -> None:

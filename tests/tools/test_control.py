@@ -8,7 +8,6 @@ from pathlib import Path
 import guests as fakes
 import numpy as np
 import pytest
-import scipy.stats
 from guests import FakeSession, Guests
 
 from lab.base.errors import GuestError, LabError
@@ -75,7 +74,9 @@ def test_the_report_counts_what_was_called() -> None:
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 40), (1, 42), (20, 40), (42, 42)])
 def test_the_interval_of_a_rate_is_that_of_scipy(hits: int, trials: int) -> None:
-    expected = scipy.stats.binomtest(hits, trials).proportion_ci(1 - ALPHA, method="exact")
+    import scipy.stats as scipy_stats  # a second of imports, not for every collection
+
+    expected = scipy_stats.binomtest(hits, trials).proportion_ci(1 - ALPHA, method="exact")
     rates = control.possible_rates(hits, trials, ALPHA)
     assert (rates.low, rates.high) == pytest.approx((expected.low, expected.high))
 
