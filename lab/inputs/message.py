@@ -129,7 +129,7 @@ def _figures(lines: Sequence[str]) -> Iterator[Figure]:
 
 
 def _arrow(line: str) -> Figure | None:
-    """The two levels of ``X -> Y`` or ``from X to Y``; thousands of nothing are IOPS."""
+    """The two levels of ``X -> Y`` or ``from X to Y``; with a prefix and no unit they are IOPS."""
     arrow = _ARROW.search(line)
     if not arrow:
         return None

@@ -22,7 +22,7 @@ def functions(
     kernel to the last; 0 where one of them may differ.
 
     boots are the ids of some boots of each kernel. What a function does is in its code and in the
-    variables that it uses. As the boot counts, not even a default that was set then can differ.
+    variables that it uses. Code that ran only while the guest booted counts, for it sets defaults.
     """
     names: set[str] = set()
     for kernel, ids in zip(kernels, boots, strict=True):

@@ -17,8 +17,8 @@ _EXECUTED = re.compile(r"executed ([01]) ([0-9a-f]*)")
 
 @dataclass(frozen=True)
 class Executed:
-    """Which code a guest executed since it began, in units of 16 bytes; elsewhere: some that is not
-    in the kernel's image.
+    """Which code a guest executed since its kernel began, in units of 16 bytes; elsewhere: whether
+    some of it lies outside of the kernel's image.
     """
 
     units: frozenset[int]

@@ -19,8 +19,8 @@
  *
  * And at the end of either, of all phases together:
  *
- *	executed ELSEWHERE UNITS	whether code beside the kernel's image was executed, 1 or 0, and
- *					a hex digit for each four units of 16 bytes from the image's
+ *	executed ELSEWHERE UNITS	whether code outside of the kernel's image was executed, 1 or 0,
+ *					and a hex digit for each four units of 16 bytes from the image's
  *					beginning: a bit, the lowest first, for each executed one
  */
 #include <inttypes.h>
