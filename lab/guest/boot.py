@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import IO
 
@@ -29,11 +30,13 @@ from lab.inputs.terms import Engine
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 # The phase in which a guest is measured, and so the one in which the host must not disturb it.
 MEASURED = "workload"
-# All three are chosen. Polling limits how exactly phases are timed, a few seconds each at least;
+# These are chosen. Polling limits how exactly phases are timed, a few seconds each at least;
 # the host's noise is read so often that little of the measured phase is missed at its end; and a
 # guest that has sent its last record has nothing to do but exit.
 _POLL_S = 0.05
 _LISTEN_S = 0.5
+# Chosen: longer than most guests take to boot, and far shorter than a deadline.
+_EXAMINE_S = 15.0
 _CPU_TIME_S = 1.0
 _EXIT_S = 30.0
 # A deterministic guest's deadline is CPU time that QEMU had: how long a busy host takes to give it
@@ -84,6 +87,7 @@ class _Watch:
     offence: GuestError | None = None
     ended: bool = False
     lost: str = ""
+    examined: float = field(default_factory=time.monotonic)
     cpu_time_read: float = 0.0
 
     def take(self, record: Record) -> None:
@@ -113,6 +117,20 @@ class _Watch:
         due = not self.readings or time.monotonic() - self.readings[-1].at > _LISTEN_S
         if due and (reading := self.read_noise()):
             self.readings = [*self.readings[:1], reading]
+
+    def to_examine(self, *, late: bool) -> bool:
+        """Whether it is time to look for a lost interrupt: now and then until the guest is
+        measured, a last time when that begins, and when it is late before.
+
+        Not later: QEMU's monitor serves one client at a time, and then that is the guest's slot.
+        """
+        if self.done or self.examined == inf:
+            return False
+        last = late or self.phase == MEASURED
+        due = last or time.monotonic() - self.examined > _EXAMINE_S
+        if due:
+            self.examined = inf if last else time.monotonic()
+        return due
 
     def begin(self, phase: str) -> None:
         if phase not in self.orders.deadlines_s:
@@ -237,7 +255,7 @@ def _follow(
 
     Raises LabError when the disk is full, where QEMU waits for ever for its write to succeed.
     """
-    reader, examined = Reader(), machine.engine.deterministic
+    reader = Reader()
     with qemu_files.opened(machine.live(machine.results)) as stream:
         while not watch.done:
             alive = guest.poll() is None
@@ -246,9 +264,9 @@ def _follow(
             cache.require_free(machine.folder, _LEAST_FREE)
             if late:  # a quota shows nowhere else
                 cache.require_writable(machine.folder)
-            # Once, and before the slot connects: QEMU's monitor serves one client at a time.
-            if not examined and alive and not watch.done and (late or watch.phase == MEASURED):
-                examined, watch.lost = True, lost_interrupt.lost_interrupt(machine.monitor)
+            # A deterministic guest has no monitor.
+            if alive and not machine.engine.deterministic and watch.to_examine(late=late):
+                watch.lost = lost_interrupt.lost_interrupt(machine.monitor)
             if slot:
                 measured = watch.phase == MEASURED and not watch.done
                 slot.follow(guest, machine.monitor, measured=measured)

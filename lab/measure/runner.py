@@ -18,11 +18,11 @@ from lab.base.progress import Progress
 from lab.base.stats import Paired, paired
 from lab.base.text import number
 from lab.guest import host_noise
-from lab.guest.retries import ATTEMPTS, Retries
+from lab.guest.retries import ATTEMPTS, QEMU_FAILURES, Retries
 from lab.guest.time_slices import Slot, TimeSlices
 from lab.measure import determinism, durations, host, metrics
 from lab.measure.boot_store import BootStore, Provenance, StoredBoot
-from lab.measure.cell import STOCK, Task
+from lab.measure.cell import STOCK, Cell, Task
 from lab.measure.cell_orders import changes
 from lab.measure.job import Job, Testbed, resolve, round_keys
 from lab.measure.place import Place, ThisHost
@@ -35,6 +35,8 @@ T = TypeVar("T")
 # A round that the host disturbed is run again so many times before the host is called too noisy.
 # Chosen: with a third of all rounds disturbed, four in a row are 1 in 80.
 _ROUND_ATTEMPTS = 4
+# So many rounds in a row that a kernel broke are no accident. Chosen.
+_BROKEN_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -175,9 +177,8 @@ class Runner:
     ) -> Rounds:
         """Boot rounds until that is decided, or most are there; see rounds()."""
         rounds = self._complete_rounds(keys)
-        disturbed = failed = 0
-        # A deterministic guest that failed would fail in the same place.
-        attempts = 1 if jobs[0].cell.engine.deterministic else ATTEMPTS
+        disturbed = 0
+        failed: list[GuestError] = []
         while rounds.complete < most and disturbed < _ROUND_ATTEMPTS and not decided(rounds):
             order = jobs if rounds.complete % 2 == 0 else jobs[::-1]
             identity = self._store.new_boot()
@@ -195,10 +196,12 @@ class Runner:
                 self._store.reject(identity, outcome, what)
                 tally.take_back(sum(isinstance(sample, Sample) for sample in done))
                 self._progress.say(f"    {what}; once more")
-            failed = failed + 1 if broken else 0
+            failed = [*failed, broken[0][1]] if broken else []
             disturbed = disturbed + 1 if noise else 0
             rounds = self._complete_rounds(keys)
-            if failed == attempts or any(error.outcome in LABS_FAILURES for _, error in broken):
+            if _given_up(failed, jobs[0].cell) or any(
+                error.outcome in LABS_FAILURES for _, error in broken
+            ):
                 return Rounds(rounds.boots, rounds.rejected, *broken[0])
         return rounds
 
@@ -376,6 +379,17 @@ def _distinct(jobs: Sequence[Job]) -> list[Job]:
     for job in jobs:
         by_key.setdefault(job.key, job)
     return [*by_key.values()]
+
+
+def _given_up(failed: Sequence[GuestError], cell: Cell) -> bool:
+    """Whether so many rounds failed in a row that one more would say nothing new.
+
+    A deterministic guest that failed would fail in the same place.
+    """
+    of_qemu = sum(error.outcome in QEMU_FAILURES for error in failed)
+    return bool(failed) and (
+        cell.engine.deterministic or of_qemu == ATTEMPTS or len(failed) - of_qemu == _BROKEN_ROUNDS
+    )
 
 
 def _shown(task: Task, sample: Sample) -> str:

@@ -379,6 +379,17 @@ def test_a_guest_of_which_qemu_lost_an_interrupt_is_no_hang_of_its_kernel(
     assert f"in phase {phase}: vCPU 1 sleeps, says qmp" in str(error)
 
 
+def test_a_lost_interrupt_is_noticed_long_before_the_deadline(
+    guest: Guest, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_interrupt, "lost_interrupt", lambda path: "vCPU 1 sleeps")
+    slow = when_it_spoke(tmp_path, clock, 16)
+    error = failure(
+        guest, "echo up; echo up >>console.log", "sleep 100", engine=Engine.TCG, observe=slow
+    )
+    assert error.outcome == "lost"
+
+
 def test_a_panic_stays_one_whatever_became_of_its_interrupts(
     guest: Guest, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
