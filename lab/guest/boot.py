@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -18,7 +19,7 @@ from lab.base.errors import GuestError
 from lab.base.process import Process, paste, supervised, tail_of_file
 from lab.base.sandbox import Limits, View
 from lab.base.system import KVM, QEMU
-from lab.guest import console, host_noise, lost_interrupt, madt, qemu_command, qemu_files
+from lab.guest import affinity, console, host_noise, lost_interrupt, madt, qemu_command, qemu_files
 from lab.guest.channel import Reader, Record, too_much
 from lab.guest.facts import facts
 from lab.guest.orders import Orders
@@ -173,7 +174,10 @@ def run(
         write_inputs(machine, orders, argv)
     try:
         command = sandbox.confined(argv, view(machine))
-        with supervised(command, log=log, cwd=machine.qemu_folder) as guest:
+        with contextlib.ExitStack() as stack:
+            tcg = machine.engine is Engine.TCG
+            with affinity.on_one_cpu() if tcg else contextlib.nullcontext():
+                guest = stack.enter_context(supervised(command, log=log, cwd=machine.qemu_folder))
             watch = _Watch(orders, lambda: _noise(guest, slot))
             _follow(guest, machine, orders, watch, observe, slot)
             if watch.done and not watch.offence:
@@ -255,11 +259,14 @@ def _follow(
 
     Raises LabError when the disk is full, where QEMU waits for ever for its write to succeed.
     """
-    reader = Reader()
+    reader, on_one_cpu = Reader(), machine.engine is Engine.TCG
     with qemu_files.opened(machine.live(machine.results)) as stream:
         while not watch.done:
             alive = guest.poll() is None
             watch.offence = _read(stream, reader, watch) or _flood(machine)
+            if on_one_cpu and watch.phase != "boot":
+                on_one_cpu = False
+                affinity.on_all_cpus(guest.members())
             late = _late(guest, machine, watch, orders, slot)
             cache.require_free(machine.folder, _LEAST_FREE)
             if late:  # a quota shows nowhere else

@@ -10,8 +10,8 @@ from lab.base.errors import GuestError
 
 # Under multi-threaded TCG QEMU itself can fail: it ends on an assertion or loses an interrupt
 # (docs/notes/2026-11-measuring.md). That says nothing of the kernel, so such a guest is booted
-# again. It was seen in one of a hundred boots, and in one of four of 64 possible CPUs: six times in
-# a row is no accident. A QEMU that somebody killed (the host's memory ended) is not its kernel's
+# again. It was seen in one of four boots (in none that kept to one CPU of the host): six times in a
+# row is no accident. A QEMU that somebody killed (the host's memory ended) is not its kernel's
 # doing either.
 QEMU_FAILURES = ("died", "killed", "lost")
 ATTEMPTS = 6

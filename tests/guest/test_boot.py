@@ -22,7 +22,7 @@ from lab.base.errors import KERNEL_FAILURES, ExitCode, GuestError, LabError
 from lab.base.sandbox import Mode
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
-from lab.guest import boot, lost_interrupt, qemu_command, retries
+from lab.guest import affinity, boot, lost_interrupt, qemu_command, retries
 from lab.guest.boot import Boot
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
@@ -388,6 +388,33 @@ def test_a_lost_interrupt_is_noticed_long_before_the_deadline(
         guest, "echo up; echo up >>console.log", "sleep 100", engine=Engine.TCG, observe=slow
     )
     assert error.outcome == "lost"
+
+
+@pytest.mark.parametrize("engine", [Engine.TCG, Engine.EXACT, Engine.KVM])
+def test_threads_of_tcg_share_a_cpu_while_the_guest_boots(
+    guest: Guest, clock: Clock, tmp_path: Path, engine: Engine
+) -> None:
+    folder, seen = tmp_path / "boot/qemu", []
+    gates = Gates(folder, clock, setup=0, workload=0)
+
+    def observe(phase: str) -> None:
+        if phase == "workload" and not seen:
+            seen.extend(int((folder / name).read_text()) for name in ("booting", "later"))
+        gates.see(phase)
+
+    steps = ["nproc >booting", send("phase", "setup"), gates.wait("setup"), "nproc >later"]
+    steps += [send("phase", "workload"), gates.wait("workload"), END]
+    guest(*steps, engine=engine, observe=observe)
+    mine = len(os.sched_getaffinity(0))
+    assert seen == [1 if engine is Engine.TCG else mine, mine]
+
+
+def test_guests_boot_on_one_cpu_after_the_other() -> None:
+    usual, used = os.sched_getaffinity(0), set()
+    for _ in usual:
+        with affinity.on_one_cpu():
+            used |= os.sched_getaffinity(0)
+    assert used == os.sched_getaffinity(0) == usual
 
 
 def test_a_panic_stays_one_whatever_became_of_its_interrupts(
