@@ -4,22 +4,25 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from pathlib import Path
 from typing import IO
 
 from lab.base import cache, sandbox
 from lab.base.errors import GuestError
-from lab.base.process import Process, paste, supervised, tail_of_file
-from lab.base.sandbox import Limits, View
-from lab.base.system import KVM, QEMU
-from lab.guest import affinity, console, host_noise, lost_interrupt, madt, qemu_command, qemu_files
+from lab.base.process import Process, supervised, tail_of_file
+from lab.guest import (
+    affinity,
+    console,
+    host_noise,
+    lost_interrupt,
+    qemu_command,
+    qemu_files,
+    qemu_inputs,
+)
 from lab.guest.channel import Reader, Record, too_much
 from lab.guest.facts import facts
 from lab.guest.orders import Orders
@@ -44,8 +47,6 @@ _EXIT_S = 30.0
 # that is not the guest's matter. But a QEMU that does nothing at all must end as well; 10 is
 # chosen.
 _PATIENCE = 10.0
-# What QEMU may write to a file beside a disk: chosen, far more than any boot took.
-_MOST_FILE_BYTES = 4 * 2**30
 # Of what else a guest makes the host write. Chosen: a console has 20 KiB, what the plugin counts of
 # 128 jobs 1.3 MiB.
 _MAX_CONSOLE = 64 << 20
@@ -169,11 +170,11 @@ def run(
     case. Raises LabError when the disk is full: of that no kernel is guilty.
     """
     folder = cache.make_folder(machine.folder)
-    argv, log = qemu_command.command(machine), folder / _log_name(machine)
+    argv, log = qemu_command.command(machine), folder / qemu_inputs.log_name(machine)
     with cache.disk_space_matters(folder):
-        write_inputs(machine, orders, argv)
+        qemu_inputs.write(machine, orders, argv)
     try:
-        command = sandbox.confined(argv, view(machine))
+        command = sandbox.confined(argv, qemu_inputs.view(machine))
         with contextlib.ExitStack() as stack:
             tcg = machine.engine is Engine.TCG
             with affinity.on_one_cpu() if tcg else contextlib.nullcontext():
@@ -201,50 +202,6 @@ def _noise(guest: Process, slot: Slot | None) -> host_noise.Reading | None:
     company = slot.company()
     reading = host_noise.reading(guest.members(), company) if company else None
     return reading if slot.company() == company else None
-
-
-def view(machine: Machine) -> View:
-    """What a guest's QEMU has: what it boots, and its own folder to write to.
-
-    Vng starts its helper from PATH, leaves a file in TMPDIR when it is killed, and asks HOME for
-    options of the user's.
-    """
-    folder = str(machine.qemu_folder)
-    read = [machine.folder, machine.kernel.folder, machine.guest.folder]
-    read += sandbox.installation(QEMU)
-    read += [machine.plugin.parent] if machine.plugin else []
-    path = os.environ.get("PATH", os.defpath)
-    if not machine.engine.deterministic:
-        read += map(Path, (sys.prefix, sys.base_prefix))
-        path = f"{Path(sys.executable).parent}{os.pathsep}{path}"
-    return View(
-        read=tuple(read),
-        write=(machine.qemu_folder,),
-        env={"PATH": path, "TMPDIR": folder, "HOME": folder, "USER": "lab"},
-        devices=(KVM,) if machine.engine is Engine.KVM else (),
-        limits=Limits(file_bytes=_MOST_FILE_BYTES + (machine.size_mib << 20)),
-    )
-
-
-def _log_name(machine: Machine) -> str:
-    # virtme-ng sends the kernel's console to its standard error; deterministic guests write it
-    # themselves.
-    return "qemu.log" if machine.engine.deterministic else "console.log"
-
-
-def write_inputs(machine: Machine, orders: Orders, argv: Sequence[str]) -> None:
-    """Write what a machine boots with into its folder, and the command that boots it."""
-    folder, topology = machine.folder, machine.topology
-    cache.make_folder(machine.qemu_folder)
-    (folder / "cell.tar").write_bytes(orders.archive())
-    if topology.possible_cpus > topology.cpus:
-        (folder / "madt.aml").write_bytes(madt.table(topology.possible_cpus))
-    if machine.backed and topology.drive:
-        with machine.disk.open("wb") as disk:
-            disk.truncate(machine.size_mib << 20)
-    (folder / "command").write_text(paste(argv) + "\n")
-    machine.live(machine.results).write_bytes(b"")
-    (folder / _log_name(machine)).write_bytes(b"")
 
 
 def _follow(
@@ -297,7 +254,7 @@ def _read(stream: IO[bytes], reader: Reader, watch: _Watch) -> GuestError | None
 
 def _flood(machine: Machine) -> GuestError | None:
     """The error of a guest that made the host write too much beside its records."""
-    limits = {machine.folder / _log_name(machine): _MAX_CONSOLE}
+    limits = {machine.folder / qemu_inputs.log_name(machine): _MAX_CONSOLE}
     limits |= {machine.live(machine.console): _MAX_CONSOLE}
     limits |= {machine.live(path): _MAX_COUNTS for path in (machine.counts, machine.calls)}
     for path, limit in limits.items():
@@ -355,7 +312,7 @@ def _judge(machine: Machine, watch: _Watch, status: int | None) -> None:
         raise GuestError("failed", what, where=str(machine.folder))
     waited = time.monotonic() - watch.since
     if status is not None:
-        ending = tail_of_file(machine.folder / _log_name(machine), 5)
+        ending = tail_of_file(machine.folder / qemu_inputs.log_name(machine), 5)
         if status in _KILLED:
             raise GuestError(
                 "killed",

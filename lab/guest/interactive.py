@@ -10,7 +10,7 @@ from pathlib import Path
 from lab.base import cache, sandbox
 from lab.base.process import converse, run
 from lab.base.system import QEMU
-from lab.guest import boot, qemu_command
+from lab.guest import boot, qemu_command, qemu_inputs
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs.terms import Engine
@@ -30,9 +30,9 @@ def talk(machine: Machine, orders: Orders) -> int:
     )
     argv = command(machine, folder / "initramfs.cpio")
     with cache.disk_space_matters(folder):
-        boot.write_inputs(machine, shell_orders, argv)
+        qemu_inputs.write(machine, shell_orders, argv)
         _pack(machine, folder / "initramfs.cpio")
-    return converse(sandbox.confined(argv, boot.view(machine)))
+    return converse(sandbox.confined(argv, qemu_inputs.view(machine)))
 
 
 def command(machine: Machine, initramfs: Path) -> list[str]:

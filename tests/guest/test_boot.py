@@ -394,7 +394,8 @@ def test_a_lost_interrupt_is_noticed_long_before_the_deadline(
 def test_threads_of_tcg_share_a_cpu_while_the_guest_boots(
     guest: Guest, clock: Clock, tmp_path: Path, engine: Engine
 ) -> None:
-    folder, seen = tmp_path / "boot/qemu", []
+    folder = tmp_path / "boot/qemu"
+    seen: list[int] = []
     gates = Gates(folder, clock, setup=0, workload=0)
 
     def observe(phase: str) -> None:
