@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,8 @@ _MARK_FLAGS = ("-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wl,--
 # Raise it when a root is made differently of the same files: it is part of the id.
 _LAYOUT = 2
 _PROGRAMS = ("fio", "dbench", "mkfs.xfs", "dmsetup")
+# The agent mounts over these where nothing is mounted.
+_MOUNTED = ("/tmp", "/run")
 # Mount points and folders that virtme-ng or the agent expects.
 _FOLDERS = (
     *("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "lib/lab", "lib64", "etc", "root"),
@@ -91,13 +93,14 @@ def build(
         inputs |= {"steps": MORE_STEPS, **{f"at {n}": path for n, path in files.items()}}
         inputs |= {str(path): path for path in libraries.values()}
     content = [(name, cache.file_hash(path)) for name, path in inputs.items()]
-    identity = cache.key("guest", _LAYOUT, content)
+    kept = [d for d in _MOUNTED if any(Path(place).is_relative_to(d) for place in files)]
+    identity = cache.key("guest", _LAYOUT, content, *([kept] if kept else []))
     guest = GuestRoot(identity)
     if not cache.whole(guest.folder):
         with progress.step("making the guest's root"), cache.building(guest.folder) as folder:
             _fill(folder / "root", busybox, programs, libraries)
             if user_files is not None:
-                _add(folder / "root", files)
+                _add(folder / "root", files, kept)
             _pack(folder / "root", folder / "initramfs.cpio")
     return guest
 
@@ -162,8 +165,10 @@ def _loaded_if_program(path: Path) -> dict[str, Path]:
         return {}
 
 
-def _add(root: Path, files: Mapping[str, Path]) -> None:
-    """Add files of the user's, and more steps of the agent's."""
+def _add(root: Path, files: Mapping[str, Path], kept: Sequence[str]) -> None:
+    """Add files of the user's, and more steps of the agent's; kept are folders with files of the
+    user's that the agent would mount over.
+    """
     for name, path in files.items():
         place = root / name.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -171,7 +176,8 @@ def _add(root: Path, files: Mapping[str, Path]) -> None:
         shutil.copy(path, place)
     agent = root / "init"
     first, rest = agent.read_text().split("\n", 1)
-    agent.write_text(f"{first}\n{MORE_STEPS.read_text()}{rest}")
+    binds = "".join(f"mount --bind {folder} {folder}\n" for folder in kept)
+    agent.write_text(f"{first}\n{MORE_STEPS.read_text()}{binds}{rest}")
 
 
 def _pack(root: Path, archive: Path) -> None:

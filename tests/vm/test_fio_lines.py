@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -128,6 +130,22 @@ def test_a_command_costs_what_one_more_of_its_amount_costs(
     assert first.values == second.values
     assert first.values["requests"] == pytest.approx(1)
     assert 2000 < first.values[command.PER_REQUEST] < 20_000
+
+
+@pytest.mark.parametrize("top", ["/tmp", "/run", "/srv"])
+def test_files_of_the_user_s_are_in_the_guest_wherever_they_lie(
+    testbed: Testbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, top: str
+) -> None:
+    if not os.access(top, os.W_OK):
+        pytest.skip(f"{top} cannot be written to")
+    with tempfile.TemporaryDirectory(dir=top) as folder:
+        monkeypatch.chdir(folder)
+        script = Path("script")
+        script.write_text("#!/bin/sh\necho seen by $0; exit 3\n")
+        script.chmod(0o755)
+        name, _ = workload.give_command("./script")
+        with pytest.raises(GuestError, match=r"status 3: seen by \./script"):
+            sampling.measure(job(testbed, "nullb", "none", name, Engine.EXACT), tmp_path)
 
 
 def test_a_command_that_fails_says_what_it_wrote(testbed: Testbed, tmp_path: Path) -> None:
