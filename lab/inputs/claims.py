@@ -344,6 +344,11 @@ class PublishedClaim(Claim):
 
     published: str = Field(description="the claim, in the words of its author")
     source: str = Field(default="", description="who published it where; default: origin")
+    problem: Name = Field(
+        default="",
+        description="the claim that shows the problem which this one solves: where that does not "
+        "hold under the same conditions, this one cannot be refuted",
+    )
 
     @property
     def statement(self) -> str:

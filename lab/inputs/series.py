@@ -71,6 +71,12 @@ class Series(Model):
             raise ValueError("a series has a claim or a check")
         if both := sorted(self.claims.keys() & self.checks.keys()):
             raise wrong("a claim has the same name", "checks", both[0])
+        for title, claim in self.claims.items():
+            if claim.problem and claim.problem not in self.claims:
+                hint = nearest(claim.problem, self.claims)
+                raise wrong(
+                    f"no claim is called {claim.problem!r}; {hint}", "claims", title, "problem"
+                )
         return self
 
     @field_validator("claims", "checks", mode="before")

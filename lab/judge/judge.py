@@ -25,6 +25,7 @@ from lab.judge import verdict
 from lab.judge.case import Case, cheapest_first, prepare
 from lab.judge.experiment import Experiment, Side, in_rounds
 from lab.judge.finding import Evidence, Failure
+from lab.judge.problem import with_problems
 from lab.judge.seed_noise import SEEDS
 from lab.judge.verdict import Judged
 from lab.measure import cost, sim_counts
@@ -141,7 +142,7 @@ class _Stream:
             (experiment, replace(e, ends=case.ends(experiment, store)))
             for experiment, e in evidence.items()
         ]
-        judged = tuple(verdict.judge(known, alpha))
+        judged = with_problems(case.series, verdict.judge(known, alpha))
         self._keep(Judged(case.series, judged, configuration=case.configuration))
 
     @staticmethod

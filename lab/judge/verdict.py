@@ -15,14 +15,13 @@ from dataclasses import dataclass, field, replace
 
 from lab.base.errors import KERNEL_FAILURES
 from lab.base.stats import Interval, Paired, Seeds, paired
-from lab.base.text import number
 from lab.inputs.series import Series
 from lab.inputs.terms import Level, Verdict
 from lab.judge.blame import blame
 from lab.judge.experiment import Experiment
 from lab.judge.finding import Evidence, Failure, Finding
+from lab.judge.problem import with_level
 from lab.judge.seed_noise import SEEDS, change_of, seed_margin
-from lab.measure import metrics
 
 
 @dataclass(frozen=True)
@@ -64,9 +63,6 @@ class Judged:
         )
 
 
-# How far off the level of the first arm may be, as a factor. Chosen: on one machine less than that
-# separates kernels of two years.
-PROBLEM = 2.0
 # What finds nothing may look for the wrong thing.
 _NOTHING = (
     "the function may have another name there; where none is right, write may_be_zero = true in "
@@ -81,7 +77,7 @@ def judge(experiments: Sequence[tuple[Experiment, Evidence]], alpha: float) -> l
     HOLDS of a claim by the wall clock, and a wrong REFUTED, has at most the chance alpha.
     """
     findings = (_from_evidence(experiment, evidence, alpha) for experiment, evidence in experiments)
-    return [with_blame(_with_lacking(with_problem(finding)), alpha) for finding in findings]
+    return [with_blame(_with_lacking(with_level(finding)), alpha) for finding in findings]
 
 
 def decides(finding: Finding) -> bool:
@@ -104,33 +100,6 @@ def together(several: Iterable[Verdict]) -> Verdict:
         if strongest in verdicts:
             return strongest
     return Verdict.HOLDS if verdicts else Verdict.SKIPPED
-
-
-def with_problem(finding: Finding) -> Finding:
-    """A refutation needs the published problem: where the first arm is not within a factor of two
-    of what was published for it, the series was not given what it solves.
-    """
-    expectation = finding.experiment.expectation
-    published = expectation.published
-    if (
-        finding.verdict is not Verdict.REFUTED
-        or finding.broken
-        or not published
-        or not finding.measured
-    ):
-        return finding
-    unit, level = metrics.get(expectation.metric).unit, published.before
-    if level is None or unit != published.unit or finding.experiment.subtract:
-        return finding
-    if not expectation.bound.is_change:
-        return finding
-    if 1 / PROBLEM <= finding.measured[0] / level <= PROBLEM:
-        return finding
-    reason = (
-        f"the published problem does not show here: {number(finding.measured[0])} {unit}, "
-        f"published {number(level)}"
-    )
-    return replace(finding, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
 def with_blame(finding: Finding, alpha: float) -> Finding:
