@@ -8,7 +8,6 @@ none where nothing differs by more than 1 %. action.yml is the GitHub action tha
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -57,14 +56,13 @@ def examine(linux: Path, base: str, head: str) -> tuple[int, list[str]]:
     if since == last:
         raise LabError(f"{head} has no commit that {base} has not", where=str(linux))
     command = [str(LAB), "try", f"git:{linux}@{since}..{last}", "--tree", f"git:{linux}@{since}"]
-    done = subprocess.run(  # its progress is the job's log
-        [*command, "--json"], stdout=subprocess.PIPE, text=True, check=False
-    )
-    if done.returncode in (ExitCode.USAGE, ExitCode.FAILED) or not done.stdout.strip():
-        return done.returncode, [f"**The lab could not measure {last[:12]}**: the log says why."]
-    record = RunRecord.model_validate_json(done.stdout)
+    # What it says meanwhile is the job's log.
+    done = run([*command, "--json"], check=False, shows_errors=True)
+    if done.status in (ExitCode.USAGE, ExitCode.FAILED) or not done.output.strip():
+        return done.status, [f"**The lab could not measure {last[:12]}**: the log says why."]
+    record = RunRecord.model_validate_json(done.output)
     _append("GITHUB_OUTPUT", [f"run={record_store.find(BootStore().folder, record.id)}"])
-    return done.returncode, summary(record, done.returncode)
+    return done.status, summary(record, done.status)
 
 
 def merge_base(linux: Path, base: str, head: str) -> str:

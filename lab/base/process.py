@@ -108,11 +108,13 @@ def run(
     stdin: str | None = None,
     check: bool = True,
     merge: bool = False,
+    shows_errors: bool = False,
     timeout_s: float | None = None,
 ) -> Result:
     """Run a short command and return its output.
 
-    env is added to the environment. merge puts standard error into the output.
+    env is added to the environment. merge puts standard error into the output; with shows_errors
+    it goes where the lab's own goes.
     Raises CommandError when check is set and the status is not zero, LabError when the program
     is missing or runs longer than timeout_s.
     """
@@ -125,7 +127,7 @@ def run(
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if merge else subprocess.PIPE,
+            stderr=subprocess.STDOUT if merge else None if shows_errors else subprocess.PIPE,
             text=True,
             errors="replace",
             timeout=timeout_s,
@@ -136,7 +138,7 @@ def run(
     except subprocess.TimeoutExpired as exc:
         raise LabError(f"{argv[0]} did not end within {timeout_s} s", where=paste(argv)) from exc
     if check and done.returncode:
-        printed = done.stdout if merge else done.stdout + done.stderr
+        printed = done.stdout + (done.stderr or "")
         raise _failed(argv, cwd, done.returncode, printed)
     return Result(done.returncode, done.stdout)
 
