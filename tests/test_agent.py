@@ -42,6 +42,7 @@ def orders_steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return steps
 
 
+@pytest.mark.slow
 def test_the_agent_knows_every_step_that_the_lab_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     verbs = {step.split()[0] for step in orders_steps(monkeypatch)}
     assert {"phase", "disk", "null_blk", "queue", "device", "scheduler", "facts"} <= verbs

@@ -15,14 +15,13 @@ import click
 
 from lab.base.errors import ExitCode, LabError
 from lab.base.process import run
+from lab.commands.try_measure import WORSE_COST
 from lab.measure.boot_store import BootStore
 from lab.report import exports, record_store
 from lab.report.run_record import RunRecord
 
 LAB = Path(sys.executable).with_name("lab")
 MOST_LINES = 30
-# What differs by less is not worth a reader's time, by the rule of `lab try` (WORSE_COST).
-_WORTH_TELLING = 0.01
 _MORE = "The record in the job's artifact has the rest."
 
 
@@ -86,7 +85,7 @@ def commit(linux: Path, revision: str) -> str:
 def summary(record: RunRecord, status: int) -> list[str]:
     """At most MOST_LINES lines of Markdown; none where nothing differs by more than 1 %."""
     changes = [after / before - 1 for before, after in (cost.totals for cost in record.costs)]
-    if status == ExitCode.DONE and all(abs(change) <= _WORTH_TELLING for change in changes):
+    if status == ExitCode.DONE and all(abs(change) <= WORSE_COST for change in changes):
         return []
     lines = exports.markdown(record).splitlines()
     return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], _MORE]

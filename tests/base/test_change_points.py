@@ -41,6 +41,7 @@ def test_a_slow_climb_is_change_points_and_a_night_alone_is_none() -> None:
     assert change_points.find(values, 0.001, series=100) == []
 
 
+@pytest.mark.slow
 def test_noise_has_no_change_points() -> None:
     """At most one of a hundred collections of a hundred series may have one; none of these has."""
     for seed in range(200):

@@ -207,6 +207,7 @@ def _set_ids(user: list[str], how: Mode, folder: Path) -> set[str]:
     return ways
 
 
+@pytest.mark.slow
 def test_no_file_is_made_that_runs_as_its_owner(
     confining: Mode, user: list[str], anybodys: Path
 ) -> None:
@@ -281,6 +282,7 @@ def test_devices_take_nothing_up(tmp_path: Path) -> None:
     assert "/dev/new: Read-only file system" in done.output
 
 
+@pytest.mark.slow
 def test_memory_is_limited_where_that_is_asked_for(confining: Mode) -> None:
     script = "perl -e '$x = q(x) x (300 << 20); print length $x'"
     done = shell(script, View(limits=Limits(memory_bytes=200 << 20)), confining)

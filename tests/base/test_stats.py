@@ -185,6 +185,7 @@ def test_what_is_no_ratio_is_refused(before: tuple[float, ...], after: tuple[flo
         paired(before, after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hits", "trials", "other_hits", "other_trials"),
     [(0, 5, 0, 5), (1, 9, 0, 9), (3, 3, 0, 3), (4, 8, 1, 20), (2, 8, 2, 8), (5, 5, 5, 5)],

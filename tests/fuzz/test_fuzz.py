@@ -85,6 +85,7 @@ def test_every_parser_has_an_example() -> None:
     assert {parser for parser, _ in CASES} == PARSERS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parser", [name for name in PARSERS if name != "mailbox"])
 @pytest.mark.parametrize(
     "piece",

@@ -368,6 +368,7 @@ def _schema() -> dict[str, Any]:
     return Series.model_json_schema()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", series.known())
 def test_the_schema_accepts_every_series(name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")

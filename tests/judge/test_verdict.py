@@ -277,6 +277,7 @@ def test_rounds_that_lead_nowhere_say_so() -> None:
     assert "12 rounds do not decide it: more like these would not, either" in finding.reason
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.sampled_from([1, 5, 20]),

@@ -21,6 +21,7 @@ def branch_trend() -> BranchTrend:
     return branch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_of_twenty_thousand_values_the_planted_steps_are_found_and_no_other(seed: int) -> None:
     history = nights.history(seed)
@@ -34,6 +35,7 @@ def test_of_twenty_thousand_values_the_planted_steps_are_found_and_no_other(seed
         assert jump.change == pytest.approx(change, abs=0.001)
 
 
+@pytest.mark.slow
 def test_noise_alone_has_no_step() -> None:
     for seed in range(10, 13):
         (branch,) = trend.of({"x": nights.history(seed, ())}, 0.0)

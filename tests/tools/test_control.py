@@ -72,6 +72,7 @@ def test_the_report_counts_what_was_called() -> None:
     assert "nothing was compared" in tables.text(control.table_of_names([], [], 0.05))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("hits", "trials"), [(0, 40), (1, 42), (20, 40), (42, 42)])
 def test_the_interval_of_a_rate_is_that_of_scipy(hits: int, trials: int) -> None:
     import scipy.stats as scipy_stats  # a second of imports, not for every collection
