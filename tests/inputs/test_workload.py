@@ -45,7 +45,10 @@ def test_every_fio_workload_renders_with_its_own_parameters(name: str) -> None:
     parsed = job(name)
     assert len(parsed.sections()) == 2
     shared = parsed["global"]
-    assert shared["filename"] == "${DISK}"
+    on_files = workload.get(name).filesystem is not None
+    assert (shared.get("filename"), shared.get("directory")) == (
+        (None, "mnt") if on_files else ("${DISK}", None)
+    )
     assert shared["direct"] == shared["group_reporting"] == "1"
     assert int(shared["numjobs"]) == defaults(name)["numjobs"]
     assert {"rw", "bs", "ioengine"} <= shared.keys()
