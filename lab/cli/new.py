@@ -83,6 +83,6 @@ def _published(message: Message) -> list[str]:
     """What was read in a message, in lines."""
     return [
         *(f"figure: {figure.line}" for figure in message.figures),
-        *(f"job: {job}" for job in message.jobs),
+        *(f"job: {' '.join(job.split())}" for job in message.jobs),
         *(f"disk: {device}" for device in message.devices),
     ]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from lab.inputs.bounds import HALF
 from lab.inputs.message import Figure, Message
 
 _USUAL_DISK, _USUAL_JOB, _USUAL_SCHEDULER = "nullb_mq", "randread_burst", "none"
+_NVME, _NVME_PATH = "nvme_mq", re.compile(r"/dev/nvme\d")
 # By unit: the metric, and by what factor the lab's unit is smaller or larger.
 _METRICS = {
     "IOPS": ("iops", 1.0),
@@ -90,8 +92,8 @@ def _claims(figures: Sequence[Figure], place: _Place) -> Iterator[str]:
     yield "# claim a name, and see that topology, scheduler and job are the message's."
     for number, figure in enumerate(figures, start=1):
         yield "#"
-        for line in _claim(f"figure_{number}", figure, place):
-            yield f"# {line}".rstrip()
+        for key in _claim(f"figure_{number}", figure, place):
+            yield from (f"# {line}".rstrip() for line in key.split("\n"))
 
 
 def _claim(name: str, figure: Figure, place: _Place) -> Iterator[str]:
@@ -114,12 +116,23 @@ def _published(figure: Figure) -> tuple[str, str]:
         metric = "iops" if "iops" in figure.line.lower() else _COST
         return metric, f'change = "{100 * figure.change:+.3g}%"'
     metric, factor = _METRICS.get(figure.unit, (_COST, 1.0))
+    if figure.unit == "%":
+        return metric, f'change = "{100 * _of_all(figure):+.3g}%"'
     unit = {"lat_mean_ms": "ms"}.get(metric, figure.unit)
     assert figure.before is not None
     assert figure.after is not None
     before, after = (_number(level * factor) for level in (figure.before, figure.after))
     levels = f"before = {before}, after = {after}"
     return metric, f"{levels}, unit = {_quoted(unit)}" if unit else levels
+
+
+def _of_all(figure: Figure) -> float:
+    """What a function's share of the CPU time before and after makes of all of an I/O, where the
+    rest of it stays as it is: a change as a fraction.
+    """
+    assert figure.before is not None
+    assert figure.after is not None
+    return (100 - figure.before) / (100 - figure.after) - 1 if figure.after < 100 else 0.0
 
 
 def _place(message: Message) -> _Place:
@@ -132,12 +145,14 @@ def _place(message: Message) -> _Place:
         except UsageError as exc:
             notes.append(f"The disk of the message cannot be made: {line}: {exc.what}")
     for line in message.jobs:
-        if not line.startswith("fio"):
+        if "t/io_uring " in line and not line.startswith("["):
             notes.append(f"A claim runs fio. For {line}: lab diff --run {_quoted(line)}")
             continue
         try:
             workload.give(line, "the message")
-            job = f"fio = {_quoted(line)}"
+            job = f"fio = {_quoted(line)}" if "\n" not in line else _several_lines("fio", line)
+            if topology == _USUAL_DISK and _NVME_PATH.search(line):
+                topology = _NVME
             break
         except UsageError as exc:
             notes.append(f"The job of the message does not run: {line}: {exc.what}")
@@ -150,6 +165,13 @@ def _place(message: Message) -> _Place:
 def _number(value: float) -> str:
     """A number as people write it, without an exponent."""
     return f"{value:.0f}" if value.is_integer() else f"{value:.6g}"
+
+
+def _several_lines(key: str, text: str) -> str:
+    """A key whose text has several lines, as they are where TOML can have them so."""
+    if "'''" in text or not text.replace("\n", "").isprintable():
+        return f"{key} = {_quoted(text)}"
+    return f"{key} = '''\n{text}\n'''"
 
 
 def _quoted(text: str) -> str:

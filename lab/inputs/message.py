@@ -43,6 +43,19 @@ _FIO = re.compile(r"^(?:\S*/)?fio\s+(?=-|\S+\.fio\b)")
 _URING = re.compile(r"^(?:\S*/)?t/io_uring\s+\S")
 _MODULE = re.compile(r"^(?:modprobe|insmod)\s+(?:\S*/)?(null_blk|scsi_debug)(?:\.ko)?\b(.*)$")
 _SCHEDULER = re.compile(r"\b(mq-deadline|bfq|kyber)\b")
+# A job file in a message: its sections, and lines that are options or comments.
+_SECTION = re.compile(r"\[[\w.-]+\]")
+_OPTION = re.compile(r"[a-z][\w-]*(?:\s*=.*)?")
+_DIRECTION = re.compile(r"(?:rw|readwrite)\s*=")
+# Lines of their own for before and after, with what was measured between label and level.
+_BEFORE = re.compile(
+    r"\s*(?:before|without|base(?:line)?|old|orig(?:inal)?|vanilla)\b", re.IGNORECASE
+)
+_AFTER = re.compile(r"\s*(?:after|with|new|patch(?:ed)?)\b", re.IGNORECASE)
+_WITH_UNIT = re.compile(rf"{_NUMBER}\s*({_UNIT})")
+# What a shell fills in: the CPUs of the model that the lab takes where nobody names a machine.
+_CPUS = re.compile(r"\$\(nproc\)|`nproc`")
+_NPROC = "16"
 
 
 @dataclass(frozen=True)
@@ -75,7 +88,8 @@ class Message:
 
 def read(text: str) -> Message:
     """What a message publishes, in the order in which it stands there."""
-    lines = [line[:_LONGEST_LINE] for line in _joined(text.splitlines()[:_MOST_LINES])]
+    files, rest = _job_files(text.splitlines()[:_MOST_LINES])
+    lines = [_CPUS.sub(_NPROC, line[:_LONGEST_LINE]) for line in _joined(rest)]
     commands = [_PROMPT.sub("", line) for line in lines]
     jobs = [line.strip() for line in commands if _FIO.match(line) or _URING.match(line)]
     devices = [
@@ -91,10 +105,28 @@ def read(text: str) -> Message:
     figures = list(dict.fromkeys(_figures(prose)))[:_MOST_FIGURES]
     return Message(
         tuple(figures),
-        tuple(dict.fromkeys(jobs)),
+        tuple(dict.fromkeys([*jobs, *files])),
         tuple(dict.fromkeys(devices)),
         tuple(dict.fromkeys(_SCHEDULER.findall(text))),
     )
+
+
+def _job_files(lines: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The texts of job files among the lines of a message, and all other lines."""
+    files: list[str] = []
+    rest: list[str] = []
+    for line in [*lines, "end of the message"]:
+        word = line.strip()
+        inside = bool(files) and files[-1].endswith("\n")
+        if _SECTION.fullmatch(word) or (inside and (not word or _OPTION.fullmatch(word))):
+            files = files if inside else [*files, ""]
+            files[-1] += f"{word}\n"
+            continue
+        if inside:
+            files[-1] = files[-1].rstrip()
+        rest.append(line)
+    jobs = [file for file in files if any(map(_DIRECTION.match, file.splitlines()))]
+    return jobs, rest[:-1]
 
 
 def _joined(lines: Sequence[str]) -> Iterator[str]:
@@ -118,8 +150,12 @@ def _option(line: str) -> bool:
 
 def _figures(lines: Sequence[str]) -> Iterator[Figure]:
     in_table = False
+    previous = ""
     for line in lines:
-        if _HEADER.search(line):
+        before, previous = previous, line
+        if figure := _labelled(before, line):
+            yield figure
+        elif _HEADER.search(line):
             in_table = True
         elif figure := _arrow(line) or (_row(line) if in_table else None):
             yield figure
@@ -136,6 +172,19 @@ def _arrow(line: str) -> Figure | None:
     first, second = _level(*arrow.groups()[:3]), _level(*arrow.groups()[3:])
     unit = second[1] or first[1] or ("IOPS" if arrow[2] and arrow[5] else "")
     return Figure(line.strip(), first[0], second[0], unit) if unit and first[0] else None
+
+
+def _labelled(first: str, second: str) -> Figure | None:
+    """The levels of two lines that begin with what is before and after; each has one of a unit."""
+    levels = [_WITH_UNIT.findall(line) for line in (first, second)]
+    if not (_BEFORE.match(first) and _AFTER.match(second)) or [len(each) for each in levels] != [
+        1,
+        1,
+    ]:
+        return None
+    (before, unit), (after, same) = (_level(*each[0]) for each in levels)
+    line = f"{first.strip()}; {second.strip()}"
+    return Figure(line, before, after, unit) if unit == same and before else None
 
 
 def _row(line: str) -> Figure | None:

@@ -217,6 +217,10 @@ LINES = st.sampled_from(
         "modprobe scsi_debug {}={}",
         "t/io_uring {} {}",
         "{}mq-deadline{}",
+        "[{}]",
+        "rw={}{}",
+        "base {} 1.47%",
+        "patch {} 0.75%",
     ]
 )
 
@@ -229,3 +233,21 @@ def test_whatever_a_message_says_the_file_is_right(
     written = new_claims.text(Head(title, title, "debian:6.12"), message.read(text))
     made = toml.parse(tomllib.loads(written), series.Series, Path("series.toml"))
     assert (made.title, list(made.checks), made.claims) == (title, ["cost"], {})
+
+
+def test_a_share_of_the_cpu_is_what_it_makes_of_an_io() -> None:
+    text = "base: f() 40%\npatch: f() 25%\n"
+    written = new_claims.text(Head("t", "t", "debian:6.12"), message.read(text))
+    # Of 100, 60 stay what they were and become 75 % of what is left: 80.
+    assert '# published = { change = "-20%" }' in written
+    assert '# metric = "kernel_insns_per_io"' in written
+
+
+def test_a_job_file_stands_in_several_lines() -> None:
+    text = "[job1]\nrw=randread\nfilename=/dev/nvme0n1\n\nIOPS improves by 5%\n"
+    written = new_claims.text(Head("t", "t", "debian:6.12"), message.read(text))
+    check = tomllib.loads(written)["checks"]["cost"]
+    assert check["topology"] == "nvme_mq"
+    assert check["fio"] == "[job1]\nrw=randread\nfilename=/dev/nvme0n1\n"
+    claim = "\n".join(line.removeprefix("# ") for line in written.splitlines() if "#" in line[:1])
+    assert tomllib.loads(claim.partition("#\n")[2])["claims"]["figure_1"]["fio"] == check["fio"]

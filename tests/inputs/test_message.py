@@ -95,3 +95,54 @@ def test_a_message_without_end_is_cut_off() -> None:
     assert message.read("1 " * 1_000_000).figures == ()
     assert message.read("\\\n" * 10_000).figures == ()
     assert Figure("x") != Figure("y")
+
+
+def test_a_job_file_in_a_message_is_a_job() -> None:
+    text = """CMD:
+[global]
+ioengine=io_uring
+rw=randread
+direct
+
+[job1]
+filename=/dev/nvme0n1
+------
+Perf: IOPS 100K -> 110K
+"""
+    read = message.read(text)
+    (job,) = read.jobs
+    assert job.splitlines()[0] == "[global]"
+    assert job.splitlines()[-1] == "filename=/dev/nvme0n1"
+    assert [(figure.before, figure.after) for figure in read.figures] == [(100e3, 110e3)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[1] https://example.org\n", "[tested]\n", "[1]\nfoo=bar\n", "rw=read\n", "[a b]\nrw=read\n"],
+)
+def test_what_only_looks_like_a_job_file_is_none(text: str) -> None:
+    assert message.read(text).jobs == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("base code: f() 1.47%\npatch: f() 0.75%", [(1.47, 0.75, "%")]),
+        ("before: 100 MiB/s\nafter: 200 MiB/s", [(100, 200, "MiB/s")]),
+        ("before: 100 MiB/s\nafter: 200 us", []),
+        ("before: 100 MiB/s 3 us\nafter: 200 MiB/s", []),
+        ("patch: 100 MiB/s\nbase: 200 MiB/s", []),
+    ],
+)
+def test_two_lines_for_before_and_after_are_a_figure(
+    text: str, expected: list[tuple[float, float, str]]
+) -> None:
+    figures = message.read(text).figures
+    assert [(figure.before, figure.after, figure.unit) for figure in figures] == expected
+
+
+def test_a_shells_number_of_cpus_is_filled_in() -> None:
+    text = "modprobe scsi_debug submit_queues=$(nproc)\nfio --rw=read --numjobs=`nproc`\n"
+    read = message.read(text)
+    assert read.devices == ("scsi_debug submit_queues=16",)
+    assert read.jobs == ("fio --rw=read --numjobs=16",)
