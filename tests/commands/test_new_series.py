@@ -251,3 +251,17 @@ def test_a_job_file_stands_in_several_lines() -> None:
     assert check["fio"] == "[job1]\nrw=randread\nfilename=/dev/nvme0n1\n"
     claim = "\n".join(line.removeprefix("# ") for line in written.splitlines() if "#" in line[:1])
     assert tomllib.loads(claim.partition("#\n")[2])["claims"]["figure_1"]["fio"] == check["fio"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [
+        ("IOPS improves by 5%", ["# seeds = 6"]),
+        ("100K -> 104K IOPS", ["# seeds = 6"]),
+        ("100K -> 200K IOPS", []),
+        ("IOPS improves by 50%", []),
+    ],
+)
+def test_a_small_change_of_iops_asks_for_six_seeds(text: str, seeds: list[str]) -> None:
+    written = new_claims.text(Head("t", "t", "debian:6.12"), message.read(text))
+    assert [line for line in written.splitlines() if "seeds =" in line] == seeds
