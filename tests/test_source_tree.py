@@ -126,7 +126,9 @@ DAMAGE: dict[str, Callable[[bytes, bytes, int], bytes]] = {
     "no archive at all": lambda packed, raw, at: b"no archive\n" * 1000,
     "empty": lambda packed, raw, at: b"",
     "half downloaded": lambda packed, raw, at: packed[: len(packed) // 2],
-    "a wrong byte": lambda packed, raw, at: packed[:200] + b"?" + packed[201:],
+    "a wrong byte": lambda packed, raw, at: (
+        packed[:200] + bytes([packed[200] ^ 0xFF]) + packed[201:]
+    ),
     "cut between two files": lambda packed, raw, at: raw[:at],
     "cut in a header": lambda packed, raw, at: raw[: at + 100],
     "cut in a file": lambda packed, raw, at: raw[: at + 512 + 10],
