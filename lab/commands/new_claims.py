@@ -12,7 +12,7 @@ from lab.base.errors import UsageError
 from lab.base.text import visible
 from lab.inputs import device_line, workload
 from lab.inputs.bounds import HALF
-from lab.inputs.message import Figure, Message
+from lab.inputs.message import Figure, Message, runs_fio
 
 _USUAL_DISK, _USUAL_JOB, _USUAL_SCHEDULER = "nullb_mq", "randread_burst", "none"
 _NVME, _NVME_PATH = "nvme_mq", re.compile(r"/dev/nvme\d")
@@ -123,9 +123,7 @@ def _published(figure: Figure) -> tuple[str, str]:
     if figure.unit == "%":
         return metric, f'change = "{100 * _of_all(figure):+.3g}%"'
     unit = {"lat_mean_ms": "ms"}.get(metric, figure.unit)
-    assert figure.before is not None
-    assert figure.after is not None
-    before, after = (_number(level * factor) for level in (figure.before, figure.after))
+    before, after = (_number(level * factor) for level in _levels(figure))
     levels = f"before = {before}, after = {after}"
     return metric, f"{levels}, unit = {_quoted(unit)}" if unit else levels
 
@@ -134,18 +132,22 @@ def _change(figure: Figure) -> float:
     """What was published, as a fraction."""
     if figure.change is not None:
         return figure.change
-    assert figure.before is not None
-    assert figure.after is not None
-    return figure.after / figure.before - 1
+    before, after = _levels(figure)
+    return after / before - 1
 
 
 def _of_all(figure: Figure) -> float:
     """What a function's share of the CPU time before and after makes of all of an I/O, where the
     rest of it stays as it is: a change as a fraction.
     """
+    before, after = _levels(figure)
+    return (100 - before) / (100 - after) - 1 if after < 100 else 0.0
+
+
+def _levels(figure: Figure) -> tuple[float, float]:
     assert figure.before is not None
     assert figure.after is not None
-    return (100 - figure.before) / (100 - figure.after) - 1 if figure.after < 100 else 0.0
+    return figure.before, figure.after
 
 
 def _place(message: Message) -> _Place:
@@ -158,12 +160,12 @@ def _place(message: Message) -> _Place:
         except UsageError as exc:
             notes.append(f"The disk of the message cannot be made: {line}: {exc.what}")
     for line in message.jobs:
-        if "t/io_uring " in line and not line.startswith("["):
+        if not runs_fio(line):
             notes.append(f"A claim runs fio. For {line}: lab diff --run {_quoted(line)}")
             continue
         try:
             workload.give(line, "the message")
-            job = f"fio = {_quoted(line)}" if "\n" not in line else _several_lines("fio", line)
+            job = _key("fio", line)
             if topology == _USUAL_DISK and _NVME_PATH.search(line):
                 topology = _NVME
             break
@@ -180,11 +182,11 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if value.is_integer() else f"{value:.6g}"
 
 
-def _several_lines(key: str, text: str) -> str:
-    """A key whose text has several lines, as they are where TOML can have them so."""
-    if "'''" in text or not text.replace("\n", "").isprintable():
-        return f"{key} = {_quoted(text)}"
-    return f"{key} = '''\n{text}\n'''"
+def _key(name: str, text: str) -> str:
+    """A key of TOML; a text of several lines stands as it is where TOML can have it so."""
+    if "\n" not in text or "'''" in text or not text.replace("\n", "").isprintable():
+        return f"{name} = {_quoted(text)}"
+    return f"{name} = '''\n{text}\n'''"
 
 
 def _quoted(text: str) -> str:

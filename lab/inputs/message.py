@@ -28,11 +28,14 @@ _CHANGES = re.compile(
     r"|(?P<less>regress|slow|decreas|lower|reduc|drop|less|loss|worse|overhead|fewer)",
     re.IGNORECASE,
 )
+_OLD = r"before|without|base(?:line)?|old|orig(?:inal)?|vanilla"
+_NEW = r"after|with|new|patch(?:ed)?"
 _HEADER = re.compile(
-    r"\b(?:before|without|base(?:line)?|old|orig(?:inal)?|vanilla|mainline|unpatched)\b"
-    r".{1,80}?\b(?:after|with|new|patch(?:ed)?|patchset)\b",
-    re.IGNORECASE,
+    rf"\b(?:{_OLD}|mainline|unpatched)\b.{{1,80}}?\b(?:{_NEW}|patchset)\b", re.IGNORECASE
 )
+# Lines of their own for before and after.
+_BEFORE = re.compile(rf"\s*(?:{_OLD})\b", re.IGNORECASE)
+_AFTER = re.compile(rf"\s*(?:{_NEW})\b", re.IGNORECASE)
 _CELL = re.compile(rf"(?<![\w.]){_LEVEL}(?![\w.])")
 # Chosen: a sentence has more words, and the name of a row seldom.
 _WORD = re.compile(r"\b[A-Za-z]{3,}\b")
@@ -43,15 +46,10 @@ _FIO = re.compile(r"^(?:\S*/)?fio\s+(?=-|\S+\.fio\b)")
 _URING = re.compile(r"^(?:\S*/)?t/io_uring\s+\S")
 _MODULE = re.compile(r"^(?:modprobe|insmod)\s+(?:\S*/)?(null_blk|scsi_debug)(?:\.ko)?\b(.*)$")
 _SCHEDULER = re.compile(r"\b(mq-deadline|bfq|kyber)\b")
-# A job file in a message: its sections, and lines that are options or comments.
+# A job file in a message: the names of its sections, and options.
 _SECTION = re.compile(r"\[[\w.-]+\]")
 _OPTION = re.compile(r"[a-z][\w-]*(?:\s*=.*)?")
 _DIRECTION = re.compile(r"(?:rw|readwrite)\s*=")
-# Lines of their own for before and after, with what was measured between label and level.
-_BEFORE = re.compile(
-    r"\s*(?:before|without|base(?:line)?|old|orig(?:inal)?|vanilla)\b", re.IGNORECASE
-)
-_AFTER = re.compile(r"\s*(?:after|with|new|patch(?:ed)?)\b", re.IGNORECASE)
 _WITH_UNIT = re.compile(rf"{_NUMBER}\s*({_UNIT})")
 # What a shell fills in: the CPUs of the model that the lab takes where nobody names a machine.
 _CPUS = re.compile(r"\$\(nproc\)|`nproc`")
@@ -76,8 +74,8 @@ class Figure:
 class Message:
     """What a message publishes: its figures, and the lines of its jobs and disks in order.
 
-    schedulers are those that it names, jobs command lines of fio or t/io_uring, devices the
-    parameters of a module as `--device` takes them.
+    schedulers are those that it names, jobs command lines of fio or t/io_uring and texts of job
+    files, devices the parameters of a module as `--device` takes them.
     """
 
     figures: tuple[Figure, ...] = ()
@@ -113,20 +111,24 @@ def read(text: str) -> Message:
 
 def _job_files(lines: Sequence[str]) -> tuple[list[str], list[str]]:
     """The texts of job files among the lines of a message, and all other lines."""
-    files: list[str] = []
+    files: list[list[str]] = []
     rest: list[str] = []
-    for line in [*lines, "end of the message"]:
+    inside = False
+    for line in lines:
         word = line.strip()
-        inside = bool(files) and files[-1].endswith("\n")
-        if _SECTION.fullmatch(word) or (inside and (not word or _OPTION.fullmatch(word))):
-            files = files if inside else [*files, ""]
-            files[-1] += f"{word}\n"
-            continue
-        if inside:
-            files[-1] = files[-1].rstrip()
-        rest.append(line)
-    jobs = [file for file in files if any(map(_DIRECTION.match, file.splitlines()))]
-    return jobs, rest[:-1]
+        if not inside and _SECTION.fullmatch(word):
+            files.append([])
+            inside = True
+        elif inside:
+            inside = not word or any(form.fullmatch(word) for form in (_SECTION, _OPTION))
+        (files[-1] if inside else rest).append(word if inside else line)
+    jobs = ["\n".join(file).rstrip() for file in files if any(map(_DIRECTION.match, file))]
+    return jobs, rest
+
+
+def runs_fio(job: str) -> bool:
+    """Whether a message's job is one of fio, and not of t/io_uring."""
+    return not _URING.match(job)
 
 
 def _joined(lines: Sequence[str]) -> Iterator[str]:
@@ -176,11 +178,10 @@ def _arrow(line: str) -> Figure | None:
 
 def _labelled(first: str, second: str) -> Figure | None:
     """The levels of two lines that begin with what is before and after; each has one of a unit."""
+    if not (_BEFORE.match(first) and _AFTER.match(second)):
+        return None
     levels = [_WITH_UNIT.findall(line) for line in (first, second)]
-    if not (_BEFORE.match(first) and _AFTER.match(second)) or [len(each) for each in levels] != [
-        1,
-        1,
-    ]:
+    if any(len(each) != 1 for each in levels):
         return None
     (before, unit), (after, same) = (_level(*each[0]) for each in levels)
     line = f"{first.strip()}; {second.strip()}"
