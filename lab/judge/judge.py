@@ -104,7 +104,7 @@ class _Stream:
         self._threads = threads
         self._keep = keep
         self._running: list[Future[None]] = []
-        self._unfinished: list[tuple[Case, dict[Experiment, Evidence]]] = []
+        self._unfinished: dict[int, tuple[Case, dict[Experiment, Evidence]]] = {}
 
     def begin(self, case: Case, urgency: int) -> None:
         """Measure what is deterministic of a case, from now on; the lower its urgency's number, the
@@ -116,7 +116,8 @@ class _Stream:
     def complete(self) -> None:
         """Wait for all cases, and measure what has the host for itself."""
         self._raise_failure(wait(self._running, return_when=FIRST_EXCEPTION).done)
-        for case, evidence in self._unfinished:
+        # In the order they began in, whichever thread ended first.
+        for _, (case, evidence) in sorted(self._unfinished.items()):
             evidence |= _rounds(case, self._runner, self._session.profile.alpha)
             self._finish(case, evidence)
 
@@ -131,7 +132,7 @@ class _Stream:
         }
         evidence |= _seeded(case, deterministic, self._runner, self._session, urgency)
         if case.running(timed=True):
-            self._unfinished.append((case, evidence))
+            self._unfinished[urgency] = (case, evidence)
         else:
             self._finish(case, evidence)
 
