@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ from lab.base.text import number, percent, visible
 from lab.build import source_lines
 from lab.cli import cell_options, ending, options
 from lab.cli.verb import Verb
-from lab.commands import command_costs, line_costs, result_tables, scaling
+from lab.commands import call_costs, command_costs, line_costs, result_tables, scaling
 from lab.commands import dry_run as plan
 from lab.inputs import series, workload
 from lab.inputs.queue_settings import Settings
@@ -199,6 +200,13 @@ def _numbers(text: str) -> tuple[int, ...]:
     is_flag=True,
     help="By source line, too. It builds kernels with debug information, in minutes.",
 )
+@click.option(
+    "--callers",
+    "called",
+    multiple=True,
+    metavar="FUNCTION",
+    help="Show who calls this function, whom it calls, and what that costs; repeatable.",
+)
 @options.measuring
 @cell_options.device("topology_name")
 @options.tree
@@ -216,6 +224,7 @@ def diff_command(
     cpus: int,
     rows: int,
     by_line: bool,
+    called: tuple[str, ...],
     spec: str,
     patches: tuple[Path, ...],
 ) -> None:
@@ -223,7 +232,8 @@ def diff_command(
 
     It compares the kernel without and with patches under one scheduler, or two schedulers on one
     kernel. Costs are instructions for exact, and nanoseconds of all vCPUs for sim. With --run it
-    counts a command instead of fio's I/O.
+    counts a command instead of fio's I/O. With --callers the lab also follows the kernel's stacks,
+    and `lab report --format svg` draws a flame graph of them.
     """
     sides = len(set(schedulers)) + bool(patches)
     if sides != 2 and not (run and sides == 1):
@@ -231,8 +241,8 @@ def diff_command(
             "nothing to compare, or too much",
             hint="give two --scheduler, or one --scheduler and at least one --patch",
         )
-    if by_line:
-        line_costs.require_possible(Engine(engine), command=bool(run))
+    for option in (["--lines"] if by_line else []) + (["--callers"] if called else []):
+        _require_exact_io(option, Engine(engine), command=bool(run))
     work = cell_options.one_workload(workload_name, fio, run) or _DIFF_WORKLOAD
     if run:
         command_costs.require_possible(Engine(engine))
@@ -243,6 +253,8 @@ def diff_command(
     )
     planned = matrix.by_scheduler(session.profile, selection, Engine(engine))
     planned *= 2 if patches else 1
+    if called:
+        planned = [replace(each, cell=replace(each.cell, callers=True)) for each in planned]
     session.check_engines(spec).host.require(Engine(engine))
     fragments = (*session.fragments, *((source_lines.FRAGMENT,) if by_line else ()))
     kernels = [session.kernel(spec, patches if n == "after" else (), fragments) for n in names]
@@ -256,8 +268,17 @@ def diff_command(
     if by_line:
         differences = line_costs.differences(session.store, outcomes)
         shown.append(line_costs.table((names[0], names[1]), differences, rows))
+    shown += call_costs.tables(session.store, names, outcomes, called, rows)
     builder, pairs = RunBuilder(session, shown[0].title), [outcomes] if len(outcomes) == 2 else []
     ending.run(builder.measured(outcomes, tuple(shown), compared=pairs), session, phases=False)
+
+
+def _require_exact_io(option: str, engine: Engine, *, command: bool) -> None:
+    """Raise UsageError for an engine that does not tell calls and lines, and for a command."""
+    if command:
+        raise UsageError(f"{option} is for fio's I/O, not for --run", hint="leave out one")
+    if engine is not Engine.EXACT:
+        raise UsageError(f"{option}: {engine} does not tell that", hint="use --engine exact")
 
 
 def _of_ios(

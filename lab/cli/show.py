@@ -115,7 +115,8 @@ def show(run: str) -> None:
     metavar="FORMAT",
     help="html: a page; commit: a table for a commit message; mail: a reply to the patches; b4: "
     f"a check for `b4 review`; or {', '.join(sorted(FORMATS.keys() - {'commit', 'mail', 'b4'}))}. "
-    f"{', '.join(PROFILES)}: the cost of an I/O by function; svg: a flame graph of the change.",
+    f"{', '.join(PROFILES)}: the cost of an I/O by function, or by call path "
+    "after `lab diff --callers`; svg draws the change.",
 )
 @click.option(
     "--tested-by",

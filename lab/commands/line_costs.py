@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lab.base.errors import UsageError
 from lab.base.process import CommandError
 from lab.build import source_lines
 from lab.build.kernel import Kernel
@@ -16,7 +15,6 @@ from lab.build.source import git
 from lab.build.source_lines import LinePlace
 from lab.guest import qemu_command
 from lab.inputs import workload
-from lab.inputs.terms import Engine
 from lab.measure import cost, insn_counts
 from lab.measure.boot_store import BootStore
 from lab.measure.cell_orders import ordered_ios
@@ -29,16 +27,6 @@ _FUNCTIONS = 40
 # A line of source is cut off here, in characters: a table has 80 columns.
 _SHOWN = 22
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
-
-
-def require_possible(engine: Engine, *, command: bool = False) -> None:
-    """Raise UsageError for an engine that does not count by instruction, and for a command."""
-    if command:
-        raise UsageError("--lines is for fio's I/O, not for --run", hint="leave out one")
-    if engine is not Engine.EXACT:
-        raise UsageError(
-            f"--lines: {engine} does not tell what a line costs", hint="use --engine exact"
-        )
 
 
 @dataclass(frozen=True)

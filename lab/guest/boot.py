@@ -256,7 +256,8 @@ def _flood(machine: Machine) -> GuestError | None:
     """The error of a guest that made the host write too much beside its records."""
     limits = {machine.folder / qemu_inputs.log_name(machine): _MAX_CONSOLE}
     limits |= {machine.live(machine.console): _MAX_CONSOLE}
-    limits |= {machine.live(path): _MAX_COUNTS for path in (machine.counts, machine.calls)}
+    files = (machine.counts, machine.calls, machine.stacks)
+    limits |= {machine.live(path): _MAX_COUNTS for path in files}
     for path, limit in limits.items():
         if qemu_files.size(path) > limit:
             return too_much(path.name, limit)

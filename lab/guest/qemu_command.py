@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.base.system import QEMU
@@ -69,9 +69,10 @@ class Machine:
     deterministic guest's clock, which counts its instructions, or simulates its work, as
     plugin_options say, and starts a new phase when the guest reaches the address marker. A
     simulated guest reaches io with each I/O. called are addresses of functions whose calls the
-    plugin writes down. seed determines the random numbers of a deterministic guest. host_cpu is the
-    one that QEMU has to itself; None leaves that to the host. With gdb QEMU waits for a debugger at
-    the socket of that name in qemu_folder.
+    plugin writes down; with functions, a list of the kernel's, it follows the stacks. seed
+    determines the random numbers of a deterministic guest. host_cpu is the one that QEMU has to
+    itself; None leaves that to the host. With gdb QEMU waits for a debugger at the socket of that
+    name in qemu_folder.
     """
 
     kernel: Kernel
@@ -86,6 +87,7 @@ class Machine:
     marker: int = 0
     io: int = 0
     called: tuple[int, ...] = ()
+    functions: str = field(default="", repr=False)
     host_cpu: int | None = None
     seed: int = 1
     gdb: bool = False
@@ -109,7 +111,7 @@ class Machine:
     def written(self) -> tuple[Path, ...]:
         """The files that QEMU writes, where they are kept."""
         console = (self.console,) if self.engine.deterministic else ()
-        return (*console, self.results, self.counts, self.calls)
+        return (*console, self.results, self.counts, self.calls, self.stacks)
 
     def live(self, kept: Path) -> Path:
         """Where QEMU writes a file while it runs, by where it is kept."""
@@ -124,6 +126,16 @@ class Machine:
     def calls(self) -> Path:
         """Where the plugin writes the calls of some functions down."""
         return self.folder / "calls"
+
+    @property
+    def stacks(self) -> Path:
+        """Where the plugin writes who called whom."""
+        return self.folder / "stacks"
+
+    @property
+    def functions_file(self) -> Path:
+        """The list of the kernel's functions that the plugin reads for that."""
+        return self.folder / "functions"
 
     @property
     def results(self) -> Path:
@@ -252,6 +264,9 @@ def _plugin(machine: Machine) -> list[str]:
     if machine.called:
         addresses = "/".join(f"{address:x}" for address in machine.called)
         arguments += [f"calls={addresses}", f"called={_escaped(machine.live(machine.calls))}"]
+    if machine.functions:
+        arguments += [f"functions={_escaped(machine.functions_file)}"]
+        arguments += [f"stacks={_escaped(machine.live(machine.stacks))}"]
     return ["-plugin", ",".join([_escaped(machine.plugin), *arguments, *machine.plugin_options])]
 
 

@@ -58,6 +58,8 @@ def write(machine: Machine, orders: Orders, argv: Sequence[str]) -> None:
     (folder / "cell.tar").write_bytes(orders.archive())
     if topology.possible_cpus > topology.cpus:
         (folder / "madt.aml").write_bytes(madt.table(topology.possible_cpus))
+    if machine.functions:
+        machine.functions_file.write_text(machine.functions)
     if machine.backed and topology.drive:
         with machine.disk.open("wb") as disk:
             disk.truncate(machine.size_mib << 20)

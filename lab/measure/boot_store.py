@@ -11,7 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ from lab.base.errors import LABS_FAILURES, LabError, UsageError
 from lab.base.progress import Progress
 from lab.base.system import results
 from lab.build import block_layer
-from lab.measure import metrics, sim_counts
-from lab.measure.cell import Cell, Task
+from lab.measure import call_tree, metrics, sim_counts
+from lab.measure.cell import Cell, Task, written
 from lab.measure.cost import Cost, from_text
 from lab.measure.raw_files import RawFiles
 from lab.measure.sampling import Sample
@@ -124,8 +124,10 @@ class BootStore:
 
     def cost(self, identity: str) -> Cost | None:
         """What an I/O of a boot cost by function; None where that was not counted."""
-        path = self.boot_folder(identity) / "cost.tsv"
-        return from_text(path.read_text()) if path.exists() else None
+        folder = self.boot_folder(identity)
+        path, tree = folder / "cost.tsv", call_tree.of_boot(folder)
+        spent = from_text(path.read_text()) if path.exists() else None
+        return replace(spent, paths=tree.stacks()) if spent and tree else spent
 
     def block_layer(self, identity: str) -> frozenset[str] | None:
         """The functions that counted as a boot's block layer; None where that was not measured."""
@@ -208,7 +210,7 @@ class BootStore:
                 "SELECT kernel, value FROM boots JOIN samples ON boot = id"
                 " WHERE metric = ? AND outcome = 'ok'"
                 " AND json_remove(cell, '$.seed') = json_remove(?, '$.seed') ORDER BY boots.rowid",
-                (metric, json.dumps(asdict(cell))),
+                (metric, written(cell)),
             )
             for kernel, value in rows:
                 by_kernel.setdefault(str(kernel), []).append(float(value))
@@ -279,7 +281,7 @@ class BootStore:
         """Write down a boot that ended, well or not; from then on its files do not change."""
         facts = dict(sample.facts) if sample else {}
         columns = (
-            *(identity, origin.key, json.dumps(asdict(task.cell)), task.arm, origin.kernel),
+            *(identity, origin.key, written(task.cell), task.arm, origin.kernel),
             *(origin.qemu, origin.host, started, max(0.0, time.time() - started)),
             *(outcome, reason),
             *("\n".join(sample.complaints if sample else ()), json.dumps(facts), origin.round),

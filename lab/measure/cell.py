@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from lab.base.errors import UsageError
 from lab.build.kernel import Kernel
@@ -27,7 +28,7 @@ class Cell:
     counters, beside what an I/O costs or, without cost, alone. machine is the model of a simulated
     cell, which is measured at these factors of the cache-line transfer cost, too, as variants say.
     seed chooses a deterministic guest's random numbers: equal guests with another seed do the same
-    work a little differently.
+    work a little differently. With callers an exact guest tells who calls whom, too, and is slower.
     """
 
     topology: str
@@ -43,6 +44,7 @@ class Cell:
     machine: str = ""
     variants: tuple[float, ...] = ()
     seed: int = 1
+    callers: bool = False
 
     def __str__(self) -> str:
         return f"{self.topology} {self.scheduler} {self.workload} {self.machine}".strip()
@@ -67,6 +69,16 @@ class Cell:
     def sweep(self, names: Sequence[str]) -> str:
         """The parameters of these names, such as ``clients=4``."""
         return " ".join(f"{k}={v}" for k, v in self.parameters if k in names)
+
+
+def written(cell: Cell) -> str:
+    """A cell as JSON, as boots are kept: what older ones do not have is in it only where it says
+    something.
+    """
+    fields = asdict(cell)
+    if not cell.callers:
+        del fields["callers"]
+    return json.dumps(fields)
 
 
 @dataclass(frozen=True, kw_only=True)

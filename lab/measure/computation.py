@@ -25,6 +25,7 @@ _COUNTED = (
     "measure/insn_counts",
     "measure/call_counts",
     "measure/call_log",
+    "measure/call_tree",
     "measure/cost",
     "measure/plugin_output",
 )

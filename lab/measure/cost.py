@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lab.base.stats import SEED_COUNTS, surely_apart
 from lab.build.code_diff import function
@@ -48,10 +48,13 @@ _WAITING_PER_NS = 2e-4
 
 @dataclass(frozen=True)
 class Cost:
-    """Instructions per I/O: in user space, and in the kernel by function."""
+    """Instructions per I/O: in user space, and in the kernel by function; where the kernel's stacks
+    were followed also by path, from the outermost function to the one that executes them.
+    """
 
     user: float
     kernel: Mapping[str, float]
+    paths: Mapping[tuple[str, ...], float] = field(default_factory=dict)
 
     @property
     def kernel_total(self) -> float:

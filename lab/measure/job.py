@@ -33,7 +33,7 @@ from lab.inputs import (
 from lab.inputs.counters import Counter
 from lab.inputs.topology import Topology
 from lab.inputs.workload import Workload
-from lab.measure import call_counts, computation, fio_cell, host
+from lab.measure import call_counts, call_tree, computation, fio_cell, host
 from lab.measure.cell import Cell, Task
 from lab.measure.cell_orders import fio_jobs, has_block_layer, orders_of
 from lab.measure.host import Report
@@ -105,6 +105,8 @@ class Job:
             return machine
         functions = symbols(machine.kernel.system_map)
         machine = replace(machine, marker=functions.address(MARKER), called=self._called(functions))
+        if self.cell.callers:
+            machine = replace(machine, functions=call_tree.functions_file(functions))
         if not machine.engine.simulated:
             return machine
         entries = "/".join(f"{address:x}" for address in functions.entries())
@@ -141,6 +143,8 @@ def resolve(task: Task, testbed: Testbed) -> Job:
     orders = orders_of(cell, machine, work)
     functions = _block_layer(task, work)
     executed = _key(machine, orders, counted, testbed)
+    if cell.callers:
+        executed = cache.key(executed, "callers")
     return Job(
         task=task,
         machine=machine,

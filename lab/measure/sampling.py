@@ -15,7 +15,7 @@ from lab.guest.boot import Boot
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
 from lab.inputs import counters, queue_settings, topology
-from lab.measure import call_counts, call_log, command, cost, dbench, fio, sim_counts
+from lab.measure import call_counts, call_log, call_tree, command, cost, dbench, fio, sim_counts
 from lab.measure.call_counts import Executed
 from lab.measure.call_log import Call
 from lab.measure.cell_orders import command_runs, costed, fio_jobs, fio_runs, ordered_ios
@@ -195,6 +195,10 @@ def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str,
     names = symbols(machine.kernel.system_map)
     io_cost = cost.slope(first, second, ios, names)
     (machine.folder / "cost.tsv").write_text(cost.to_text(io_cost))
+    if job.cell.callers:
+        stacks = machine.stacks.read_text(errors="replace")
+        tree = call_tree.slope(stacks, run_place(1), run_place(2), ios, names)
+        (machine.folder / call_tree.FILE).write_text(call_tree.to_text(tree))
     listed = "".join(f"{name}\n" for name in sorted(job.block_layer))
     (machine.folder / block_layer.FILE).write_text(listed)
     return {

@@ -4,14 +4,16 @@
 A box is as wide as what it costs after, its colour says what has changed, and its title, which a
 browser shows where the pointer is, has the numbers. What is gone has no width then, so where that
 tells something a second graph is as wide as what it cost before. Widths are parts of the whole: it
-fits a phone and a wide screen, and text keeps its size. Nothing is known of callers, so there are
-few rows and many narrow functions: these are drawn high, with their names turned.
+fits a phone and a wide screen, and text keeps its size. Where the kernel's stacks were followed a
+function lies below its caller. Else there are few rows and many narrow functions: these are drawn
+high, with their names turned.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +25,9 @@ from lab.report.profiles import CostProfile, Costs, Stack
 from lab.report.run_record import RunRecord
 
 _ROW = 22
-_FUNCTION = 165  # the height of a function
+_FUNCTION = 165  # the height of a function without callers
+# The rows of the whole, the kernel, the block layer and a function: more are of callers.
+_ROWS_WITHOUT_CALLERS = 4
 # What is narrower is drawn together, unless it is one of what changed most; nobody sees what is
 # narrower still.
 _NARROW = 0.004
@@ -70,12 +74,22 @@ class Box:
         """The same in per cent; empty for what is new."""
         return percent(self.difference / self.before, exact=True) if self.before else ""
 
-    def leaves(self) -> Iterator[Box]:
-        """The functions in it."""
-        if not self.inside:
-            yield self
+    @cached_property
+    def own(self) -> tuple[float, float]:
+        """What it costs itself before and after, without what is in it."""
+        before = self.before - math.fsum(box.before for box in self.inside)
+        return before, self.after - math.fsum(box.after for box in self.inside)
+
+    @property
+    def own_difference(self) -> float:
+        """How much more it costs itself than before."""
+        return self.own[1] - self.own[0]
+
+    def every(self) -> Iterator[Box]:
+        """Itself and all boxes in it."""
+        yield self
         for child in self.inside:
-            yield from child.leaves()
+            yield from child.every()
 
 
 @dataclass(frozen=True)
@@ -99,10 +113,11 @@ def graphs(before: CostProfile, after: CostProfile) -> list[Graph]:
     unit, root = "ns" if after.simulated else "instructions", _boxes(before, after)
     drawn = []
     if root.after > 0:
-        drawn.append(Graph(_svg(_Scale(root, unit)), _height(root), after.arm))
+        scale = _Scale(root, unit)
+        drawn.append(Graph(_svg(scale), scale.height(root), after.arm))
     if gone := _gone(root):
         scale = _Scale(root, unit, of_before=True)
-        drawn.append(Graph(_svg(scale), _height(root), before.arm, gone))
+        drawn.append(Graph(_svg(scale), scale.height(root), before.arm, gone))
     return drawn
 
 
@@ -158,7 +173,7 @@ class _Scale:
     @cached_property
     def largest(self) -> float:
         """The change that has the strongest colour."""
-        every = max(abs(box.difference) for box in self.root.leaves())
+        every = max(abs(box.own_difference) for box in self.root.every())
         return max(every, _STRONG * self.root.after, _STRONG * self.root.before)
 
     def is_drawn_alone(self, box: Box) -> bool:
@@ -168,11 +183,29 @@ class _Scale:
 
     def colour(self, box: Box) -> str:
         """The classes of a box: whether it costs more or less, and how much."""
-        share = min(1.0, abs(box.difference) / self.largest)
+        share = min(1.0, abs(box.own_difference) / self.largest)
         if share <= _FAINT:
             return ""
         step = math.ceil(_STEPS * math.sqrt(share))
-        return f"{'more' if box.difference > 0 else 'less'} s{step}"
+        return f"{'more' if box.own_difference > 0 else 'less'} s{step}"
+
+    @cached_property
+    def leaf_height(self) -> int:
+        """The height of a function that calls none."""
+        return _ROW if self.rows(self.root) > _ROWS_WITHOUT_CALLERS else _FUNCTION
+
+    def is_high(self, box: Box) -> bool:
+        """Whether a box is a function that has room for a name that is turned."""
+        return not box.inside and self.leaf_height > _ROW
+
+    def height(self, box: Box) -> int:
+        """The height of a box and all in it."""
+        return _ROW * (self.rows(box) - 1) + self.leaf_height
+
+    def rows(self, box: Box) -> int:
+        """A box's own row, and those of what is drawn below it."""
+        below = (self.rows(child) if self.is_drawn_alone(child) else 1 for child in box.inside)
+        return 1 + max(below, default=0)
 
 
 def _boxes(before: CostProfile, after: CostProfile) -> Box:
@@ -192,18 +225,24 @@ def _box(name: str, both: Mapping[Stack, tuple[float, float]]) -> Box:
 
 def _gone(root: Box) -> str:
     """The functions that are hardly executed any more, the costliest first."""
-    gone = [b for b in root.leaves() if b.before and b.after <= _GONE_BELOW * b.before]
-    wide = [box for box in gone if box.before >= _NARROW * root.before]
-    wide.sort(key=lambda box: (-box.before, box.name))
-    named = [f"{box.name} ({number(box.before)})" for box in wide[:_GONE]]
+    before: defaultdict[str, float] = defaultdict(float)
+    after: defaultdict[str, float] = defaultdict(float)
+    for box in root.every():
+        before[box.name] += box.own[0]
+        after[box.name] += box.own[1]
+    least = _NARROW * root.before
+    wide = [n for n, v in before.items() if v >= least and v and after[n] <= _GONE_BELOW * v]
+    wide.sort(key=lambda name: (-before[name], name))
+    named = [f"{name} ({number(before[name])})" for name in wide[:_GONE]]
     more = [f"{len(wide) - _GONE} more"] if len(wide) > _GONE else []
     return ", ".join(named + more)
 
 
 def _svg(scale: _Scale) -> str:
-    title = svg.text(f"Flame graph of {_description(scale.root, scale.unit)}")
+    kind = "Profile" if scale.leaf_height > _ROW else "Flame graph"
+    title = svg.text(f"{kind} of {_description(scale.root, scale.unit)}")
     return (
-        f'<svg class="flame" role="img" height="{_height(scale.root)}"><title>{title}</title>'
+        f'<svg class="flame" role="img" height="{scale.height(scale.root)}"><title>{title}</title>'
         f"{''.join(_drawn(scale.root, 0.0, 0, scale))}</svg>"
     )
 
@@ -211,7 +250,7 @@ def _svg(scale: _Scale) -> str:
 def _drawn(box: Box, left: float, depth: int, scale: _Scale) -> Iterator[str]:
     """A box, and below it what is in it; left is a part of the whole."""
     width, top = scale.width(box), _ROW * depth
-    height = _ROW if box.inside else _height(scale.root) - top
+    height = scale.height(scale.root) - top if scale.is_high(box) else _ROW
     yield (
         f'<svg class="{scale.colour(box)}" x="{100 * left:.3f}%" y="{top}"'
         f' width="{100 * width:.3f}%" height="{height}">'
@@ -241,10 +280,10 @@ def _label(box: Box, scale: _Scale) -> str:
     long = f"{box.name} {box.difference:+,.1f}" if scale.colour(box) else box.name
     width = scale.width(box)
     letters = int(width / _LETTER) - 1
-    if letters >= len(box.name) or (box.inside and letters >= 3):
+    if letters >= len(box.name) or (not scale.is_high(box) and letters >= 3):
         hidden = "thin" if width < _PHONES_NAME else ""
         return _line(_cut(box.name, long, letters), hidden)
-    if box.inside or width < _LINE:
+    if not scale.is_high(box) or width < _LINE:
         return ""
     hidden = "slim" if width < _NARROWER_LINE else "thin" if width < _PHONES_LINE else ""
     return _line(_cut(box.name, long, _TURNED), hidden, turned=True)
@@ -265,8 +304,5 @@ def _cut(short: str, long: str, letters: int) -> str:
 def _description(box: Box, unit: str) -> str:
     """A box in numbers."""
     costs = f"{number(box.before)} → {number(box.after)} {unit}, {box.difference:+z,.2f}"
-    return f"{box.name}: {costs} ({box.change or 'new'})"
-
-
-def _height(box: Box) -> int:
-    return _ROW + max(map(_height, box.inside)) if box.inside else _FUNCTION
+    itself = f", itself {box.own_difference:+z,.2f}" if box.inside else ""
+    return f"{box.name}: {costs} ({box.change or 'new'}){itself}"

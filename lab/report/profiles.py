@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What an I/O costs by function, as profiles that other tools open: folded stacks, speedscope.
 
-Who calls a function is not counted: a stack is the part of the system that a function belongs to,
-and the function. A cost is the difference of two counts, and a function that noise makes less than
-nothing is skipped.
+A stack is the path of calls where the kernel's stacks were followed; else the part of the system
+that a function belongs to, and the function. A cost is the difference of two counts, and a function
+that noise makes less than nothing is skipped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -71,9 +71,10 @@ def of_cell(
     if not boot_costs:
         return None
     means: dict[Stack, float] = {(USER,): statistics.fmean(cost.user for cost in boot_costs)}
-    for name in sorted({name for cost in boot_costs for name in cost.kernel}):
-        stack = (KERNEL, BLOCK_LAYER, name) if name in layer_functions else (KERNEL, name)
-        means[stack] = statistics.fmean(cost.kernel.get(name, 0.0) for cost in boot_costs)
+    if all(cost.paths for cost in boot_costs):
+        means |= _by_path([cost.paths for cost in boot_costs])
+    else:
+        means |= _by_function([cost.kernel for cost in boot_costs], layer_functions)
     costly = [stack for stack, value in means.items() if value > 0]
     costly.sort(key=lambda stack: (stack[:-1], -means[stack]))
     cpus = f", {cell.cpus} CPUs" if cell.cpus > 1 else ""
@@ -83,6 +84,23 @@ def of_cell(
         simulated=cell.engine.simulated,
         stacks={stack: means[stack] for stack in costly},
     )
+
+
+def _by_path(paths: Sequence[Mapping[Stack, float]]) -> dict[Stack, float]:
+    every = dict.fromkeys(path for boot in paths for path in boot)
+    return {
+        (KERNEL, *path): statistics.fmean(boot.get(path, 0.0) for boot in paths) for path in every
+    }
+
+
+def _by_function(
+    kernels: Sequence[Mapping[str, float]], layer_functions: Collection[str]
+) -> dict[Stack, float]:
+    means: dict[Stack, float] = {}
+    for name in sorted({name for kernel in kernels for name in kernel}):
+        stack = (KERNEL, BLOCK_LAYER, name) if name in layer_functions else (KERNEL, name)
+        means[stack] = statistics.fmean(kernel.get(name, 0.0) for kernel in kernels)
+    return means
 
 
 def _readable(costs: Costs, boot: str) -> Cost | None:

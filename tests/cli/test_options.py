@@ -38,3 +38,17 @@ def test_a_dry_run_says_what_is_changed_in_a_job(
     assert "runtime dropped: the amount of I/O is the lab's" in shown
     assert "filename=/dev/sda is the disk" in shown
     assert "1 exact nullb_mq none " in shown
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        (["--lines", "--engine", "sim"], "--lines: sim does not tell that"),
+        (["--callers", "submit_bio", "--engine", "sim"], "--callers: sim does not tell that"),
+        (["--callers", "submit_bio", "--run", "true"], "--callers is for fio's I/O, not for --run"),
+    ],
+)
+def test_only_fios_io_under_exact_is_told_by_line_and_by_call(more: list[str], what: str) -> None:
+    argv = ["diff", "--scheduler", "none", "--scheduler", "bfq", *more]
+    done = CliRunner().invoke(main.lab, argv)
+    assert what in str(done.exception)

@@ -6,15 +6,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lab.base.errors import UsageError
 from lab.build.source_lines import LinePlace
 from lab.commands import line_costs
 from lab.commands.line_costs import Difference, Lines
-from lab.inputs.terms import Engine
 
 FILE = "block/part.c"
 WORDS = st.lists(st.sampled_from("abcd"), max_size=12)
@@ -60,9 +57,3 @@ def test_the_table_ends_with_the_sum_of_all_lines_those_not_shown_included() -> 
     assert table.rows[0] == ("block/part.c:4", "0.00", "30.50", "+30.50", "spin_lock(&q->lock);")
     assert table.rows[-1] == ("1 more", "1.00", "2.00", "+1.00", "")
     assert table.totals == (("these lines", "13.00", "40.50", "+27.50", ""),)
-
-
-def test_only_the_exact_engine_counts_by_line() -> None:
-    line_costs.require_possible(Engine.EXACT)
-    with pytest.raises(UsageError, match="--lines"):
-        line_costs.require_possible(Engine.SIM)

@@ -18,7 +18,16 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package in which every module that makes numbers has the same code."""
     for folder in ("measure", "inputs", "guest"):
         (tmp_path / folder).mkdir()
-    names = ("sampling", "fio", "dbench", "insn_counts", "call_counts", "call_log", "cost")
+    names = (
+        "sampling",
+        "fio",
+        "dbench",
+        "insn_counts",
+        "call_counts",
+        "call_log",
+        "call_tree",
+        "cost",
+    )
     for name in (*names, "sim_counts", "plugin_output"):
         (tmp_path / f"measure/{name}.py").write_text(CODE)
     (tmp_path / "inputs/counters.py").write_text(CODE)

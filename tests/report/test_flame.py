@@ -157,6 +157,26 @@ def lie_beside_each_other(boxes: Mapping[str, Drawn]) -> None:
             assert left_box.left + left_box.width <= right_box.left + 0.01
 
 
+def test_with_callers_rows_are_even_and_colours_are_of_a_function_itself() -> None:
+    deep = ("kernel", "entry", "submit", "merge", "find")
+    before: Profiled = {deep[:3]: 10.0, deep[:4]: 10.0, deep: 10.0, (*deep[:3], "alloc"): 10.0}
+    boxes = drawn(before, {**before, deep: 20.0})
+    assert boxes["find"].kind == "more s5"
+    assert {boxes[name].kind for name in ("kernel", "entry", "submit", "merge", "alloc")} == {""}
+    assert len({box.height for box in boxes.values()}) == 1
+    tops = [boxes[name].top for name in ("an I/O", *deep)]
+    assert tops == [number * boxes["find"].height for number in range(6)]
+    assert boxes["merge"].title.endswith("+10.00 (+50.0 %), itself +0.00")
+
+
+def test_a_function_is_gone_if_no_path_has_it_any_more() -> None:
+    path = ("kernel", "entry", "submit")
+    before: Profiled = {path: 50.0, (*path, "get"): 10.0, (*path, "put", "get"): 10.0}
+    (after, gone) = graphs(before, {path: 50.0})
+    assert after.gone == ""
+    assert gone.gone == "get (20.0)"
+
+
 def test_names_of_strangers_are_text() -> None:
     evil = "<script>\x1b[31m&\"'"
     text = graphs({("kernel", evil): 1.0}, {("kernel", evil): 2.0})[0].svg

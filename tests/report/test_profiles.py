@@ -118,6 +118,19 @@ def test_boots_of_several_seeds_are_one_profile_of_their_mean() -> None:
     assert profile.stacks == {("user space",): 1.0, ("kernel", "f"): 3.0, ("kernel", "g"): 0.5}
 
 
+def test_a_boot_whose_stacks_were_followed_has_its_paths() -> None:
+    def seeds(boot: str) -> Cost:
+        path: profiles.Stack = ("entry", "read") if boot.endswith("0") else ("entry", "f", "read")
+        return Cost(1.0, {"read": 2.0, "f": 1.0}, {path: 2.0 / len(path)})
+
+    (profile,) = profiles.of_run(examples.compared_run(), seeds, "before")
+    assert profile.stacks == {
+        ("user space",): 1.0,
+        ("kernel", "entry", "read"): 1 / 2,
+        ("kernel", "entry", "f", "read"): 1 / 3,
+    }
+
+
 def test_simulated_time_is_in_nanoseconds_and_instructions_have_no_unit() -> None:
     simulated = examples.compared_run(engine="sim", machine="xeon16", cpus=16)
     for run, unit in ((examples.compared_run(), "none"), (simulated, "nanoseconds")):

@@ -18,7 +18,7 @@ from lab.inputs import profile, series
 from lab.inputs.machine_model import SENSITIVITY
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import judge
-from lab.measure import cost, determinism, job, sampling, sim_counts
+from lab.measure import call_tree, cost, determinism, job, sampling, sim_counts
 from lab.measure.boot_store import BootStore
 from lab.measure.cell import Cell, PlannedCell, Task
 from lab.measure.cost import Cost
@@ -75,6 +75,13 @@ machine = "xeon16"
 change = "<= +5%"
 because = "no CPU waits for another that did not before"
 """
+# A function that is called three times for each I/O, in place.
+CALLED_EDIT = (
+    "block/blk-mq.c",
+    "void blk_mq_submit_bio(struct bio *bio)\n{\n",
+    f'\tnoinline void planted(void) {{ asm volatile (".rept {PLANTED}\\n\\tnop\\n\\t.endr"); }}\n'
+    "\tplanted(); planted(); planted();\n",
+)
 HARMLESS_EDIT = ("block/blk-mq.c", "void blk_mq_submit_bio(struct bio *bio)\n{\n", "\t/* same */\n")
 
 
@@ -141,6 +148,26 @@ def test_a_planted_change_is_found_in_its_function(tmp_path: Path) -> None:
     # What chance adds to the block layer: three seeds against three of one kernel.
     before, after = difference.finding.measured
     assert after - before == pytest.approx(PLANTED, abs=5.1)
+
+
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_stacks_add_up_to_what_is_executed_and_a_planted_call_has_its_caller(
+    tmp_path: Path, cpus: int
+) -> None:
+    cell = replace(determinism.probe_cell(), callers=True, cpus=cpus)
+    spent = cost_of(tmp_path / "boot", patch_of(CALLED_EDIT, tmp_path), cell=cell)
+    tree = call_tree.from_text((tmp_path / "boot" / call_tree.FILE).read_text())
+    by_function = tree.by_function()
+    assert sum(by_function.values()) == pytest.approx(spent.kernel_total)
+    layer = [name for name in spent.kernel if name.startswith(("blk_mq_", "null_"))]
+    assert {n: by_function[n] for n in layer} == pytest.approx({n: spent.kernel[n] for n in layer})
+    (planted,) = (name for name in by_function if name.startswith("planted"))
+    calls, cost_of_calls = tree.callers(planted)["blk_mq_submit_bio"]
+    assert calls == pytest.approx(3, rel=0.01)
+    assert cost_of_calls == pytest.approx(3 * (PLANTED + 1), rel=0.01)
+    assert [*tree.callers("blk_mq_submit_bio")] == ["__submit_bio"]
+    begun = {path[0] for path in tree.stacks() if "blk_mq_submit_bio" in path}
+    assert begun == {"entry_SYSCALL_64"}
 
 
 def test_an_edit_that_adds_no_instruction_is_no_difference(stock: Cost, tmp_path: Path) -> None:

@@ -43,9 +43,14 @@ static void *registers[GENERAL_REGISTERS];
 static struct g_array *value;
 static FILE *out;
 
+bool tells_registers(void)
+{
+	return qemu_plugin_get_registers && qemu_plugin_read_register;
+}
+
 bool open_calls(const char *path)
 {
-	if (!qemu_plugin_get_registers || !qemu_plugin_read_register)
+	if (!tells_registers())
 		return false;
 	out = fopen(path, "w");
 	return out;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What an instruction depends on, and where its operand in memory is, by Capstone. */
+/* What an instruction is; what it depends on, and where its operand in memory is, by Capstone. */
 #include <capstone/capstone.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim.h"
 
@@ -193,4 +194,41 @@ void decode_operand(const unsigned char *code, size_t size, struct instruction *
 		insn->displacement = memory->disp + (relative ? insn->address + found->size : 0);
 		return;
 	}
+}
+
+/* Whether an instruction is locked: by its prefix, or as XCHG with memory is. */
+bool is_locked(const unsigned char *code, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i < size; i++) {
+		switch (code[i]) {
+		case 0xf0:
+			return true;
+		case 0x26: case 0x2e: case 0x36: case 0x3e: case 0x64: case 0x65:
+		case 0x66: case 0x67: case 0xf2: case 0xf3:
+		case 0x40 ... 0x4f: /* REX */
+			continue;
+		default:
+			return code[i] == 0x86 || code[i] == 0x87;
+		}
+	}
+	return false;
+}
+
+/* Where a direct CALL or JMP goes, a displacement of 32 bits from its end; 0 for anything else. */
+uint64_t direct_target(const unsigned char *code, size_t size, uint64_t address)
+{
+	int32_t displacement;
+
+	if (size != 5 || (code[0] != 0xe8 && code[0] != 0xe9))
+		return 0;
+	memcpy(&displacement, code + 1, sizeof(displacement));
+	return address + size + displacement;
+}
+
+/* RET, with or without the prefix that old processors predict better. */
+bool is_return(const unsigned char *code, size_t size)
+{
+	return code[size - 1] == 0xc3 && (size == 1 || (size == 2 && code[0] == 0xf3));
 }

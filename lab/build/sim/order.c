@@ -46,6 +46,8 @@ static const struct {
 } texts[] = {
 	{ "out", &order.record },
 	{ "called", &order.calls_log },
+	{ "stacks", &order.stacks },
+	{ "functions", &order.functions },
 	{ "levels", &order.levels },
 };
 

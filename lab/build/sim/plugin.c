@@ -59,6 +59,8 @@ static void end_phase(void)
 		end_simulated_phase(stage == MEASURES);
 	else
 		end_counted_phase(stage == COUNTS, marks);
+	if (stage == COUNTS)
+		end_stacks(ended);
 }
 
 static void next_stage(enum stage next)
@@ -187,6 +189,20 @@ static void on_execution(unsigned int vcpu, void *data)
 	last = block->address;
 }
 
+/* Behind on_execution(): attend() may have given other vCPUs their turn. */
+static void on_function(unsigned int vcpu, void *data)
+{
+	const struct block *block = data;
+
+	(void)vcpu;
+	if (stage != COUNTS)
+		return;
+	if (block->address & KERNEL_HALF)
+		follow_stack(vcpu_in_turn(), block);
+	else
+		leave_kernel(vcpu_in_turn());
+}
+
 static bool is_simulated(uint64_t address)
 {
 	return order.programs || address & KERNEL_HALF;
@@ -272,26 +288,6 @@ static void on_access(unsigned int vcpu, memory_info info, uint64_t address, voi
 	note_move(address >> LINE_BITS, insn->address);
 }
 
-/* Whether an instruction is locked: by its prefix, or as XCHG with memory is. */
-static bool is_locked(const unsigned char *code, size_t size)
-{
-	size_t i;
-
-	for (i = 0; i < size; i++) {
-		switch (code[i]) {
-		case 0xf0:
-			return true;
-		case 0x26: case 0x2e: case 0x36: case 0x3e: case 0x64: case 0x65:
-		case 0x66: case 0x67: case 0xf2: case 0xf3:
-		case 0x40 ... 0x4f: /* REX */
-			continue;
-		default:
-			return code[i] == 0x86 || code[i] == 0x87;
-		}
-	}
-	return false;
-}
-
 static void copy_code(unsigned char *target, const struct qemu_plugin_insn *insn, size_t size)
 {
 #if PLUGIN_API < 3
@@ -299,17 +295,6 @@ static void copy_code(unsigned char *target, const struct qemu_plugin_insn *insn
 #else
 	qemu_plugin_insn_data(insn, target, size);
 #endif
-}
-
-/* Where a direct CALL or JMP goes, a displacement of 32 bits from its end; 0 for anything else. */
-static uint64_t direct_target(const unsigned char *code, size_t size, uint64_t address)
-{
-	int32_t displacement;
-
-	if (size != 5 || (code[0] != 0xe8 && code[0] != 0xe9))
-		return 0;
-	memcpy(&displacement, code + 1, sizeof(displacement));
-	return address + size + displacement;
 }
 
 static void add_instruction(struct block *block, struct qemu_plugin_insn *insn, unsigned int index)
@@ -330,6 +315,7 @@ static void add_instruction(struct block *block, struct qemu_plugin_insn *insn, 
 	}
 	block->target = direct_target(code, size, address);
 	block->end = address + size;
+	block->returns = is_return(code, size);
 	if (!simulates() || !is_simulated(address))
 		return;
 	if (block->operations)
@@ -385,6 +371,10 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb)
 	if (is_called(block->address))
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_call, READ_REGISTERS, block);
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_execution, NO_REGISTERS, block);
+	if (order.stacks) {
+		find_function(block);
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_function, READ_REGISTERS, block);
+	}
 }
 
 static void on_vcpu(plugin_id id, unsigned int vcpu)
@@ -401,6 +391,7 @@ static void at_exit(plugin_id id, void *data)
 	end_turns();
 	close_record();
 	close_calls();
+	close_stacks();
 }
 
 static int refuse(const char *why)
@@ -422,6 +413,8 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int a
 		return refuse("more vCPUs than it has room for");
 	if (order.calls_log && !open_calls(order.calls_log))
 		return refuse("cannot write the file of called=, or this QEMU tells no arguments");
+	if (order.stacks && !open_stacks(order.stacks, order.functions))
+		return refuse("cannot read functions= or write stacks=, or this QEMU tells no registers");
 	if (!set_levels(order.levels, vcpus, order.stride))
 		return refuse("no levels of transfers");
 	if (!order.record || !open_record(order.record))

@@ -14,11 +14,12 @@
  * host.c	what QEMU calls to wait, to wake and to read clocks
  * lines.c	which vCPU has which cache line, and what moving it costs
  * core.c	how a core executes instructions out of order
- * decode.c	what an instruction depends on
+ * decode.c	what an instruction is and depends on
  * spin.c	vCPUs that wait in a loop, which need not execute it
  * plugin.c	what the guest executes, what it costs, and which phase it is in
  * record.c	what is written down of it
  * calls.c	which calls of some functions there were, and with which arguments
+ * stacks.c	who calls whom
  */
 #ifndef SIM_H
 #define SIM_H
@@ -58,7 +59,7 @@ static inline void later(uint64_t *time, uint64_t other)
 
 /* What is measured, and what things cost; times in this header's unit. */
 struct order {
-	const char *record, *calls_log, *levels;
+	const char *record, *calls_log, *levels, *stacks, *functions;
 	uint64_t marker, io, programs, jobs, warm, ios, shortest, stride;
 	uint64_t insn, pause, clock, interrupt, syscall;
 	/* Where system calls enter the kernel, and then interrupts. */
@@ -174,6 +175,8 @@ struct block {
 	uint64_t end;		/* where the next begins if it goes nowhere else */
 	struct operation *operations;	/* of each instruction, where a core out of order executes it */
 	bool pauses, reads_clock;
+	unsigned int function;	/* that it is a part of (stacks.c) */
+	bool enters, returns;	/* that function's first block; one that ends with its return */
 	struct block *next;
 };
 
@@ -187,11 +190,21 @@ void end_simulated_phase(bool measured);
 
 /* --- calls.c */
 
+bool tells_registers(void);
 bool open_calls(const char *path);
 void close_calls(void);
 bool is_called(uint64_t address);
 uint64_t register_value(unsigned int number);
 void note_call(unsigned int phase, uint64_t function, uint64_t caller);
+
+/* --- stacks.c */
+
+bool open_stacks(const char *path, const char *functions);
+void close_stacks(void);
+void find_function(struct block *block);
+void follow_stack(unsigned int vcpu, const struct block *block);
+void leave_kernel(unsigned int vcpu);
+void end_stacks(unsigned int phase);
 
 /* --- decode.c */
 
@@ -207,6 +220,9 @@ struct operation {
 };
 
 void decode(const unsigned char *code, size_t size, uint64_t address, struct operation *operation);
+bool is_locked(const unsigned char *code, size_t size);
+bool is_return(const unsigned char *code, size_t size);
+uint64_t direct_target(const unsigned char *code, size_t size, uint64_t address);
 void decode_operand(const unsigned char *code, size_t size, struct instruction *insn);
 
 /* --- core.c */
