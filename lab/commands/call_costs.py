@@ -96,5 +96,5 @@ def _sum(pairs: Sequence[tuple[Pair, ...]]) -> tuple[Pair, Pair]:
 
 
 def _row(name: str, before: Pair, after: Pair) -> tuple[str, ...]:
-    calls = (f"{side[0]:,.3f}" for side in (before, after))
-    return name, *calls, f"{before[1]:,.2f}", f"{after[1]:,.2f}", f"{after[1] - before[1]:+z,.2f}"
+    calls = (f"{side[0]:z,.3f}" for side in (before, after))
+    return name, *calls, f"{before[1]:z,.2f}", f"{after[1]:z,.2f}", f"{after[1] - before[1]:+z,.2f}"
