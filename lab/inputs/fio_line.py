@@ -94,9 +94,11 @@ def command_line(job: FioJob, left_out: frozenset[str] = frozenset()) -> str:
     """A job as one command line, without some options."""
     words = ["fio"]
     for section in job.sections:
-        words += [f"--name={section.name}"] if section.name != GLOBAL else []
+        # A second name would begin a job of its own.
+        called = dict(section.options).get("name", section.name)
+        words += [f"--name={called}"] if section.name != GLOBAL else []
         for name, value in section.options:
-            if _ALIASES.get(name, name) not in left_out:
+            if name != "name" and _ALIASES.get(name, name) not in left_out:
                 words.append(f"--{name}={value}" if value else f"--{name}")
     return shlex.join(words)
 

@@ -57,6 +57,11 @@ def test_a_job_file_comes_back_as_it_was_read() -> None:
     assert parse(command_line(job)) == job
 
 
+def test_a_job_that_names_itself_in_its_section_is_one_job_on_a_command_line() -> None:
+    job = parse("[global]\nbs=4k\n[job1]\nrw=read\nname=batch\n")
+    assert command_line(job) == "fio --bs=4k --name=batch --rw=read"
+
+
 def test_a_command_line_leaves_out_what_it_is_told_to_by_either_name() -> None:
     job = parse("--name=a --rw=read --timeout=3 --bs=4k")
     assert command_line(job, frozenset({"runtime"})) == "fio --name=a --rw=read --bs=4k"
