@@ -25,8 +25,9 @@ from lab.guest.time_slices import Slot
 from lab.inputs import profile, workload
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
-from lab.measure import cost, dbench, host, sampling
+from lab.measure import call_tree, cost, dbench, host, sampling
 from lab.measure.boot_store import StoredBoot
+from lab.measure.call_tree import CallTree, Node
 from lab.measure.cell import Cell, PlannedCell, resolved
 from lab.measure.cost import Cost
 from lab.measure.dbench import LoadFile
@@ -124,6 +125,12 @@ class Guests:
         if kernel_cost is None or not job.cell.engine.deterministic or not job.cell.cost:
             return {}
         (folder / "cost.tsv").write_text(cost.to_text(kernel_cost))
+        if job.cell.callers:  # each function is called by the one before
+            nodes = {
+                number: Node(number - 1, name, own, 1.0)
+                for number, (name, own) in enumerate(kernel_cost.kernel.items(), start=1)
+            }
+            (folder / call_tree.FILE).write_text(call_tree.to_text(CallTree(nodes)))
         total = kernel_cost.kernel_total
         values = {cost.KERNEL: total, cost.BLOCK_LAYER: total, cost.USER: kernel_cost.user}
         return {**values, "measured_share": 50.0}

@@ -100,12 +100,13 @@ def is_clearly_worse(cell: CellChange) -> bool:
 @dataclass(frozen=True)
 class Changed:
     """The functions that the patches change, where each is defined (``block/bio.c:503``), and the
-    variables that they change or add.
+    variables that they change or add. callers names the function that calls one most, where known.
     """
 
     functions: frozenset[str]
     places: Mapping[str, str] = field(default_factory=dict)
     variables: frozenset[str] = frozenset()
+    callers: Mapping[str, str] = field(default_factory=dict)
 
     def of_line(self, variables: str) -> str:
         """Of the variables in a cache line those of the patches, if there are any."""
@@ -125,8 +126,9 @@ class Changed:
         return f"with other code in {self.named(names)}:" if names else "with other data:"
 
     def _call(self, name: str) -> str:
-        place = self.places.get(name, "")
-        return f"{name}() ({place})" if place else f"{name}()"
+        place, caller = self.places.get(name, ""), self.callers.get(name, "")
+        of_caller = f", called by {caller}()" if caller else ""
+        return (f"{name}() ({place})" if place else f"{name}()") + of_caller
 
     def among(self, names: Iterable[str]) -> list[str]:
         """Those of some symbols that are changed functions, each once, in that order."""
@@ -223,6 +225,12 @@ def of_exact(cell: CellChange, changed: Changed) -> Answer | None:
         cell.planned,
         is_worse=total > 0 and share > WORSE_COST,
     )
+
+
+def costs_more(cell: CellChange, changed: Changed) -> bool:
+    """Whether the answer about a cell is that an I/O costs more."""
+    answer = of_exact(cell, changed)
+    return answer is not None and answer.kind is Kind.COSTS
 
 
 def of_requests(

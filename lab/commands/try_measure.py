@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lab.base.errors import KERNEL_FAILURES, GuestError
+from lab.build import tcg_plugin
+from lab.build.code_diff import function
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
 from lab.commands.cost_diff import CellChange, KernelPair, Threshold
 from lab.inputs import workload
-from lab.measure import cell_orders, cost, job, sampling, sim_counts
+from lab.measure import call_tree, cell_orders, cost, job, sampling, sim_counts
 from lab.measure.cell import PlannedCell
 from lab.measure.cost import Change
 from lab.measure.runner import Outcome, Runner
@@ -47,6 +49,20 @@ def exact(
         planned: cost_diff.judged(session, planned, outcomes, THRESHOLD)
         for planned, outcomes in sides.items()
     }
+
+
+def callers(session: Session, runner: Runner, change: CellChange) -> dict[str, str]:
+    """Who calls each function of a cell most often on the kernel after, by one boot more; none
+    where this QEMU does not tell.
+    """
+    if session.testbed.host.facts.qemu_version < tcg_plugin.ARGUMENTS:
+        return {}
+    task = change.after.task.seeded(1)
+    (outcome,) = runner.all([replace(task, cell=replace(task.cell, callers=True))])
+    folders = [session.store.boot_folder(boot.id) for boot in outcome.boots]
+    tree = call_tree.of_boot(folders[0]) if folders else None
+    found = tree.main_callers() if tree else {}
+    return {function(name): function(caller) for name, caller in found.items()}
 
 
 def requests(session: Session, outcome: Outcome) -> dict[str, float]:
@@ -154,8 +170,8 @@ def _moves(session: Session, outcome: Outcome) -> dict[tuple[str, str], float]:
     """Transfers of the lines with most, by function and variable (empty: allocated memory)."""
     moved: dict[tuple[str, str], float] = {}
     for line in session.store.lines(outcome.boots[-1].id):
-        for function, transfers in line.transfers.items():
-            key = (function, line.variable)
+        for name, transfers in line.transfers.items():
+            key = (name, line.variable)
             moved[key] = moved.get(key, 0.0) + transfers
     return moved
 

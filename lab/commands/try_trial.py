@@ -6,7 +6,7 @@ asking: the quickest answers first, each said as soon as it is there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lab.base.errors import KERNEL_FAILURES
 from lab.build import code_diff, definitions
@@ -117,7 +117,7 @@ class Trial:
                 seeds = range(1, try_measure.SEEDS + 1)
                 self.exact = try_measure.exact(self.session, runner, self.pair, exact, seeds)
                 self._require_sound(runner)
-                self._costs()
+                self._costs(runner)
         if not self.failed:
             self._complaints(self.pair)
 
@@ -207,11 +207,15 @@ class Trial:
         if not self.failed and self.choice.exact:
             self._stress(runner)
         if not self.failed:
-            self._costs()
+            self._costs(runner)
 
-    def _costs(self) -> None:
+    def _costs(self, runner: Runner) -> None:
+        costlier = [c for c in self.exact.values() if try_answers.costs_more(c, self.changed)]
+        worst = max(costlier, key=lambda change: change.change or 0.0, default=None)
         for change in self.exact.values():
-            self._say(try_answers.of_exact(change, self.changed))
+            callers = try_measure.callers(self.session, runner, worst) if change is worst else {}
+            changed = replace(self.changed, callers=callers)
+            self._say(try_answers.of_exact(change, changed))
 
     def _stress(self, runner: Runner) -> None:
         durations = self.session.durations

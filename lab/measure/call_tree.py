@@ -85,6 +85,14 @@ class CallTree:
             found[caller][1] += self.totals[number]
         return {caller: (calls, cost) for caller, (calls, cost) in found.items()}
 
+    def main_callers(self) -> dict[str, str]:
+        """Of each function that another calls the one that calls it most often."""
+        calls: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for node in self.nodes.values():
+            if node.parent != ROOT:
+                calls[node.function][self.nodes[node.parent].function] += node.calls
+        return {name: max(by, key=lambda caller: by[caller]) for name, by in calls.items()}
+
     def callees(self, function: str) -> dict[str, tuple[float, float]]:
         """Whom a function calls, as callers() tells; and itself, without calls, for what it alone
         executes.

@@ -108,11 +108,15 @@ def test_instructions_are_told_with_their_function_and_judged_by_the_threshold(
 ) -> None:
     differ(monkeypatch, SUBMIT)
     guests.cost_of = lambda kernel: fakes.insns(
-        blk_mq_submit_bio=500.0 + more * patched(kernel), other=500.0
+        other=500.0, blk_mq_submit_bio=500.0 + more * patched(kernel)
     )
     result = tried(session)
     assert [answer.kind for answer in result.answers] == [Kind.COSTS]
-    assert first(result).startswith(f"COSTS {more:g} instructions more per I/O in {SUBMIT}()")
+    assert first(result).startswith(
+        f"COSTS {more:g} instructions more per I/O in {SUBMIT}(), called by other() (nullb_mq"
+    )
+    followed = [job for job in guests.booted if job.cell.callers]
+    assert [patched(job.task.kernel.id) for job in followed] == [True]
     assert try_answers.exit_code(result.answers) is code
 
 

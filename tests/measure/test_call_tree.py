@@ -60,6 +60,10 @@ def test_callers_of_a_function_that_comes_back_to_itself_count_once() -> None:
     assert sum(cost for _, cost in tree().callers("submit").values()) == tree().totals[2]
 
 
+def test_the_main_caller_is_the_one_that_calls_most_often() -> None:
+    assert tree().main_callers() == {"submit": "entry_SYSCALL_64", "alloc": "submit"}
+
+
 def test_callees_and_itself_add_up_to_the_total() -> None:
     assert tree().callees("submit") == {"submit": (0.0, 5.0), "alloc": (2.0, 8.0)}
     assert tree().callees("alloc") == {"alloc": (0.0, 4.5), "submit": (1.0, 4.0)}
