@@ -23,6 +23,7 @@ from lab.cli.run import chosen, judged, say_plan
 from lab.cli.verb import Verb
 from lab.commands import (
     cost_diff,
+    new_series,
     result_tables,
     try_answers,
     try_patches,
@@ -40,7 +41,7 @@ from lab.measure.cell import PlannedCell
 from lab.measure.matrix import Selection
 from lab.measure.session import Session
 from lab.report.run_builder import RunBuilder
-from lab.report.run_record import Mail, StepRecord
+from lab.report.run_record import Mail, StepRecord, TableRecord
 
 # Options of `lab try` that do nothing with claims, or without.
 _USELESS = {
@@ -134,7 +135,8 @@ def try_(
     else:
         tried = try_patches.examine(subject, wanted, session, each=each, debug=debug)
     tree = ["--tree", spec] if spec else []
-    return _answered(tried, ["lab", "try", source, *tree], session, builder)
+    said = try_tables.of_message(new_series.message_of(collected), source)
+    return _answered(tried, ["lab", "try", source, *tree], session, builder, said)
 
 
 def _mail(source: str, collected: patch_mail.Collected) -> Mail | None:
@@ -164,13 +166,19 @@ def _judged(
 
 
 def _answered(
-    tried: Sequence[Tried], command: Sequence[str], session: Session, builder: RunBuilder
+    tried: Sequence[Tried],
+    command: Sequence[str],
+    session: Session,
+    builder: RunBuilder,
+    said: tuple[TableRecord, ...],
 ) -> int:
-    """Record and print what all engines found; command repeats it."""
+    """Record and print what all engines found; command repeats it, and said is what the patches
+    say of themselves.
+    """
     trials = [step.trial for step in tried]
     run = builder.measured(
         [outcome for trial in trials for outcome in trial.outcomes],
-        try_tables.of_tried(tried, command),
+        (*try_tables.of_tried(tried, command), *said),
         tuple(StepRecord(title=step.title, broken=step.broken) for step in tried),
         compared=[sides for trial in trials for sides in trial.compared],
     )

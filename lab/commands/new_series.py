@@ -39,7 +39,7 @@ def create(
     source = source_tree.resolve(spec, progress)
     parts = _patches(source, collected, progress)
     texts = [patch.read_text(errors="replace") for patch in collected.patches]
-    published = message.read("\n".join([collected.cover, *map(_words, texts)]))
+    published = message_of(collected)
     head = Head(_title(collected, texts), _origin(collected, texts, origin), spec)
     with cache.building(folder, summed=False) as aside:
         for part, files in parts.items():
@@ -48,6 +48,12 @@ def create(
                 (aside / part / name).write_text(text)
         (aside / "series.toml").write_text(new_claims.text(head, published))
     return published
+
+
+def message_of(collected: Collected) -> Message:
+    """What a cover letter and the messages of its patches publish."""
+    texts = (patch.read_text(errors="replace") for patch in collected.patches)
+    return message.read("\n".join([collected.cover, *map(_words, texts)]))
 
 
 def lacks(judged: Series, progress: Progress) -> Iterator[str]:

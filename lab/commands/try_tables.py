@@ -6,11 +6,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from lab.base.text import number, percent
+from lab.base.text import number, percent, visible
 from lab.commands import result_tables, try_answers, try_cells
 from lab.commands.try_measure import SimulatedChange
 from lab.commands.try_patches import Tried
 from lab.inputs import topology, workload
+from lab.inputs.message import Message
 from lab.measure.cell import Cell, PlannedCell
 from lab.report import view
 from lab.report.run_record import TableRecord
@@ -28,6 +29,18 @@ _SHOWN_NS = 1.0
 def of_tried(steps: Sequence[Tried], command: Sequence[str]) -> tuple[TableRecord, ...]:
     """Every step of a series; command is what tries these patches, to repeat a cell with."""
     return tuple(table for step in steps for table in _of_step(step, command, len(steps) > 1))
+
+
+def of_message(published: Message, source: str) -> tuple[TableRecord, ...]:
+    """The figures that the patches' own message gives, and how to have them judged."""
+    if not published.figures:
+        return ()
+    lines = dict.fromkeys(" ".join(visible(figure.line).split()) for figure in published.figures)
+    shown = [f"    {line}" for line in [*lines][:_ROWS]]
+    rest = [f"    and {len(lines) - _ROWS} lines more"] if len(lines) > _ROWS else []
+    how = f"This is not judged here. `{shlex.join(['lab', 'new', 'NAME', source])}` makes claims."
+    notes = ("\n".join(shown + rest), how)
+    return (TableRecord(title="The message of the patches says", notes=notes),)
 
 
 def _of_step(step: Tried, command: Sequence[str], several: bool) -> Iterator[TableRecord]:

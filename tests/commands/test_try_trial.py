@@ -16,7 +16,7 @@ from lab.build.code_diff import CodeDiff
 from lab.commands import try_answers, try_cells, try_measure, try_patches, try_tables
 from lab.commands.try_answers import Answer, Changed, Kind
 from lab.commands.try_patches import Subject, Tried
-from lab.inputs import profile
+from lab.inputs import message, profile
 from lab.inputs.terms import Engine
 from lab.measure.boot_store import StoredBoot
 from lab.measure.cell import PlannedCell
@@ -290,3 +290,14 @@ def test_a_job_is_quoted_as_one_line() -> None:
     line = try_tables.job_line(NONE.cell)
     assert line.startswith("fio --direct=1 --rw=randread --bs=4k --ioengine=psync --numjobs=10")
     assert "filename" not in line
+
+
+def test_what_the_message_publishes_stands_beside_what_was_found() -> None:
+    text = "With this IOPS rise from 263K to 475K.\nAnother line\x1b[2J: 5% fewer.\nNo figure.\n"
+    (said,) = try_tables.of_message(message.read(text), "my box.mbx")
+    shown, how = said.notes
+    assert shown.splitlines()[0] == "    With this IOPS rise from 263K to 475K."
+    assert "\x1b" not in shown
+    assert "No figure" not in shown
+    assert "lab new NAME 'my box.mbx'" in how
+    assert try_tables.of_message(message.read("Nothing but words.\n"), "x") == ()
