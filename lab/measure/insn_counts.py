@@ -25,6 +25,9 @@ _PHASE = re.compile(rf"phase {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER}")
 _ADDRESS = r"([0-9a-f]{1,16})"
 _BLOCK = re.compile(rf"{_ADDRESS} {_NUMBER} {_NUMBER} {_ADDRESS}")
 _SYMBOL = re.compile(r"([0-9a-f]{1,16}) ([A-Za-z?]) (\S{1,512})(?:\t\[\S+\])?")
+# The linker script's, such as __lock_text_start (include/asm-generic/vmlinux.lds.h).
+_LABEL = re.compile(r"__\w+_text_(start|end)$")
+_LOCK_KEY = re.compile(r"__key\.")
 PARTS = 256
 # Entries of x86-64 (arch/x86/entry/entry_64.S), with these names since v5.8; before, interrupts
 # have no cost of their own.
@@ -103,9 +106,10 @@ class Symbols:
 def symbols(system_map: Path) -> Symbols:
     """The functions listed in a System.map; of several names for one address the first.
 
-    Raises GuestError for a line that is none of a System.map: the kernel's own build wrote it.
+    Where a section begins is no function's name. Raises GuestError for a line that is none of a
+    System.map: the kernel's own build wrote it.
     """
-    return _symbols(system_map, "tTwW")
+    return _symbols(system_map, "tTwW", _LABEL)
 
 
 @memoized
@@ -114,10 +118,10 @@ def variables(system_map: Path) -> Symbols:
 
     A lock's key (struct lock_class_key) is empty without lockdep, and has the next one's address.
     """
-    return _symbols(system_map, "dDbBrR", leave_out="__key.")
+    return _symbols(system_map, "dDbBrR", _LOCK_KEY)
 
 
-def _symbols(system_map: Path, kinds: str, leave_out: str = "\n") -> Symbols:
+def _symbols(system_map: Path, kinds: str, left_out: re.Pattern[str]) -> Symbols:
     by_address: dict[int, str] = {}
     lines = system_map.read_text(errors="replace").removesuffix("\n").split("\n")
     for number, line in enumerate(lines, start=1):
@@ -126,7 +130,7 @@ def _symbols(system_map: Path, kinds: str, leave_out: str = "\n") -> Symbols:
             what = f"this is no line of a System.map: {line[:80]!r}"
             raise GuestError("corrupt", what, where=f"{system_map}:{number}")
         address, kind, name = symbol.groups()
-        if kind in kinds and not name.startswith(leave_out):
+        if kind in kinds and not left_out.match(name):
             by_address.setdefault(int(address, 16), name)
     ordered = sorted(by_address.items())
     return Symbols(tuple(a for a, _ in ordered), tuple(n for _, n in ordered))
