@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab-run matrix check-series doctor test fuzz kernels bench check faults lock map man \
-	reference format clean
+	reference release format clean
 
 help: ## show this text
 	@echo 'A performance lab for the kernel block layer. Commands:'
@@ -75,6 +75,9 @@ map: ## the packages: modules, lines, and who imports whom
 
 man: setup ## manual pages of all commands into build/man
 	@.venv/bin/python -m tools.man build/man && echo 'man -l build/man/lab.1'
+
+release: setup ## wheel, source distribution, Debian package and image of the tag vVERSION
+	@.venv/bin/python -m tools.release
 
 reference: setup ## docs/reference.md anew, from the code
 	@.venv/bin/python -m tools.reference
