@@ -93,7 +93,10 @@ def _python(source: Path, folder: Path) -> list[str]:
 def _deb(source: Path) -> str:
     """The Debian package, beside the source."""
     if not which("dpkg-buildpackage"):
-        return "no Debian package: `apt install dpkg-dev debhelper` on Debian 13 or newer"
+        return "no Debian package: that takes dpkg-dev, and Debian 13 or newer"
+    checked = run(["dpkg-checkbuilddeps"], cwd=source, check=False, merge=True)
+    if checked.status:
+        return f"no Debian package: {checked.output.strip().rpartition('error: ')[2]}"
     run(["dpkg-buildpackage", "--build=binary", "--no-sign"], cwd=source, merge=True)
     return str(source.parent / f"{PACKAGE}_{__version__}_all.deb")
 
