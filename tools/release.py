@@ -60,7 +60,7 @@ def make(revision: str, folder: Path, *, image: bool) -> list[str]:
         raise LabError(f"{revision} is not version {__version__}", hint="check that commit out")
     (source / "debian/changelog").write_text(changelog(source, int(epoch)))
     os.environ["SOURCE_DATE_EPOCH"] = epoch
-    made = [*_python(source, folder), _deb(source), *([_image(source)] if image else [])]
+    made = [*_python(source, folder, epoch), _deb(source), *([_image(source)] if image else [])]
     shutil.rmtree(source)
     return made
 
@@ -83,11 +83,18 @@ def changelog(source: Path, epoch: int) -> str:
     return "\n\n".join([head, "\n".join(lines), f" -- {maintainer[1]}  {formatdate(epoch)}\n"])
 
 
-def _python(source: Path, folder: Path) -> list[str]:
+def _python(source: Path, folder: Path, epoch: str) -> list[str]:
     """The wheel and the source distribution."""
     for what in ("build_wheel", "build_sdist"):
         run([sys.executable, "-c", _BUILD.format(what, str(folder))], cwd=source, merge=True)
-    return [str(path) for path in sorted(folder.glob(f"{PACKAGE}-{__version__}[.-]*"))]
+    # What setuptools packs has the time of the build in it.
+    sdist = folder / f"{source.name}.tar.gz"
+    unpacked = cache.make_folder(folder / "sdist")
+    run(["tar", "-C", str(unpacked), "-xf", str(sdist)])
+    plain = ["--owner=0", "--group=0", "--numeric-owner", "--sort=name", f"--mtime=@{epoch}"]
+    run(["tar", "-C", str(unpacked), *plain, "-I", "gzip -n", "-cf", str(sdist), source.name])
+    shutil.rmtree(unpacked)
+    return [str(path) for path in sorted(folder.glob(f"{source.name}[.-]*"))]
 
 
 def _deb(source: Path) -> str:
