@@ -81,7 +81,7 @@ def _table(
         shown.append((f"{len(rest)} more", *_sum([pairs[name] for name in rest])))
     return TableRecord(
         title=f"{title}: {' -> '.join(names)}",
-        columns=columns(what, "calls before", "after", "insns before", "after", "difference"),
+        columns=columns(what, "calls", "after", "insns", "after", "difference"),
         rows=tuple(starmap(_row, shown)),
         totals=(_row("all", *_sum([*pairs.values()])),),
     )
