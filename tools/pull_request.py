@@ -55,8 +55,8 @@ def examine(linux: Path, base: str, head: str) -> tuple[int, list[str]]:
     if since == last:
         raise LabError(f"{head} has no commit that {base} has not", where=str(linux))
     command = [str(LAB), "try", f"git:{linux}@{since}..{last}", "--tree", f"git:{linux}@{since}"]
-    # A debug kernel takes longer to build than all else together. What the command says meanwhile is
-    # the job's log.
+    # A debug kernel takes longer to build than all else together.
+    # What the command says meanwhile is the job's log.
     done = run([*command, "--no-debug", "--json"], check=False, shows_errors=True)
     if done.status in (ExitCode.USAGE, ExitCode.FAILED) or not done.output.strip():
         return done.status, [f"**The lab could not measure {last[:12]}**: the log says why."]

@@ -91,7 +91,14 @@ def test_the_lab_is_asked_about_the_commits_since_the_merge_base(job: Job, linux
     base, head = git(linux, "rev-parse", "mine~"), git(linux, "rev-parse", "mine")
     assert git(linux, "merge-base", "next", "mine") == base
     assert job.file("asked").split() == [
-        *("try", f"git:{linux}@{base}..{head}", "--tree", f"git:{linux}@{base}", "--json")
+        *(
+            "try",
+            f"git:{linux}@{base}..{head}",
+            "--tree",
+            f"git:{linux}@{base}",
+            "--no-debug",
+            "--json",
+        )
     ]
 
 
