@@ -86,7 +86,8 @@ def commit(linux: Path, revision: str) -> str:
 def summary(record: RunRecord, status: int) -> list[str]:
     """At most MOST_LINES lines of Markdown; none where nothing differs by more than 1 %."""
     changes = [after / before - 1 for before, after in (cost.totals for cost in record.costs)]
-    if status == ExitCode.DONE and all(abs(change) <= WORSE_COST for change in changes):
+    quiet = status in (ExitCode.DONE, ExitCode.INCONCLUSIVE)
+    if quiet and all(abs(change) <= WORSE_COST for change in changes):
         return []
     lines = exports.markdown(record).splitlines()
     return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], _MORE]

@@ -204,7 +204,7 @@ def of_exact(cell: CellChange, changed: Changed) -> Answer | None:
         return Answer(
             Kind.OPEN,
             f"{_cell(cell.planned)} costs {percent(cell.change, exact=True)} in the block layer "
-            f"{_boots(cell)}, which may be chance",
+            f"({_boots(cell)}), which may be chance",
             cell.planned,
         )
     if not sure and verdict is Verdict.HOLDS:

@@ -104,7 +104,15 @@ def test_the_lab_is_asked_about_the_commits_since_the_merge_base(job: Job, linux
 
 @pytest.mark.parametrize(
     ("after", "status", "told"),
-    [(100.9, 0, False), (99.1, 0, False), (101.1, 0, True), (98.9, 0, True), (100, 1, True)],
+    [
+        (100.9, 0, False),
+        (99.1, 0, False),
+        (101.1, 0, True),
+        (98.9, 0, True),
+        (100, 1, True),
+        (100.6, 4, False),
+        (102, 4, True),
+    ],
 )
 def test_what_differs_by_less_than_a_percent_is_not_told(
     job: Job, after: float, status: int, told: bool
