@@ -214,12 +214,12 @@ def of_exact(cell: CellChange, changed: Changed) -> Answer | None:
     names = changed.among(change.function for change in sure) or list(
         dict.fromkeys(function(change.function) for change in sure or cell.functions)
     )
-    more, count = "more" if total > 0 else "less", f"{abs(total):.4g}"
+    more, count = " more" if total > 0 else "", f"{abs(total):.4g}"
     # What functions surely add counts as well as the sum, in which noise of others may hide it.
     share = max(cell.change, total / (cell.finding.measured or (math.inf,))[0])
     return Answer(
         Kind.COSTS if total > 0 else Kind.SAVES,
-        f"{count} instruction{'s' * (count != '1')} {more} per I/O in {changed.named(names)} "
+        f"{count} instruction{'s' * (count != '1')}{more} per I/O in {changed.named(names)} "
         f"({_cell(cell.planned)}: {number(before)} -> {number(after)}, block layer "
         f"{percent(cell.change, exact=True)}, {_boots(cell)})",
         cell.planned,
