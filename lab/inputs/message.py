@@ -24,7 +24,7 @@ _LEVEL = rf"{_NUMBER}\s*({_UNIT})?"
 _ARROW = re.compile(rf"{_LEVEL}\s*(?:[-=]+>|→|to|vs\.?)\s*(?:about |~)?{_LEVEL}")
 _PERCENT = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]+)?)\s?%")
 _CHANGES = re.compile(
-    r"(?P<more>improv|faster|increas|higher|gain|better|boost|win|bump)"
+    r"(?P<more>improv|faster|increas|higher|gain|better|boost|win|bump|\bmore\b)"
     r"|(?P<less>regress|slow|decreas|lower|reduc|drop|less|loss|worse|overhead|fewer)",
     re.IGNORECASE,
 )

@@ -34,6 +34,7 @@ def test_two_levels_are_a_figure(line: str, expected: tuple[float, float, str]) 
         ("this makes 2.9% fewer instructions and a 40 % regression.", -0.029),
         ("aiol -49.6 %", -0.496),
         ("LKP saw a +12% change", 0.12),
+        ("Random reads do 3 % more IOPS.", 0.03),
     ],
 )
 def test_a_percentage_of_more_or_less_is_a_figure(line: str, change: float) -> None:
