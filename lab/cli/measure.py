@@ -233,7 +233,7 @@ def diff_command(
     It compares the kernel without and with patches under one scheduler, or two schedulers on one
     kernel. Costs are instructions for exact, and nanoseconds of all vCPUs for sim. With --run it
     counts a command instead of fio's I/O. With --callers the lab also follows the kernel's stacks,
-    and `lab report --format svg` draws a flame graph of them.
+    and `lab report --format svg` writes a flame graph of them.
     """
     sides = len(set(schedulers)) + bool(patches)
     if sides != 2 and not (run and sides == 1):

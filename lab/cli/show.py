@@ -116,7 +116,7 @@ def show(run: str) -> None:
     help="html: a page; commit: a table for a commit message; mail: a reply to the patches; b4: "
     f"a check for `b4 review`; or {', '.join(sorted(FORMATS.keys() - {'commit', 'mail', 'b4'}))}. "
     f"{', '.join(PROFILES)}: the cost of an I/O by function, or by call path "
-    "after `lab diff --callers`; svg draws the change.",
+    "after `lab diff --callers`; svg: a graph of the change.",
 )
 @click.option(
     "--tested-by",

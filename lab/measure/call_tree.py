@@ -112,13 +112,6 @@ class CallTree:
             if node.function == function and function not in self.path(node.parent):
                 yield number
 
-    def by_function(self) -> dict[str, float]:
-        """The instructions of an I/O by function, whoever called it."""
-        sums: defaultdict[str, float] = defaultdict(float)
-        for node in self.nodes.values():
-            sums[node.function] += node.own
-        return dict(sums)
-
 
 def functions_file(names: Symbols) -> str:
     """The functions of a kernel as the plugin takes them (functions= in stacks.c)."""

@@ -9,6 +9,8 @@ import pytest
 
 from lab import __version__
 from lab.base.errors import LabError
+from lab.base.system import PROJECT
+from lab.setup import NEEDS
 from tools import release
 
 CHANGES = f"""# Changes
@@ -51,6 +53,14 @@ def test_a_version_without_an_entry_is_refused(source: Path) -> None:
     (source / "CHANGES.md").write_text(CHANGES.replace(__version__, "9.9"))
     with pytest.raises(LabError, match="no entry"):
         release.changelog(source, 0)
+
+
+def test_the_package_depends_on_all_that_set_up_installs() -> None:
+    control = (PROJECT / "debian/control").read_text()
+    depends = {line.split()[0].strip(",") for line in control.splitlines() if line[:1] == " "}
+    everywhere = {"diffutils", "findutils", "gzip", "perl", "util-linux"}
+    for_checks = {"shellcheck"}
+    assert {need.package for need in NEEDS} - everywhere - for_checks <= depends
 
 
 def test_a_tag_that_there_is_not_is_refused(tmp_path: Path) -> None:

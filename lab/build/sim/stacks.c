@@ -12,7 +12,7 @@
  *
  *	START OWNER FLAGS	where it begins, and the function that it is a part of, itself else
  *
- * The output is text, for every phase in which instructions are counted, and what is 0 is left out:
+ * The output is text, for every phase in which instructions are counted:
  *
  *	phase NUMBER
  *	NODE PARENT FUNCTION INSTRUCTIONS CALLS	its own instructions, and how often it was entered from
@@ -30,9 +30,11 @@
 #define BEGINS 2
 #define SWITCHES 4
 
-/* A task's stack has 16 KiB (THREAD_SIZE) and begins at a multiple of that. */
+/* A task's stack has 16 KiB (THREAD_SIZE) and begins at a multiple of that. One that has more, or begins
+ * elsewhere, is followed as several: each is reached by a call or within a function.
+ */
 #define STACK_BITS 14
-/* Chosen: a stack of words has more, a kernel's calls are never as deep. */
+/* Chosen: deeper than a kernel's calls are. */
 #define DEEPEST 256
 #define TABLE_BITS 14
 #define NODE_BITS 20
@@ -96,14 +98,14 @@ static bool read_functions(const char *path)
 {
 	FILE *in = fopen(path, "r");
 	uint64_t start, owner;
-	unsigned int flags, room = 0;
+	unsigned int flags, capacity = 0;
 
 	if (!in)
 		return false;
 	while (fscanf(in, "%" SCNx64 " %" SCNx64 " %x\n", &start, &owner, &flags) == 3) {
-		if (function_count == room) {
-			room = 2 * room + 1024;
-			functions = realloc(functions, room * sizeof(*functions));
+		if (function_count == capacity) {
+			capacity = 2 * capacity + 1024;
+			functions = realloc(functions, capacity * sizeof(*functions));
 			if (!functions)
 				abort();
 		}
