@@ -20,6 +20,7 @@ from lab.commands.try_measure import (
     DataCheck,
     Failures,
     SimulatedChange,
+    beyond_seeds,
 )
 from lab.inputs import topology, workload
 from lab.inputs.terms import Verdict
@@ -127,8 +128,9 @@ class Changed:
 
     def _call(self, name: str) -> str:
         place, caller = self.places.get(name, ""), self.callers.get(name, "")
-        of_caller = f", called by {caller}()" if caller else ""
-        return (f"{name}() ({place})" if place else f"{name}()") + of_caller
+        known = [place] if place else []
+        known += [f"called by {caller}()"] if caller else []
+        return f"{name}() ({', '.join(known)})" if known else f"{name}()"
 
     def among(self, names: Iterable[str]) -> list[str]:
         """Those of some symbols that are changed functions, each once, in that order."""
@@ -234,23 +236,23 @@ def costs_more(cell: CellChange, changed: Changed) -> bool:
 
 
 def of_requests(
-    planned: PlannedCell,
-    counted: tuple[Mapping[str, float], Mapping[str, float]],
-    boots: int,
-    changed: Changed,
+    planned: PlannedCell, before: Sequence[float], after: Sequence[float], changed: Changed
 ) -> Answer | None:
-    """Whether as many I/Os as before become one request, or none at all."""
-    before, after = (counts.get("requests_per_io") for counts in counted)
-    if not before or after is None:
+    """Whether as many I/Os as before become one request, with the requests per I/O of each boot;
+    None where seeds may make the difference.
+    """
+    if not any(before) or not after:  # a disk may take bios, not requests
         return None
-    change = after / before - 1
-    if abs(change) <= WORSE_REQUESTS:
+    old, new = (math.fsum(counts) / len(counts) for counts in (before, after))
+    change = new / old - 1
+    noise = workload.get(planned.cell.workload).noise.of_counter("requests")
+    if abs(change) <= WORSE_REQUESTS or not beyond_seeds(before, after, noise):
         return None
     kind = Kind.MERGES_LESS if change > 0 else Kind.MERGES_MORE
     return Answer(
         kind,
-        f"{changed.code} {after:.3g} requests per I/O reach the driver instead of {before:.3g} "
-        f"({_cell(planned)}, {boots} boot{'s' * (boots > 1)} a kernel)",
+        f"{changed.code} {new:.3g} requests per I/O reach the driver instead of {old:.3g} "
+        f"({_cell(planned)}, {len(after)} boot{'s' * (len(after) > 1)} a kernel)",
         planned,
         is_worse=kind is Kind.MERGES_LESS,
     )

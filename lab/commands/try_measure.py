@@ -31,7 +31,7 @@ SEEDS = 3
 # now and then. Chosen: of a hang in one boot of five six boots show none in 26 cases of 100.
 STRESS_SEEDS = 6
 THRESHOLD = Threshold(WORSE_COST, seeds=SEEDS, savings=True)
-_COUNTERS = ("requests", "bios_per_request")
+_REQUESTS = "requests"
 
 Pair = tuple[Kernel, Kernel]
 
@@ -65,23 +65,33 @@ def callers(session: Session, runner: Runner, change: CellChange) -> dict[str, s
     return {function(name): function(caller) for name, caller in found.items()}
 
 
-def requests(session: Session, outcome: Outcome) -> dict[str, float]:
-    """Requests per I/O and I/Os per request, the means of exact boots; none where not counted."""
-    task = replace(outcome.task, cell=replace(outcome.task.cell, counters=_COUNTERS))
+def requests(session: Session, outcome: Outcome) -> tuple[float, ...]:
+    """Requests per I/O of each exact boot; none where they are not counted."""
+    task = replace(outcome.task, cell=replace(outcome.task.cell, counters=(_REQUESTS,)))
     resolved = job.resolve(task, session.testbed)
     ios = cell_orders.ordered_ios(resolved.cell, resolved.work).get("many", 0)
-    counts: list[dict[str, float]] = []
+    counts: list[float] = []
     for boot in outcome.boots:
         try:
             counted = sampling.counted_again(resolved, session.store.boot_folder(boot.id))
         except GuestError:  # a kernel without a function that is counted
-            return {}
+            return ()
         if not counted or not ios:
-            return {}
-        counts.append({"requests_per_io": counted["requests"] / ios, **counted})
-    if not counts:
-        return {}
-    return {name: sum(counted[name] for counted in counts) / len(counts) for name in counts[0]}
+            return ()
+        counts.append(counted[_REQUESTS] / ios)
+    return tuple(counts)
+
+
+def beyond_seeds(before: Sequence[float], after: Sequence[float], noise: float) -> bool:
+    """Whether seeds cannot make a change: the means differ by more than noise, the fraction that
+    two seeds of the job ever differed by, or the seeds of the kernels do not overlap.
+
+    before and after have a value for each seed.
+    """
+    if abs(math.fsum(after) / len(after) / (math.fsum(before) / len(before)) - 1) > noise:
+        return True
+    apart = max(after) < min(before) or max(before) < min(after)
+    return len(before) >= SEEDS and apart
 
 
 @dataclass(frozen=True)
@@ -123,14 +133,9 @@ class SimulatedChange:
 
     @property
     def is_clear(self) -> bool:
-        """Whether seeds cannot make the change: it is larger than two seeds of the job ever
-        differed, or the seeds of the kernels do not overlap.
-        """
-        before, after = self.simulated_iops
-        if abs(self.change) > workload.get(self.planned.cell.workload).noise.simulated:
-            return True
-        apart = max(after) < min(before) or max(before) < min(after)
-        return len(before) >= SEEDS and apart
+        """Whether seeds cannot make the change."""
+        noise = workload.get(self.planned.cell.workload).noise.simulated
+        return beyond_seeds(*self.simulated_iops, noise)
 
     @property
     def waiting(self) -> tuple[float, float]:

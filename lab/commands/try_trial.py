@@ -174,8 +174,6 @@ class Trial:
         """One seed of the exact cells, and the data check."""
         self.exact = try_measure.exact(self.session, runner, self.pair, self.choice.exact, (1,))
         self._require_sound(runner)
-        for change in self.exact.values():
-            self._requests(change)
         if not self.failed:
             cells = try_cells.checks(self.choice, self.session.profile)
             self._checked(try_measure.checked(runner, self.pair, cells))
@@ -207,12 +205,15 @@ class Trial:
         if not self.failed and self.choice.exact:
             self._stress(runner)
         if not self.failed:
+            for change in self.exact.values():
+                self._requests(change)
             self._costs(runner)
 
     def _costs(self, runner: Runner) -> None:
+        """What the exact cells cost more or less, the worst first, with the callers there."""
         costlier = [c for c in self.exact.values() if try_answers.costs_more(c, self.changed)]
         worst = max(costlier, key=lambda change: change.change or 0.0, default=None)
-        for change in self.exact.values():
+        for change in sorted(self.exact.values(), key=lambda change: change is not worst):
             callers = try_measure.callers(self.session, runner, worst) if change is worst else {}
             changed = replace(self.changed, callers=callers)
             self._say(try_answers.of_exact(change, changed))
@@ -236,13 +237,10 @@ class Trial:
             self._broken(runner, failed[0])
 
     def _requests(self, change: CellChange) -> None:
-        if change.failed:
-            return
         before, after = (
             try_measure.requests(self.session, side) for side in (change.before, change.after)
         )
-        boots = len(change.after.boots)
-        self._say(try_answers.of_requests(change.planned, (before, after), boots, self.changed))
+        self._say(try_answers.of_requests(change.planned, before, after, self.changed))
 
     def _broken(self, runner: Runner, failed: Outcome) -> None:
         """A guest of the patched kernel failed: how often, and how often without them."""

@@ -113,7 +113,7 @@ def test_instructions_are_told_with_their_function_and_judged_by_the_threshold(
     result = tried(session)
     assert [answer.kind for answer in result.answers] == [Kind.COSTS]
     assert first(result).startswith(
-        f"COSTS {more:g} instructions more per I/O in {SUBMIT}(), called by other() (nullb_mq"
+        f"COSTS {more:g} instructions more per I/O in {SUBMIT}() (called by other()) (nullb_mq"
     )
     followed = [job for job in guests.booted if job.cell.callers]
     assert [patched(job.task.kernel.id) for job in followed] == [True]
@@ -264,11 +264,21 @@ def test_of_a_cache_line_the_variables_of_the_patches_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("before", "after", "kind"),
-    [(0.5, 1.0, Kind.MERGES_LESS), (1.0, 0.5, Kind.MERGES_MORE), (1.0, 1.04, None)],
+    [
+        ([0.5], [1.0], Kind.MERGES_LESS),
+        ([1.0], [0.5], Kind.MERGES_MORE),
+        ([1.0], [1.2], None),  # two seeds of the job may differ by so much
+        ([1.0, 0.99, 1.0], [1.2, 1.21, 1.19], Kind.MERGES_LESS),
+        ([1.0, 0.99, 1.1], [1.2, 1.21, 1.09], None),
+        ([1.0, 1.0, 1.0], [1.04, 1.04, 1.04], None),
+        ([], [], None),
+        ([0.0], [0.0], None),
+    ],
 )
-def test_merging_that_is_lost_is_no_gain(before: float, after: float, kind: Kind | None) -> None:
-    counted = {"requests_per_io": before}, {"requests_per_io": after}
-    answer = try_answers.of_requests(DEADLINE, counted, 1, CHANGED)
+def test_merging_that_is_lost_is_no_gain(
+    before: list[float], after: list[float], kind: Kind | None
+) -> None:
+    answer = try_answers.of_requests(DEADLINE, before, after, CHANGED)
     assert (answer.kind if answer else None) is kind
     assert bool(answer and answer.is_worse) == (kind is Kind.MERGES_LESS)
 
