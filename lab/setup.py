@@ -125,8 +125,8 @@ def system_packages(progress: Progress) -> None:
         )
     if (installed := qemu_version()) < MIN_QEMU:
         raise LabError(
-            f"QEMU of at least 8.1 is needed, this system has {_dotted(installed)}",
-            hint="install a newer QEMU and put it first in PATH; docs/systems.md says where one is",
+            f"QEMU {_dotted(MIN_QEMU)} or newer is needed, this system has {_dotted(installed)}",
+            hint="put a newer QEMU first in PATH, or take the image (docs/systems.md)",
         )
 
 

@@ -53,7 +53,7 @@ def machine(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     program = tmp_path / "bin/missing-program"
     fake("apt-get", f'echo "$DEBIAN_FRONTEND: $*" >> {record}\ncp /bin/true {program}')
     fake("sudo", "exit 1")
-    fake("qemu-system-x86_64", "echo QEMU emulator version 8.2.0")
+    fake("qemu-system-x86_64", "echo QEMU emulator version 10.0.2")
     monkeypatch.setattr(setup, "NEEDS", (Need("its-package", program="missing-program"),))
     monkeypatch.setattr(setup, "_module_works", lambda name: True)
     monkeypatch.setattr(apt, "system_codename", lambda: None)
@@ -176,8 +176,8 @@ def test_a_qemu_that_stays_too_old_is_told_with_its_version(
     machine: Path, fake: Fake, quiet: Progress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    fake("qemu-system-x86_64", "echo QEMU emulator version 7.2.0")
-    with pytest.raises(LabError, match=r"at least 8\.1 is needed, this system has 7\.2\.0"):
+    fake("qemu-system-x86_64", "echo QEMU emulator version 8.2.2")
+    with pytest.raises(LabError, match=r"10\.0 or newer is needed, this system has 8\.2\.2"):
         setup.system_packages(quiet)
 
 
@@ -320,7 +320,7 @@ def test_where_a_newer_qemu_is_not_packaged_it_is_told_once(
     with pytest.raises(LabError) as caught:
         setup.system_packages(quiet)
     assert caught.value.hint.endswith(
-        " its-package; QEMU 8.1 or newer is to be built from its source"
+        " its-package; QEMU 10.0 or newer is to be built from its source"
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 _OF_SOURCE = "to be built from its source, its client.txt put into /usr/share/dbench"
-_OWN_QEMU = "QEMU 8.1 or newer is to be built from its source"
+_OWN_QEMU = "QEMU 10.0 or newer is to be built from its source"
 
 
 @dataclass(frozen=True)

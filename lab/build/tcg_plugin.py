@@ -17,12 +17,9 @@ from lab.base.system import MIN_QEMU, PACKAGE, QEMU
 MARKER = "__x64_sys_sethostname"
 # Every I/O of a disk goes through it once.
 PER_IO = "submit_bio"
-# The first QEMU that tells a plugin what registers hold, and so what a function is called about.
-ARGUMENTS = (9, 0)
-# A plugin names one version of the interface, and QEMU refuses one that it does not support: 8.1
-# has 1, 10.0 has 4. No header with the number is installed, so they are tried; the newest first, as
-# functions changed their meaning. 9 leaves room.
-_INTERFACES = range(9, 0, -1)
+# A plugin names one version of the interface, and QEMU refuses one that it does not support: 10.0
+# has 4. No header with the number is installed, so they are tried, the newest first. 9 leaves room.
+_INTERFACES = range(9, 3, -1)
 _FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 _LIBRARIES = ("-lcapstone",)
 _SOURCE = PACKAGE / "build/sim"

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lab.base.errors import KERNEL_FAILURES, GuestError
-from lab.build import tcg_plugin
 from lab.build.code_diff import function
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
@@ -52,11 +51,7 @@ def exact(
 
 
 def callers(session: Session, runner: Runner, change: CellChange) -> dict[str, str]:
-    """Who calls each function of a cell most often on the kernel after, by one boot more; none
-    where this QEMU does not tell.
-    """
-    if session.testbed.host.facts.qemu_version < tcg_plugin.ARGUMENTS:
-        return {}
+    """Who calls each function of a cell most often on the kernel after, by one boot more."""
     task = change.after.task.seeded(1)
     (outcome,) = runner.all([replace(task, cell=replace(task.cell, callers=True))])
     folders = [session.store.boot_folder(boot.id) for boot in outcome.boots]

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from lab.base.errors import UsageError
 from lab.base.stats import SEED_COUNTS
-from lab.build import tcg_plugin
-from lab.inputs import counters, machine_model, topology, workload
+from lab.inputs import machine_model, topology, workload
 from lab.inputs.claims import Claim, Expectation
 from lab.inputs.profile import Profile
 from lab.inputs.series import BASE, Series
@@ -18,7 +17,6 @@ from lab.inputs.workload import Value
 from lab.judge import well_formed
 from lab.judge.well_formed import arms_of, level_of
 from lab.measure import cost, fio_cell
-from lab.measure.call_counts import wants_log
 from lab.measure.cell import Cell, resolved
 from lab.measure.host import Report
 
@@ -162,21 +160,10 @@ def _engine(expectation: Expectation, level: Level, report: Report) -> _Choice:
     wanted = (Engine.SIM,) if expectation.machine else expectation.engine or usual
     for engine in wanted:
         if report.works(engine):
-            return _Choice(engine, _too_old(expectation.metric, engine, report))
+            return _Choice(engine)
     why = next((e.reason for e in report.engines if e.engine is wanted[0]), "not tried")
     refusal = f"needs the engine {' or '.join(wanted)}; on this host: {why}"
     return _Choice(wanted[0], refusal)
-
-
-def _too_old(metric: str, engine: Engine, report: Report) -> str:
-    """What a host's QEMU lacks for a metric; empty when it lacks nothing, or is not known yet."""
-    qemu = report.facts.qemu_version
-    if not report.facts.qemu or qemu >= tcg_plugin.ARGUMENTS or metric not in counters.known():
-        return ""
-    if not any(wants_log(counter, engine) for counter in counters.with_operands([metric]).values()):
-        return ""
-    needed, installed = (".".join(map(str, version)) for version in (tcg_plugin.ARGUMENTS, qemu))
-    return f"needs QEMU {needed} to count {metric}; this host has {installed}"
 
 
 def _experiment(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -360,35 +359,6 @@ def test_dbench_is_counted_in_the_boot_that_gives_its_time(ask: Write) -> None:
     timed, counted = ask(claim(time, runs, topology="raid64", work="dbench_xfs"))
     assert cells(timed) == cells(counted)
     assert [(cell.counters, cell.cost) for cell in cells(counted)] == [(("hctx_runs",), True)] * 2
-
-
-@pytest.mark.parametrize(
-    ("metric", "machine", "qemu", "lacking"),
-    [
-        ("lock_acquisitions", "", "8.2.2", True),
-        ("lock_acquisitions", "", "9.0.0", False),
-        ("lock_acquisitions", "", "", False),
-        ("stable_merges", "", "8.2.2", False),
-        ("stable_merges", "xeon16", "8.2.2", True),
-    ],
-)
-def test_what_an_old_qemu_does_not_tell_is_not_counted(
-    ask: Write, metric: str, machine: str, qemu: str, lacking: bool
-) -> None:
-    facts = replace(USUAL.facts, qemu=f"QEMU emulator version {qemu}" if qemu else "")
-    text = COUNTER.replace("stable_merges", metric)
-    text += f'\nmachine = "{machine}"' if machine else ""
-    (experiment,) = ask(claim(text), host=replace(USUAL, facts=facts))
-    needs = f"needs QEMU 9.0 to count {metric}; this host has 8.2.2"
-    assert (experiment.lacking, experiment.runs) == (needs if lacking else "", not lacking)
-
-
-def test_what_an_old_qemu_does_not_tell_keeps_nothing_else_from_being_counted(ask: Write) -> None:
-    facts = replace(USUAL.facts, qemu="QEMU emulator version 8.2.2")
-    locks = COUNTER.replace("stable_merges", "lock_acquisitions")
-    merges, refused = ask(claim(COUNTER, locks), host=replace(USUAL, facts=facts))
-    assert not refused.runs
-    assert [cell.counters for cell in cells(merges)] == [("stable_merges",)]
 
 
 def test_jobs_without_marks_are_not_counted(

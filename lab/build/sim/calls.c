@@ -27,12 +27,10 @@ struct described_register {
 	const char *name, *feature;
 };
 
-/* QEMU has them since 9.0; an older one loads the plugin all the same. */
-#define WEAK __attribute__((weak))
-WEAK struct g_array *qemu_plugin_get_registers(void);
-WEAK int qemu_plugin_read_register(void *handle, struct g_array *value);
-WEAK struct g_array *g_byte_array_new(void);
-WEAK struct g_array *g_byte_array_set_size(struct g_array *array, unsigned int length);
+struct g_array *qemu_plugin_get_registers(void);
+int qemu_plugin_read_register(void *handle, struct g_array *value);
+struct g_array *g_byte_array_new(void);
+struct g_array *g_byte_array_set_size(struct g_array *array, unsigned int length);
 
 #define GENERAL_REGISTERS 16
 /* A function's first two arguments. */
@@ -43,15 +41,8 @@ static void *registers[GENERAL_REGISTERS];
 static struct g_array *value;
 static FILE *out;
 
-bool tells_registers(void)
-{
-	return qemu_plugin_get_registers && qemu_plugin_read_register;
-}
-
 bool open_calls(const char *path)
 {
-	if (!tells_registers())
-		return false;
 	out = fopen(path, "w");
 	return out;
 }

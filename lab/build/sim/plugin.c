@@ -288,15 +288,6 @@ static void on_access(unsigned int vcpu, memory_info info, uint64_t address, voi
 	note_move(address >> LINE_BITS, insn->address);
 }
 
-static void copy_code(unsigned char *target, const struct qemu_plugin_insn *insn, size_t size)
-{
-#if PLUGIN_API < 3
-	memcpy(target, qemu_plugin_insn_data(insn), size);
-#else
-	qemu_plugin_insn_data(insn, target, size);
-#endif
-}
-
 static void add_instruction(struct block *block, struct qemu_plugin_insn *insn, unsigned int index)
 {
 	uint64_t address = qemu_plugin_insn_vaddr(insn);
@@ -305,7 +296,7 @@ static void add_instruction(struct block *block, struct qemu_plugin_insn *insn, 
 	struct instruction *own;
 
 	block->cost += order.insn;
-	copy_code(code, insn, size < sizeof(code) ? size : sizeof(code));
+	qemu_plugin_insn_data(insn, code, size < sizeof(code) ? size : sizeof(code));
 	if (size == 2 && code[0] == 0xf3 && code[1] == 0x90) { /* PAUSE */
 		block->cost += order.pause;
 		block->pauses = true;

@@ -45,11 +45,6 @@ struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 bool qemu_plugin_mem_is_store(memory_info info);
-/* It copies since QEMU 9.1 (include/qemu/qemu-plugin.h). */
-#if PLUGIN_API < 3
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
-#else
 size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *target, size_t size);
-#endif
 
 #endif

@@ -190,7 +190,6 @@ void end_simulated_phase(bool measured);
 
 /* --- calls.c */
 
-bool tells_registers(void);
 bool open_calls(const char *path);
 void close_calls(void);
 bool is_called(uint64_t address);

@@ -118,7 +118,7 @@ static bool read_functions(const char *path)
 
 bool open_stacks(const char *path, const char *functions_path)
 {
-	if (!functions_path || !tells_registers() || !read_functions(functions_path))
+	if (!functions_path || !read_functions(functions_path))
 		return false;
 	out = fopen(path, "w");
 	return out;
