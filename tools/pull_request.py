@@ -7,6 +7,7 @@ none where nothing differs by more than 1 %. action.yml is the GitHub action tha
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -15,10 +16,10 @@ import click
 
 from lab.base.errors import ExitCode, LabError
 from lab.base.process import run
-from lab.commands.try_measure import WORSE_COST
+from lab.commands.try_measure import WORSE_COST, WORSE_IOPS
 from lab.measure.boot_store import BootStore
 from lab.report import exports, record_store
-from lab.report.run_record import RunRecord
+from lab.report.run_record import CostDifference, RunRecord
 
 LAB = Path(sys.executable).with_name("lab")
 MOST_LINES = 30
@@ -84,13 +85,23 @@ def commit(linux: Path, revision: str) -> str:
 
 
 def summary(record: RunRecord, status: int) -> list[str]:
-    """At most MOST_LINES lines of Markdown; none where nothing differs by more than 1 %."""
-    changes = [after / before - 1 for before, after in (cost.totals for cost in record.costs)]
+    """At most MOST_LINES lines of Markdown; none where nothing surely differs by more than 1 %, or
+    in simulated time by more than 5 %.
+    """
     quiet = status in (ExitCode.DONE, ExitCode.INCONCLUSIVE)
-    if quiet and all(abs(change) <= WORSE_COST for change in changes):
+    if quiet and not any(map(_is_told, record.costs)):
         return []
     lines = exports.markdown(record).splitlines()
     return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], _MORE]
+
+
+def _is_told(cost: CostDifference) -> bool:
+    """Whether an I/O costs another amount, beyond what chance does."""
+    before, after = cost.totals
+    if cost.unit != "instructions":
+        return abs(after / before - 1) > WORSE_IOPS
+    sure = math.fsum(new - old for _, old, new in cost.functions)
+    return abs(sure) > WORSE_COST * before
 
 
 def _append(variable: str, lines: list[str]) -> None:

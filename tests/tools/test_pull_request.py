@@ -79,10 +79,15 @@ def job(tmp_path: Path, linux: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     return Job(tmp_path, linux, monkeypatch)
 
 
-def costing(before: float, after: float) -> RunRecord:
-    """A run that found these instructions per I/O."""
+def costing(
+    before: float, after: float, sure: float | None = None, unit: str = "instructions"
+) -> RunRecord:
+    """A run that found these costs of an I/O, sure of them that of one function; all by default."""
     run = examples.compared_run()
-    cost = run.costs[0].model_copy(update={"totals": (before, after)})
+    functions = (("submit_bio", 0.0, after - before if sure is None else sure),)
+    cost = run.costs[0].model_copy(
+        update={"totals": (before, after), "functions": functions, "unit": unit}
+    )
     return run.model_copy(update={"costs": (cost,), "tables": examples.tables_run().tables})
 
 
@@ -119,6 +124,15 @@ def test_what_differs_by_less_than_a_percent_is_not_told(
 ) -> None:
     assert job.run(costing(100, after), status).exit_code == 0
     assert bool(job.file("GITHUB_STEP_SUMMARY")) == told
+
+
+def test_what_chance_does_is_not_told(job: Job) -> None:
+    for record in (costing(100, 90, sure=0.9), costing(100, 104, unit="ns")):
+        job.run(record, 0)
+        assert not job.file("GITHUB_STEP_SUMMARY")
+    for record in (costing(100, 90, sure=1.1), costing(100, 94, unit="ns")):
+        job.run(record, 0)
+        assert job.file("GITHUB_STEP_SUMMARY")
 
 
 def test_the_summary_begins_with_the_answer_and_has_thirty_lines(job: Job) -> None:
