@@ -41,6 +41,12 @@ _OF_TAG_SET = (
     "no_sched",
     "blocking",
 )
+# kernel-patches/hardware/flashdisk
+_OF_FLASH = (
+    *("size_mb", "queues", "depth", "max_kb", "keep"),
+    *("channels", "dies", "page_kb", "read_ns", "program_ns", "channel_mb", "link_mb"),
+    *("command_ns", "read_overhead_ns", "write_overhead_ns", "cache_mb"),
+)
 
 Parameters = dict[str, str]
 Fields = dict[str, Any]
@@ -240,6 +246,23 @@ def _megasas(given: Parameters) -> Fields:
     }
 
 
+def _flashdisk(given: Parameters) -> Fields:
+    _require_known(given, "flashdisk", _OF_FLASH)
+    queues = _number(given, "queues", 1, _MOST_QUEUES)
+    parameters = {"disks": "1", "size_mb": "{size_mib}", **given}
+    return {
+        "kernel_parameters": tuple(f"flashdisk.{n}={v}" for n, v in parameters.items()),
+        "disk": {"by": "scsi", "value": "flashdisk"},
+        "hw_queues": queues,
+        "size_mib": _number(given, "size_mb", 0, 1 << 30, least=0),
+        "holds_data": given.get("keep", "1") != "0",
+        "kernel": ("flashdisk",),
+        # The driver is not asked for a medium that turns.
+        "queue": {"rotational": 0},
+        "effective": {f"flashdisk/{name}": _plain(value) for name, value in given.items()},
+    }
+
+
 def _require_known(given: Parameters, driver: str, known: tuple[str, ...]) -> None:
     for name in given:
         if name not in known:
@@ -253,6 +276,7 @@ _DRIVERS: dict[str, Callable[[Parameters], Fields]] = {
     "nvme": _nvme,
     "virtio-blk": _virtio_blk,
     "megasas": _megasas,
+    "flashdisk": _flashdisk,
 }
 
 

@@ -43,6 +43,17 @@ def test_module_parameters_become_configfs_attributes(line: str, mib: int, attri
     assert attribute in disk.setup_steps(disk.size_mib)[0]
 
 
+def test_a_solid_state_disk_has_its_driver_and_reads_its_parameters_back() -> None:
+    disk = of("flashdisk channels=2 dies=1 queues=4 size_mb=256 read_ns=50000")
+    assert disk.kernel == ("flashdisk",)
+    assert (disk.hw_queues, disk.size_mib, disk.holds_data) == (4, 256, True)
+    parameters = {disk.fill(text, disk.size_mib) for text in disk.kernel_parameters}
+    assert {"flashdisk.disks=1", "flashdisk.size_mb=256", "flashdisk.dies=1"} <= parameters
+    assert disk.effective["flashdisk/read_ns"] == "50000"
+    assert disk.setup_steps(256) == ["disk scsi flashdisk", "queue rotational=0"]
+    assert not of("flashdisk keep=0").holds_data
+
+
 def test_what_is_memory_backed_holds_data_in_the_guests_memory() -> None:
     disk = of("null_blk memory_backed=1")
     assert disk.holds_data
@@ -139,6 +150,7 @@ def test_a_zoned_disk_asks_for_its_fragment() -> None:
         (("null_blk badblocks=$(reboot)",), "not a parameter"),
         (("nvme queue=4",), "did you mean 'queues'"),
         (("megasas queues=4",), "leave it out"),
+        (("flashdisk channel=2",), "did you mean 'channels'?"),
         (("null_blk", "mb raid0 2"), "known: dm, loop, md"),
         (("null_blk", "md raid7 2"), "as in md raid0 2"),
         (("nvme", "md raid0 2"), "begin with null_blk"),
