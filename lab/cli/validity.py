@@ -44,8 +44,8 @@ def validate_command(
     """Compare the simulation with measurements on real machines.
 
     It simulates cache-line transfers, atomic operations and locks by number of threads, and fio
-    jobs by scheduler and number of processes. It prints the mean and the worst error. Without MODEL
-    it takes all machines of configs/validation.
+    jobs by scheduler, and by number of processes or depth. It prints the mean and the worst error.
+    Without MODEL it takes all machines of configs/validation.
     """
     known = sorted({*validate.recorded_machines(), *hardware_curve.known()})
     for name in machines:
