@@ -76,7 +76,8 @@ class Session:
         Raises BuildError for patches that do not apply and kernels that do not build, UsageError
         for foreign ones that would run unconfined.
         """
-        fragments = fragments or self.fragments
+        # A disk may need what the user gives, too; drivers' patches apply once.
+        fragments = tuple(dict.fromkeys(fragments or self.fragments))
         self._require_trust(spec or self.profile.tree, patches)
         with self.progress.phase("source"):
             resolved = source.resolve(spec or self.profile.tree, self.progress)

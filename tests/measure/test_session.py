@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import guests as fakes
@@ -13,6 +13,7 @@ from guests import FakeSession, Guests
 
 from lab.base import cache
 from lab.base.errors import GuestError, LabError, UsageError
+from lab.build import kernel, patching, source
 from lab.guest import boot
 from lab.guest.boot import Boot
 from lab.guest.orders import Orders
@@ -24,6 +25,7 @@ from lab.measure import dbench, determinism, sampling
 from lab.measure.cell import Task
 from lab.measure.job import Job, resolve
 from lab.measure.sampling import Sample
+from lab.measure.session import Session
 
 DATA = Path(__file__).parents[1] / "data"
 QUICK = profile.get("quick")
@@ -113,6 +115,17 @@ def test_the_first_kernel_that_is_checked_is_the_testbeds(session: FakeSession) 
     session.check_engines("git:/linux@two")
     assert session.testbed is first
     assert first.probe_kernel.id == "one"
+
+
+def test_a_fragment_that_is_given_twice_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[tuple[Sequence[Path], Sequence[str]]] = []
+    monkeypatch.setattr(source, "resolve", lambda spec, _: spec)
+    monkeypatch.setattr(patching, "patched", lambda _, patches: patches)
+    monkeypatch.setattr(kernel, "build", lambda patches, names, _: built.append((patches, names)))
+    Session(QUICK).kernel("", (), ("base", "flashdisk", "flashdisk"))
+    ((patches, names),) = built
+    assert names == ("base", "flashdisk")
+    assert len(patches) == 1
 
 
 def test_a_cost_is_that_of_the_boot_or_says_why_there_is_none(
