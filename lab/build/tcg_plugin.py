@@ -18,7 +18,8 @@ MARKER = "__x64_sys_sethostname"
 # Every I/O of a disk goes through it once.
 PER_IO = "submit_bio"
 # A plugin names one version of the interface, and QEMU refuses one that it does not support: 10.0
-# has 4. No header with the number is installed, so they are tried, the newest first. 9 leaves room.
+# has 4. No header with the number is installed, so they are tried, the newest first. QEMU has no
+# version 9 yet.
 _INTERFACES = range(9, 3, -1)
 _FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 _LIBRARIES = ("-lcapstone",)

@@ -76,7 +76,7 @@ class Session:
         Raises BuildError for patches that do not apply and kernels that do not build, UsageError
         for foreign ones that would run unconfined.
         """
-        # A disk may need what the user gives, too; drivers' patches apply once.
+        # A disk may need a fragment that the user gives, too, and its driver's patch applies once.
         fragments = tuple(dict.fromkeys(fragments or self.fragments))
         self._require_trust(spec or self.profile.tree, patches)
         with self.progress.phase("source"):
