@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from lab.base.errors import ExitCode, LabError, UsageError
 from lab.base.progress import Progress
 from lab.cli import complete, ending, options
 from lab.cli.verb import Verb
-from lab.commands import calibrate, validate, validate_curves
+from lab.commands import calibrate, validate, validate_curves, validate_disk
 from lab.inputs import hardware_curve, machine_model
 from lab.inputs.machine_model import MachineModel
-from lab.measure import primitives
+from lab.measure import loop_disk, primitives
 from lab.measure.session import Session
 from lab.report.run_builder import RunBuilder
 
@@ -36,10 +38,11 @@ def calibrate_command() -> int:
 @ending.as_json
 @click.argument("machines", nargs=-1, metavar="[MODEL]...", shell_complete=complete.machines)
 @click.option("--memory", is_flag=True, help="Measure and simulate this machine, too.")
+@click.option("--disk", is_flag=True, help="The same, and a loop disk on it, as root.")
 @click.option("--details", is_flag=True, help="Show every row.")
 @options.measuring
 def validate_command(
-    session: Session, machines: tuple[str, ...], memory: bool, details: bool
+    session: Session, machines: tuple[str, ...], memory: bool, disk: bool, details: bool
 ) -> int:
     """Compare the simulation with measurements on real machines.
 
@@ -60,13 +63,14 @@ def validate_command(
         for name in wanted
         if name in validate.recorded_machines()
     ]
-    if memory:
-        primitive.append(_this_machine(session))
+    if memory or disk:
+        primitive.append(_this_machine(session, disk=disk))
     shown = []
     for name, measured, model in primitive:
         points = validate.points(measured, model, session.testbed, session.progress)
         shown += [validate.details(name, points)] if details else []
         shown.append(validate.summary(name, model, points))
+        shown += validate_disk.tables(name, measured, model, session)
     curves = [
         (name, validate_curves.compare(curve, name, session))
         for name in wanted
@@ -82,8 +86,12 @@ def validate_command(
     return ExitCode.DONE
 
 
-def _this_machine(session: Session) -> tuple[str, primitives.Measured, MachineModel]:
+def _this_machine(session: Session, *, disk: bool) -> tuple[str, primitives.Measured, MachineModel]:
     model = calibrate.calibrate(session.progress).model
+    cpus = sorted(os.sched_getaffinity(0))[: machine_model.MAX_CPUS]
     with session.progress.step("measuring all CPUs"):
-        threads = primitives.thread_counts(min(model.cpus, machine_model.MAX_CPUS))
-        return "this machine", primitives.natively(threads), model
+        measured = primitives.natively(primitives.thread_counts(len(cpus)), cpus)
+    if disk:
+        with session.progress.step("measuring a loop disk"):
+            measured |= loop_disk.natively(cpus)
+    return "this machine", measured, model

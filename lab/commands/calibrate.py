@@ -7,7 +7,7 @@ import os
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 from pathlib import Path
 from statistics import median
 
@@ -27,9 +27,16 @@ _IPC = 1.43
 _WINDOW, _WIDTH, _LOAD_CYCLES, _REFILL_CYCLES = 224, 4, 5, 16
 # A read that leaves a store this little to do took the line with ownership; 0.25 is chosen.
 _FREE = 0.25
-# Of five repetitions so many must be undisturbed. Measured anew until they are, so often.
+# Of the repetitions with two CPUs so many must be undisturbed. Measured anew until they are, so
+# often.
 _NEEDED = 3
 _ROUNDS = 4
+# Chosen: so often CPUs are measured one by one, for what a hypervisor runs beside a CPU differs
+# from CPU to CPU and from second to second.
+_SINGLES = 16
+# On a core whose other thread is busy a cycle takes 1.3 to 1.6 times as long as the shortest; those
+# of undisturbed CPUs differed by 1 % (16 CPUs of a virtual machine, November 2026).
+_SAME_CYCLE = 1.05
 _CPU = Path("/sys/devices/system/cpu")
 
 _MODIFIED = ("chain", "loads", "stores", "adds")
@@ -70,10 +77,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Distance:
-    """CPUs that are no farther from each other than this: how many, and two of them."""
+    """CPUs that are no farther from each other than this: how many, and pairs of them."""
 
     cpus: int
-    pair: tuple[int, int]
+    pairs: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -90,29 +97,47 @@ class Calibration:
 
 
 def calibrate(progress: Progress) -> Calibration:
-    """Measure this machine, in a minute.
+    """Measure this machine, in a quarter of a minute for each distance.
 
     Raises LabError when it has one CPU, or its CPUs do not stay where they are.
     """
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         raise LabError("this machine has one CPU: no cache line moves on it")
-    with progress.step("measuring one CPU"):
-        alone = primitives.natively((1,), cpus)
+    with progress.step("measuring CPUs one by one"):
+        in_turn = islice(cycle(cpus), _SINGLES)
+        alone = fastest([primitives.natively((1,), (cpu,)) for cpu in in_turn])
     by_distance = []
     for distance in distances(cpus):
-        with progress.step(f"measuring CPU {distance.pair[0]} with CPU {distance.pair[1]}"):
-            by_distance.append((distance.cpus, _undisturbed(distance.pair)))
+        measured = []
+        for near, far in distance.pairs:
+            with progress.step(f"measuring CPU {near} with CPU {far}"):
+                measured.append(_undisturbed((near, far)))
+        by_distance.append((distance.cpus, _pooled(measured)))
     title = f"measured here: {host.cpu_model()}".replace('"', "'")
     return model(title, alone, by_distance)
+
+
+def fastest(singles: Sequence[Measured]) -> Measured:
+    """What was measured on CPUs with the shortest cycle: what runs beside them makes it longer."""
+    cycles = [_figure(measured, "cycle", 0, 1).value for measured in singles]
+    limit = min(cycles) * _SAME_CYCLE
+    return _pooled([each for each, ns in zip(singles, cycles, strict=True) if ns <= limit])
+
+
+def _pooled(several: Sequence[Measured]) -> Measured:
+    pooled: Measured = {}
+    for measured in several:
+        for key, repetitions in measured.items():
+            pooled.setdefault(key, []).extend(repetitions)
+    return pooled
 
 
 def _undisturbed(pair: tuple[int, int]) -> Measured:
     """Two CPUs measured until enough repetitions are undisturbed; raises LabError when none are."""
     measured: Measured = {}
     for _ in range(_ROUNDS):
-        for key, repetitions in primitives.natively((2,), pair).items():
-            measured.setdefault(key, []).extend(repetitions)
+        measured = _pooled([measured, primitives.natively((2,), pair)])
         left = undisturbed(measured)
         if all(len(left[key]) >= _NEEDED for key in USED if key.threads == 2):
             return measured
@@ -134,10 +159,15 @@ def distances(cpus: Sequence[int]) -> list[Distance]:
             groups.append(_listed(path.read_text()) & set(cpus))
     groups.append(set(cpus))
     return [
-        Distance(len(far), (cpus[0], farther[-1]))
+        Distance(len(far), _pairs(cpus[0], farther))
         for near, far in pairwise(sorted(groups, key=len))
         if (farther := sorted(far - near))
     ]
+
+
+def _pairs(cpu: int, others: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """A CPU with the last of others, one in the middle, and the first; they may be the same."""
+    return tuple((cpu, other) for other in (others[-1], others[len(others) // 2], others[0]))
 
 
 def _listed(text: str) -> set[int]:

@@ -13,7 +13,7 @@ from lab.base.progress import Progress
 from lab.base.system import data
 from lab.commands.calibrate import USED
 from lab.inputs.machine_model import MachineModel
-from lab.measure import primitives
+from lab.measure import loop_disk, primitives
 from lab.measure.job import Testbed
 from lab.measure.primitives import Measured, Primitive, undisturbed
 from lab.report.run_record import TableRecord
@@ -88,6 +88,7 @@ def points(
     measured: Measured, model: MachineModel, testbed: Testbed, progress: Progress
 ) -> list[Point]:
     """Each primitive that was measured, and simulated on that machine."""
+    measured = {k: values for k, values in measured.items() if not loop_disk.is_disk(k.name)}
     threads = sorted({key.threads for key in measured})
     with progress.step(f"simulating {max(threads)} CPUs"):
         simulated = _net(primitives.simulated(testbed, model, threads, progress))

@@ -15,6 +15,7 @@ from lab.base.errors import LabError
 from lab.base.process import run
 from lab.base.progress import Progress
 from lab.build import benchmark, guest_root
+from lab.build.kernel import Kernel
 from lab.guest import boot
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
@@ -99,8 +100,12 @@ def thread_counts(cpus: int) -> tuple[int, ...]:
 def natively(threads: Sequence[int], cpus: Sequence[int] = ()) -> Measured:
     """The benchmark on this machine, thread i on the i-th of cpus; default: all there are."""
     chosen = cpus or sorted(os.sched_getaffinity(0))
+    return on_host(joined(threads), _REPETITIONS, _ROUNDS, joined(chosen))
+
+
+def on_host(*words: str | int) -> Measured:
+    """The benchmark with such arguments on this machine. Raises CommandError when it fails."""
     program = benchmark.compiled().program
-    words = [_joined(threads), _REPETITIONS, _ROUNDS, _joined(chosen)]
     return parsed(run([str(program), *map(str, words)], timeout_s=_LIMIT_S).output)
 
 
@@ -111,15 +116,27 @@ def simulated(
 
     Its instructions between accesses wait for one another, so each of them takes a cycle.
     """
-    testbed.host.require(Engine.SIM)
     if model.core:
         model = model.model_copy(update={"insn_ns": model.core.cycle_ns})
+    words = f"{joined(threads)} {_SIMULATED_REPETITIONS} {_SIMULATED_ROUNDS}"
+    return in_guest(testbed, testbed.probe_kernel, model, max(2, *threads), words, progress)
+
+
+def in_guest(
+    testbed: Testbed,
+    kernel: Kernel,
+    model: MachineModel,
+    cpus: int,
+    words: str,
+    progress: Progress,
+) -> Measured:
+    """The benchmark with such arguments in a simulated guest. Raises GuestError when it fails."""
+    testbed.host.require(Engine.SIM)
     built = benchmark.compiled()
     guest = guest_root.build(progress, built.program)
-    cpus = max(2, *threads)
     folder = cache.root() / "probe" / "primitives"
     machine = Machine(
-        testbed.probe_kernel,
+        kernel,
         guest,
         host.PROBE.model_copy(update={"cpus": cpus}),
         Engine.SIM,
@@ -128,7 +145,6 @@ def simulated(
         plugin_options=("programs=1", *model.options(cpus)),
         marker=built.marker,
     )
-    words = f"{_joined(threads)} {_SIMULATED_REPETITIONS} {_SIMULATED_ROUNDS}"
     deadlines = {"boot": _BOOT_S, "agent": _BOOT_S, "workload": _LIMIT_S}
     orders = Orders(("phase workload", f"primitives {words}"), deadlines)
     with cache.lock(cache.root() / "probe" / "lock", progress, "measuring primitives"):
@@ -136,7 +152,8 @@ def simulated(
         return parsed(boot.run(machine, orders).outputs["primitives.log"])
 
 
-def _joined(numbers: Sequence[int]) -> str:
+def joined(numbers: Sequence[int]) -> str:
+    """Numbers as the benchmark takes them."""
     return ",".join(map(str, numbers))
 
 

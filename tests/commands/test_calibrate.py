@@ -117,11 +117,20 @@ def test_distances_are_those_of_the_kernels_topology(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{cpus}\n")
     distances = calibrate.distances(range(16))
-    assert [(distance.cpus, distance.pair) for distance in distances] == [
-        (2, (0, 8)),
-        (8, (0, 11)),
-        (16, (0, 15)),
+    assert [(distance.cpus, distance.pairs) for distance in distances] == [
+        (2, ((0, 8), (0, 8), (0, 8))),
+        (8, ((0, 11), (0, 9), (0, 1))),
+        (16, ((0, 15), (0, 12), (0, 4))),
     ]
+
+
+def test_cpus_whose_cycle_takes_longer_are_not_used() -> None:
+    def single(ns: float, pause: float) -> Measured:
+        times = {"cycle": ns, "pause": pause}
+        return {Primitive(name, 0, 1): [Repetition(each)] * 5 for name, each in times.items()}
+
+    pooled = calibrate.fastest([single(0.44, 20.0), single(0.64, 26.0), single(0.45, 21.0)])
+    assert [each.ns for each in pooled[Primitive("pause", 0, 1)]] == [20.0] * 5 + [21.0] * 5
 
 
 def test_the_model_of_a_machine_that_was_measured_is_near_to_what_was_recorded() -> None:

@@ -4,6 +4,8 @@
  *
  *	primitives THREADS,... REPETITIONS ROUNDS [CPU,...]
  *
+ * (And what disk.c says.)
+ *
  * The same program runs on a machine and in a simulated guest. A line of output is one repetition,
  * with tabs:
  *
@@ -234,7 +236,7 @@ static void find_tick(void)
 	tick = ((last.tv_sec - first.tv_sec) * 1e9 + last.tv_nsec - first.tv_nsec) / (ended - began);
 }
 
-static unsigned int read_numbers(const char *text, unsigned int *numbers)
+unsigned int read_numbers(const char *text, unsigned int *numbers)
 {
 	unsigned int count = 0;
 	char *end;
@@ -263,6 +265,8 @@ int main(int argc, char **argv)
 {
 	unsigned int wanted[MAX_THREADS], count, i;
 
+	if (argc > 1 && !strcmp(argv[1], "disk"))
+		return measure_disk(argc - 1, argv + 1);
 	if (argc < 4) {
 		fprintf(stderr, "primitives THREADS,... REPETITIONS ROUNDS [CPU,...]\n");
 		return 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the parts of the benchmark share: primitives.c runs them, words.c and locks.c are them. */
+/* What the parts of the benchmark share: primitives.c runs them; the others are them. */
 #ifndef PRIMITIVES_H
 #define PRIMITIVES_H
 
@@ -46,6 +46,10 @@ extern unsigned int sample_count;
 
 body ping_pong;
 body lock_ticket, lock_mcs, lock_qspin, lock_qspin_stores, lock_qspin_updates;
+
+void marker(void);
+unsigned int read_numbers(const char *text, unsigned int *numbers);
+int measure_disk(int argc, char **argv);
 
 /* The first thread does all its rounds; the others go on until it has. */
 #define each_round(self, round) (round = 0; (self) ? !stopped : round < rounds; round++)
