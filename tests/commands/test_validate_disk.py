@@ -19,7 +19,7 @@ from lab.report import tables
 
 
 def reads(ns: float, scheduler: str, processes: int) -> Measured:
-    return {Primitive(f"failing-{scheduler}", 0, processes): [Repetition(ns)] * 3}
+    return {Primitive(f"disk-{scheduler}", 0, processes): [Repetition(ns)] * 3}
 
 
 def test_reads_per_second_are_compared_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,8 +30,9 @@ def test_reads_per_second_are_compared_and_drawn(monkeypatch: pytest.MonkeyPatch
         return KERNEL
 
     session = SimpleNamespace(fragments=("base",), kernel=kernel, testbed=None, progress=Progress())
-    measured = {**reads(2000.0, "bfq", 1), **reads(4000.0, "bfq", 2), **reads(1000.0, "none", 1)}
-    measured |= {**reads(500.0, "none", 2), Primitive("add", 0, 2): [Repetition(20.0)]}
+    measured = {**reads(1000.0, "none", 1), **reads(500.0, "none", 2)}
+    measured |= {**reads(2000.0, "bfq", 1), **reads(4000.0, "bfq", 2)}
+    measured[Primitive("add", 0, 2)] = [Repetition(20.0)]
     simulated = {**reads(2500.0, "bfq", 1), **reads(4000.0, "bfq", 2), **reads(1000.0, "none", 1)}
     simulated |= reads(400.0, "none", 2)
     monkeypatch.setattr(loop_disk, "simulated", lambda *_: simulated)

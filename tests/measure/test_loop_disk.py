@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A loop disk's reads: how many processes are tried, what is asked of a guest, and who may."""
+"""A loop disk's reads: what is asked of a guest, and who may do them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,8 @@ from lab.measure.job import Testbed
 from lab.measure.primitives import Measured, Primitive, Repetition
 
 
-@pytest.mark.parametrize(
-    ("kind", "cpus", "counts"),
-    [
-        ("failing", 16, (1, 2, 4, 8, 16)),
-        ("memory", 16, (1, 2, 4, 8, 14)),
-        ("failing", 2, (1, 2)),
-        ("memory", 2, (1,)),
-    ],
-)
-def test_the_thread_that_serves_a_disk_has_cpus_for_itself(
-    kind: str, cpus: int, counts: tuple[int, ...]
-) -> None:
-    assert loop_disk.process_counts(kind, cpus) == counts
-
-
 def test_all_processes_together_ask_for_no_more_than_a_loop_disk_takes() -> None:
-    assert all(depth * 16 <= 128 for depth in loop_disk._DEPTHS.values())
+    assert loop_disk._DEPTH * 16 <= 128
 
 
 def test_a_guest_reads_with_as_many_processes_as_the_machine_did(
@@ -52,15 +37,14 @@ def test_a_guest_reads_with_as_many_processes_as_the_machine_did(
         progress: Progress,
     ) -> Measured:
         asked.append((cpus, words))
-        return {Primitive("memory-bfq", 0, 4): [Repetition(2000.0)]}
+        return {Primitive("disk-bfq", 0, 4): [Repetition(2000.0)]}
 
     monkeypatch.setattr(primitives, "in_guest", in_guest)
     model = machine_model.get("emr16")
-    wanted = {Primitive("memory-bfq", 0, count): [Repetition(1.0)] for count in (4, 14)}
     testbed = Testbed(KERNEL, GuestRoot("guest"), HOST)
-    simulated = loop_disk.simulated(testbed, KERNEL, model, wanted, Progress())
-    assert asked == [(16, "disk memory none,mq-deadline,bfq,kyber 4,14 8 400 1")]
-    assert simulated == {Primitive("memory-bfq", 0, 4): [Repetition(2000.0)]}
+    simulated = loop_disk.simulated(testbed, KERNEL, model, (4, 16), Progress())
+    assert asked == [(16, "disk none,mq-deadline,bfq,kyber 4,16 4 400 1")]
+    assert simulated == {Primitive("disk-bfq", 0, 4): [Repetition(2000.0)]}
 
 
 def test_who_may_not_make_a_loop_disk_is_told(

@@ -11,19 +11,14 @@ from lab.base.progress import Progress
 from lab.inputs import machine_model
 from lab.measure import loop_disk
 from lab.measure.job import Testbed
-from lab.measure.primitives import Measured, Primitive, Repetition
+from lab.measure.primitives import Measured, Primitive
 
 pytestmark = pytest.mark.vm
 
 
 def simulate(testbed: Testbed) -> Measured:
-    wanted = {
-        Primitive(f"{kind}-none", 0, processes): [Repetition(1.0)]
-        for kind in loop_disk.kinds()
-        for processes in (1, 4)
-    }
     model = machine_model.get("emr16")
-    return loop_disk.simulated(testbed, testbed.probe_kernel, model, wanted, Progress())
+    return loop_disk.simulated(testbed, testbed.probe_kernel, model, (1, 4), Progress())
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +35,5 @@ def test_it_is_the_same_to_the_last_digit(testbed: Testbed, measured: Measured) 
 
 
 def test_processes_that_share_no_lock_scale_and_a_scheduler_stops_them(measured: Measured) -> None:
-    assert ns(measured, "failing-none", 4) < 0.6 * ns(measured, "failing-none", 1)
-    assert ns(measured, "failing-bfq", 4) > 1.5 * ns(measured, "failing-none", 4)
-
-
-def test_a_disk_that_one_thread_serves_is_slower_than_none(measured: Measured) -> None:
-    assert ns(measured, "memory-none", 4) > 1.5 * ns(measured, "failing-none", 4)
+    assert ns(measured, "disk-none", 4) < 0.6 * ns(measured, "disk-none", 1)
+    assert ns(measured, "disk-bfq", 4) > 1.5 * ns(measured, "disk-none", 4)

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The reads of a loop disk over memory, by I/O scheduler and by number of processes.
+ * What a read costs the block layer, by I/O scheduler and by number of processes.
  *
- *	primitives disk KIND SCHEDULER,... PROCESSES,... DEPTH READS REPETITIONS [CPU,...]
+ *	primitives disk SCHEDULER,... PROCESSES,... DEPTH READS REPETITIONS [CPU,...]
  *
- * A process stays on its CPU, keeps DEPTH reads of 512 bytes in flight, and polls for their end, so
- * it never sleeps. It is measured after half of READS, until the first process has done READS more.
- * A disk of KIND "memory" is served by one thread of the kernel. One that is "failing" is about to
- * be removed, and its driver fails every request at once: only the block layer's own work is left.
- * The output is that of the other benchmarks, with KIND-SCHEDULER as the name: NANOSECONDS is the
- * time of a read of all processes together.
+ * The disk is a loop disk that is about to be removed: its driver fails every request at once, so
+ * nothing but the block layer's own work is left. A process stays on its CPU, keeps DEPTH reads of
+ * 512 bytes in flight, and polls for their end, so it never sleeps. It is measured after half of
+ * READS, until the first process has done READS more. The output is that of the other benchmarks,
+ * with disk-SCHEDULER as the name: NANOSECONDS is the time of a read of all processes together.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -184,8 +183,8 @@ static double measure(unsigned int processes)
 	return (double)(run->ended - run->began) / reads;
 }
 
-/* A loop disk over new memory, which is free again when it is closed. */
-static void make_disk(bool failing)
+/* A loop disk over new memory, which is removed when it is closed. */
+static void make_disk(void)
 {
 	struct loop_config config = { .block_size = BLOCK };
 	int control = open("/dev/loop-control", O_RDWR), memory = memfd_create("disk", 0);
@@ -201,11 +200,10 @@ static void make_disk(bool failing)
 	if (disk < 0)
 		fail(path);
 	config.fd = memory;
-	config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
 	if (ioctl(disk, LOOP_CONFIGURE, &config))
 		fail("LOOP_CONFIGURE");
-	/* The only one that has it open keeps it, but from now on requests fail. */
-	if (failing && ioctl(disk, LOOP_CLR_FD, 0))
+	/* The only one that has it open keeps it, but from now on requests fail (loop_clr_fd()). */
+	if (ioctl(disk, LOOP_CLR_FD, 0))
 		fail("LOOP_CLR_FD");
 }
 
@@ -226,29 +224,29 @@ int measure_disk(int argc, char **argv)
 	unsigned int processes[MAX_THREADS], count, repetitions, i;
 	char *scheduler;
 
-	if (argc < 7) {
-		fprintf(stderr, "primitives disk KIND SCHEDULER,... PROCESSES,... DEPTH READS "
-				"REPETITIONS [CPU,...]\n");
+	if (argc < 6) {
+		fprintf(stderr, "primitives disk SCHEDULER,... PROCESSES,... DEPTH READS REPETITIONS "
+				"[CPU,...]\n");
 		return 2;
 	}
-	count = read_numbers(argv[3], processes);
-	depth = strtoul(argv[4], NULL, 10);
-	wanted = strtoull(argv[5], NULL, 10);
+	count = read_numbers(argv[2], processes);
+	depth = strtoul(argv[3], NULL, 10);
+	wanted = strtoull(argv[4], NULL, 10);
 	for (i = 0; i < MAX_THREADS; i++)
 		on_cpu[i] = i;
-	if (argc > 7)
-		read_numbers(argv[7], on_cpu);
+	if (argc > 6)
+		read_numbers(argv[6], on_cpu);
 	run = mmap(NULL, sizeof(*run), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (run == MAP_FAILED || depth > MAX_DEPTH)
 		fail("memory");
-	make_disk(!strcmp(argv[1], "failing"));
+	make_disk();
 	marker();
-	for (scheduler = strtok(argv[2], ","); scheduler; scheduler = strtok(NULL, ",")) {
+	for (scheduler = strtok(argv[1], ","); scheduler; scheduler = strtok(NULL, ",")) {
 		use_scheduler(scheduler);
 		for (i = 0; i < count; i++)
-			for (repetitions = strtoul(argv[6], NULL, 10); repetitions; repetitions--)
-				printf("%s-%s\t0\t%u\t%.3f\t0\t0\n", argv[1], scheduler,
-				       processes[i], measure(processes[i]));
+			for (repetitions = strtoul(argv[5], NULL, 10); repetitions; repetitions--)
+				printf("disk-%s\t0\t%u\t%.3f\t0\t0\n", scheduler, processes[i],
+				       measure(processes[i]));
 		fflush(stdout);
 	}
 	marker();
