@@ -60,7 +60,7 @@ def simulated(
     """The same reads on a simulated machine. Raises GuestError when the guest fails."""
     words = " ".join(map(str, _words(processes, _SIMULATED_READS, 1)))
     with progress.step(f"simulating a disk and {max(processes)} processes"):
-        return primitives.in_guest(testbed, kernel, model, model.cpus, words, progress)
+        return primitives.in_guest(testbed, kernel, model, max(2, *processes), words, progress)
 
 
 def _words(processes: Sequence[int], reads: int, repetitions: int) -> list[str | int]:
