@@ -34,8 +34,7 @@ _ROUNDS = 4
 # Chosen: so often CPUs are measured one by one, for what a hypervisor runs beside a CPU differs
 # from CPU to CPU and from second to second.
 _SINGLES = 16
-# On a core whose other thread is busy a cycle takes 1.3 to 1.6 times as long as the shortest; those
-# of undisturbed CPUs differed by 1 % (16 CPUs of a virtual machine, November 2026).
+# The cycles of 16 CPUs of a virtual machine differed by 2 to 5 % (November 2026).
 _SAME_CYCLE = 1.05
 _CPU = Path("/sys/devices/system/cpu")
 
@@ -107,13 +106,7 @@ def calibrate(progress: Progress) -> Calibration:
     with progress.step("measuring CPUs one by one"):
         in_turn = islice(cycle(cpus), _SINGLES)
         alone = fastest([primitives.natively((1,), (cpu,)) for cpu in in_turn])
-    by_distance = []
-    for distance in distances(cpus):
-        measured = []
-        for near, far in distance.pairs:
-            with progress.step(f"measuring CPU {near} with CPU {far}"):
-                measured.append(_undisturbed((near, far)))
-        by_distance.append((distance.cpus, _pooled(measured)))
+    by_distance = [(each.cpus, _undisturbed(each.pairs, progress)) for each in distances(cpus)]
     title = f"measured here: {host.cpu_model()}".replace('"', "'")
     return model(title, alone, by_distance)
 
@@ -133,18 +126,23 @@ def _pooled(several: Sequence[Measured]) -> Measured:
     return pooled
 
 
-def _undisturbed(pair: tuple[int, int]) -> Measured:
-    """Two CPUs measured until enough repetitions are undisturbed; raises LabError when none are."""
+def _undisturbed(pairs: Sequence[tuple[int, int]], progress: Progress) -> Measured:
+    """Pairs of CPUs, each once at least, measured until enough repetitions are undisturbed.
+
+    Raises LabError when they are not.
+    """
     measured: Measured = {}
-    for _ in range(_ROUNDS):
-        measured = _pooled([measured, primitives.natively((2,), pair)])
+    for number, (near, far) in enumerate([*pairs] * _ROUNDS, 1):
+        with progress.step(f"measuring CPU {near} with CPU {far}"):
+            measured = _pooled([measured, primitives.natively((2,), (near, far))])
         left = undisturbed(measured)
-        if all(len(left[key]) >= _NEEDED for key in USED if key.threads == 2):
+        enough = all(len(left[key]) >= _NEEDED for key in USED if key.threads == 2)
+        if enough and number >= len(pairs):
             return measured
     seen = [each.before for key in measured for each in measured[key] if each.before]
     raise LabError(
         f"the CPUs of this machine do not stay where they are: a cache line took "
-        f"{min(seen):.0f} to {max(seen):.0f} ns from CPU {pair[0]} to CPU {pair[1]}",
+        f"{min(seen):.0f} to {max(seen):.0f} ns from CPU {near} to CPU {far}",
         hint="let nothing else run on it; a virtual machine needs CPUs that are pinned",
     )
 

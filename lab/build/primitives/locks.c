@@ -147,14 +147,14 @@ take_turns(unsigned int self, enum kind kind, enum operation operation)
 		else
 			take_qspin(lock, self);
 		operate(operation, list(0));
-		work(inside);
+		work(1, inside);
 		if (kind == TICKET)
 			serve_next(lock);
 		else if (kind == QUEUE)
 			leave_queue(lock, self);
 		else
 			release_qspin(lock);
-		work(outside);
+		work(1, outside);
 	}
 	return end_rounds(self, round);
 }

@@ -99,13 +99,15 @@ static inline void relax(void)
 #define TEN(text) text text text text text text text text text text
 #define FIFTY(text) TEN(text) TEN(text) TEN(text) TEN(text) TEN(text)
 
-/* Instructions that wait for one another: one cycle each. */
-static inline void work(unsigned int instructions)
+/*
+ * Instructions that wait for one another, and for the value: one cycle each. By 3, for to rotate by 1
+ * is two operations on some processors, which what runs on the core's other thread delays.
+ */
+static inline uint64_t work(uint64_t value, unsigned int instructions)
 {
-	uint64_t value = 1;
-
 	for (; instructions >= 50; instructions -= 50)
-		__asm__ volatile(FIFTY("ror $1, %0\n\t") : "+r"(value) : : "cc");
+		__asm__ volatile(FIFTY("ror $3, %0\n\t") : "+r"(value) : : "cc");
+	return value;
 }
 
 static inline uint32_t fetch_add(volatile uint32_t *word, uint32_t value)

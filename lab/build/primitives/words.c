@@ -15,10 +15,11 @@ static inline void fence(void)
 
 static uint64_t cycle(unsigned int self)
 {
-	uint64_t round;
+	uint64_t round, value = 1;
 
+	/* The value goes on from round to round, else a core executes several rounds at once. */
 	for each_round(self, round)
-		work(100);
+		value = work(value, 100);
 	return end_rounds(self, 100 * round);
 }
 
@@ -165,7 +166,7 @@ transfer(unsigned int self, enum state state, enum operation operation)
 			sum += operate(LOADS, those);
 		end_step(step + 2);
 		await_step(step + 4);
-		work(50);
+		work(1, 50);
 		fence();
 		began = read_tsc();
 		__asm__ volatile("lfence" : : : "memory");
