@@ -34,8 +34,6 @@ _ROUNDS = 4
 # Chosen: so often CPUs are measured one by one, for what a hypervisor runs beside a CPU differs
 # from CPU to CPU and from second to second.
 _SINGLES = 16
-# The cycles of 16 CPUs of a virtual machine differed by 2 to 5 % (November 2026).
-_SAME_CYCLE = 1.05
 _CPU = Path("/sys/devices/system/cpu")
 
 _MODIFIED = ("chain", "loads", "stores", "adds")
@@ -57,8 +55,8 @@ USED = frozenset(
 
 @dataclass(frozen=True)
 class Figure:
-    """A measured number, and between which its repetitions lay but for the lowest and the highest;
-    times in ns.
+    """A measured number, and between which its repetitions lay but for a tenth at each end, and at
+    least one; times in ns.
     """
 
     value: float
@@ -105,25 +103,19 @@ def calibrate(progress: Progress) -> Calibration:
         raise LabError("this machine has one CPU: no cache line moves on it")
     with progress.step("measuring CPUs one by one"):
         in_turn = islice(cycle(cpus), _SINGLES)
-        alone = fastest([primitives.natively((1,), (cpu,)) for cpu in in_turn])
+        alone = pooled([primitives.natively((1,), (cpu,)) for cpu in in_turn])
     by_distance = [(each.cpus, _undisturbed(each.pairs, progress)) for each in distances(cpus)]
     title = f"measured here: {host.cpu_model()}".replace('"', "'")
     return model(title, alone, by_distance)
 
 
-def fastest(singles: Sequence[Measured]) -> Measured:
-    """What was measured on CPUs with the shortest cycle: what runs beside them makes it longer."""
-    cycles = [_figure(measured, "cycle", 0, 1).value for measured in singles]
-    limit = min(cycles) * _SAME_CYCLE
-    return _pooled([each for each, ns in zip(singles, cycles, strict=True) if ns <= limit])
-
-
-def _pooled(several: Sequence[Measured]) -> Measured:
-    pooled: Measured = {}
+def pooled(several: Sequence[Measured]) -> Measured:
+    """All repetitions of several measurements."""
+    together: Measured = {}
     for measured in several:
         for key, repetitions in measured.items():
-            pooled.setdefault(key, []).extend(repetitions)
-    return pooled
+            together.setdefault(key, []).extend(repetitions)
+    return together
 
 
 def _undisturbed(pairs: Sequence[tuple[int, int]], progress: Progress) -> Measured:
@@ -134,7 +126,7 @@ def _undisturbed(pairs: Sequence[tuple[int, int]], progress: Progress) -> Measur
     measured: Measured = {}
     for number, (near, far) in enumerate([*pairs] * _ROUNDS, 1):
         with progress.step(f"measuring CPU {near} with CPU {far}"):
-            measured = _pooled([measured, primitives.natively((2,), (near, far))])
+            measured = pooled([measured, primitives.natively((2,), (near, far))])
         left = undisturbed(measured)
         enough = all(len(left[key]) >= _NEEDED for key in USED if key.threads == 2)
         if enough and number >= len(pairs):
@@ -275,5 +267,6 @@ def _figure(measured: Measured, name: str, lines: int, threads: int = 2) -> Figu
     times = sorted(each.ns for each in measured[Primitive(name, lines, threads)])
     if not times:
         raise LabError(f"no repetition of {name} with {lines} lines was undisturbed")
-    inner = times[1:-1] if len(times) > _NEEDED else times
+    cut = max(1, len(times) // 10)
+    inner = times[cut:-cut] if len(times) > _NEEDED else times
     return Figure(median(times), inner[0], inner[-1])

@@ -124,13 +124,11 @@ def test_distances_are_those_of_the_kernels_topology(
     ]
 
 
-def test_cpus_whose_cycle_takes_longer_are_not_used() -> None:
-    def single(ns: float, pause: float) -> Measured:
-        times = {"cycle": ns, "pause": pause}
-        return {Primitive(name, 0, 1): [Repetition(each)] * 5 for name, each in times.items()}
-
-    pooled = calibrate.fastest([single(0.44, 20.0), single(0.64, 26.0), single(0.45, 21.0)])
-    assert [each.ns for each in pooled[Primitive("pause", 0, 1)]] == [20.0] * 5 + [21.0] * 5
+def test_a_range_leaves_out_a_tenth_at_each_end() -> None:
+    measured = alone()
+    measured[Primitive("pause", 0, 1)] = [Repetition(float(ns)) for ns in range(1, 21)]
+    text = calibrate.model("x", measured, [(2, pair())]).text
+    assert "# measured: 3 to 18\npause_ns = 10.5\n" in text
 
 
 def test_the_model_of_a_machine_that_was_measured_is_near_to_what_was_recorded() -> None:

@@ -137,7 +137,7 @@ static inline __attribute__((always_inline)) uint64_t
 take_turns(unsigned int self, enum kind kind, enum operation operation)
 {
 	volatile uint32_t *lock = word_of(shared_line());
-	uint64_t round;
+	uint64_t round, value = 1;
 
 	for each_round(self, round) {
 		if (kind == TICKET)
@@ -147,14 +147,14 @@ take_turns(unsigned int self, enum kind kind, enum operation operation)
 		else
 			take_qspin(lock, self);
 		operate(operation, list(0));
-		work(1, inside);
+		value = work(value, inside);
 		if (kind == TICKET)
 			serve_next(lock);
 		else if (kind == QUEUE)
 			leave_queue(lock, self);
 		else
 			release_qspin(lock);
-		work(1, outside);
+		value = work(value, outside);
 	}
 	return end_rounds(self, round);
 }

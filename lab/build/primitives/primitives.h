@@ -100,8 +100,9 @@ static inline void relax(void)
 #define FIFTY(text) TEN(text) TEN(text) TEN(text) TEN(text) TEN(text)
 
 /*
- * Instructions that wait for one another, and for the value: one cycle each. By 3, for to rotate by 1
- * is two operations on some processors, which what runs on the core's other thread delays.
+ * Instructions that wait for one another, and for the value, which goes on from round to round, else
+ * a core executes several rounds at once: one cycle each. By 3, for to rotate by 1 is two operations
+ * on some processors, which what runs on the core's other thread delays.
  */
 static inline uint64_t work(uint64_t value, unsigned int instructions)
 {

@@ -17,7 +17,6 @@ static uint64_t cycle(unsigned int self)
 {
 	uint64_t round, value = 1;
 
-	/* The value goes on from round to round, else a core executes several rounds at once. */
 	for each_round(self, round)
 		value = work(value, 100);
 	return end_rounds(self, 100 * round);
