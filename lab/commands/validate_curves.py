@@ -83,7 +83,7 @@ def table(machine: str, compared: ComparedCurve) -> TableRecord:
     for scheduler in curve.values:
         points = {point.label: point for point in compared.points if point.scheduler == scheduler}
         for name in (_MEASURED, ours):
-            drawn[f"{scheduler}, {name}"] = tuple(
+            drawn[f"{scheduler} ({name})"] = tuple(
                 _value(points[label], name) if label in points else None for label in labels
             )
     return TableRecord(
@@ -97,7 +97,7 @@ def table(machine: str, compared: ComparedCurve) -> TableRecord:
         curves=Curves(
             labels=tuple(labels),
             values=drawn,
-            dashed=tuple(name for name in drawn if name.endswith(_MEASURED)),
+            dashed=tuple(name for name in drawn if name.endswith(f"({_MEASURED})")),
         ),
     )
 

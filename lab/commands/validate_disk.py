@@ -45,8 +45,8 @@ def _table(machine: str, kernel: Kernel, points: Sequence[CurvePoint]) -> TableR
     drawn: dict[str, tuple[float | None, ...]] = {}
     for scheduler in dict.fromkeys(point.scheduler for point in points):
         of_scheduler = [point for point in points if point.scheduler == scheduler]
-        drawn[f"{scheduler}, measured"] = tuple(point.hardware for point in of_scheduler)
-        drawn[f"{scheduler}, simulated"] = tuple(point.lab for point in of_scheduler)
+        drawn[f"{scheduler} (measured)"] = tuple(point.hardware for point in of_scheduler)
+        drawn[f"{scheduler} (simulated)"] = tuple(point.lab for point in of_scheduler)
     return TableRecord(
         title=f"{machine}, a loop disk whose driver fails each read at once: reads per second",
         columns=columns("scheduler", "processes", "measured", "simulated", "error"),
@@ -64,6 +64,6 @@ def _table(machine: str, kernel: Kernel, points: Sequence[CurvePoint]) -> TableR
         curves=Curves(
             labels=tuple(dict.fromkeys(point.label for point in points)),
             values=drawn,
-            dashed=tuple(name for name in drawn if name.endswith("measured")),
+            dashed=tuple(name for name in drawn if name.endswith("(measured)")),
         ),
     )

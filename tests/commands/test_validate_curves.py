@@ -70,7 +70,7 @@ def test_a_table_has_measured_and_simulated_and_both_are_drawn(
     )
     assert "3 points: mean error 25.0 %, worst 45 %" in tables.text(shown)
     assert shown.curves
-    assert shown.curves.dashed == ("none, measured", "bfq, measured")
+    assert shown.curves.dashed == ("none (measured)", "bfq (measured)")
 
 
 def test_a_guest_that_failed_is_no_point(session: FakeSession, guests: Guests) -> None:

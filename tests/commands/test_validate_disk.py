@@ -46,7 +46,7 @@ def test_reads_per_second_are_compared_and_drawn(monkeypatch: pytest.MonkeyPatch
         ("bfq", "2", "250,000", "250,000", "+0.0 %"),
     )
     assert table.curves is not None
-    assert table.curves.values["bfq, simulated"] == (400e3, 250e3)
+    assert table.curves.values["bfq (simulated)"] == (400e3, 250e3)
     assert "4 points: mean error 11.2 %, worst 25 %" in tables.text(table).replace("\n", " ")
 
 
