@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/loop.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +56,6 @@ static struct run *run;
 static int disk, number;
 static unsigned int depth;
 static uint64_t wanted;
-static unsigned int on_cpu[MAX_THREADS];
 
 static void fail(const char *what)
 {
@@ -71,25 +69,6 @@ static uint64_t nanoseconds(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &time);
 	return time.tv_sec * 1000000000ULL + time.tv_nsec;
-}
-
-static void use_cpu(unsigned int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		fail("a CPU");
-}
-
-/* Where a process reads next: the same places in every run. */
-static uint64_t next_place(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state % (DISK_BYTES / BLOCK) * BLOCK;
 }
 
 /* The last process that is warm begins the measurement, the first that has done all ends it. */
@@ -116,11 +95,12 @@ static void read_blocks(unsigned int self, unsigned int processes)
 	static char blocks[MAX_DEPTH][BLOCK] __attribute__((aligned(4096)));
 	static struct iocb reads[MAX_DEPTH];
 	unsigned int idle[MAX_DEPTH], idle_count = 0, i;
-	uint64_t state = 88172645463325252ULL + self, done = 0;
+	uint64_t state = FIRST_RANDOM + self, done = 0;
 	struct completions *completions;
 	aio_context_t context = 0;
 
-	use_cpu(on_cpu[self]);
+	if (!stay_on_cpu(self))
+		fail("a CPU");
 	if (syscall(SYS_io_setup, depth, &context))
 		fail("io_setup");
 	completions = (struct completions *)context;
@@ -142,7 +122,7 @@ static void read_blocks(unsigned int self, unsigned int processes)
 		if (idle_count) {
 			struct iocb *next = &reads[idle[--idle_count]];
 
-			next->aio_offset = next_place(&state);
+			next->aio_offset = next_random(&state) % (DISK_BYTES / BLOCK) * BLOCK;
 			if (syscall(SYS_io_submit, context, 1L, &next) != 1)
 				fail("io_submit");
 		}
@@ -232,10 +212,7 @@ int measure_disk(int argc, char **argv)
 	count = read_numbers(argv[2], processes);
 	depth = strtoul(argv[3], NULL, 10);
 	wanted = strtoull(argv[4], NULL, 10);
-	for (i = 0; i < MAX_THREADS; i++)
-		on_cpu[i] = i;
-	if (argc > 6)
-		read_numbers(argv[6], on_cpu);
+	choose_cpus(argv[6]);
 	run = mmap(NULL, sizeof(*run), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (run == MAP_FAILED || depth > MAX_DEPTH)
 		fail("memory");

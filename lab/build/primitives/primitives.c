@@ -34,6 +34,7 @@ struct line arena[ARENA] __attribute__((aligned(4096)));
 struct line *lines[ARENA];
 unsigned int threads, line_count, inside, outside;
 uint64_t rounds;
+unsigned int cpus[MAX_THREADS];
 volatile bool stopped;
 
 static _Alignas(2 * LINE) volatile uint32_t arrived;
@@ -41,7 +42,7 @@ static _Alignas(2 * LINE) volatile uint32_t generation;
 static struct {
 	_Alignas(2 * LINE) uint64_t began, ended, done;
 } results[MAX_THREADS];
-static unsigned int cpus[MAX_THREADS], cpu_count, repetitions;
+static unsigned int repetitions;
 static double tick;	/* nanoseconds of a tick of the TSC */
 static body *running;
 
@@ -51,23 +52,14 @@ __attribute__((noinline, used)) void marker(void)
 	__asm__ volatile("");
 }
 
-/* The same numbers in every run: where lines lie is no source of chance. */
-static uint64_t next_random(void)
-{
-	static uint64_t state = 88172645463325252ULL;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
-}
-
+/* The same order in every run: where lines lie is no source of chance. */
 static void shuffle_lines(void)
 {
+	static uint64_t state = FIRST_RANDOM;
 	unsigned int i;
 
 	for (i = ARENA / 2 - 1; i > 0; i--) {
-		unsigned int other = next_random() % (i + 1);
+		unsigned int other = next_random(&state) % (i + 1);
 		struct line *line = lines[i];
 
 		lines[i] = lines[other];
@@ -100,20 +92,20 @@ static void wait_for_all(void)
 		relax();
 }
 
-static void stay_on(unsigned int self)
+bool stay_on_cpu(unsigned int self)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(cpus[self], &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	return !sched_setaffinity(0, sizeof(set), &set);
 }
 
 static void *take_part(void *number)
 {
 	unsigned int self = (uintptr_t)number;
 
-	stay_on(self);
+	stay_on_cpu(self);
 	wait_for_all();
 	wait_for_all(); /* the first time all came from afar */
 	results[self].began = read_tsc();
@@ -250,6 +242,14 @@ unsigned int read_numbers(const char *text, unsigned int *numbers)
 	return count;
 }
 
+void choose_cpus(const char *text)
+{
+	unsigned int i = text ? read_numbers(text, cpus) : 0;
+
+	for (; i < MAX_THREADS; i++)
+		cpus[i] = i;
+}
+
 static void begin(void)
 {
 	unsigned int i;
@@ -257,8 +257,6 @@ static void begin(void)
 	for (i = 0; i < ARENA / 2; i++)
 		lines[i] = &arena[2 * i]; /* no two that are fetched as a pair */
 	memset(arena, 1, sizeof(arena));
-	for (i = cpu_count; i < MAX_THREADS; i++)
-		cpus[i] = i;
 }
 
 int main(int argc, char **argv)
@@ -274,8 +272,7 @@ int main(int argc, char **argv)
 	count = read_numbers(argv[1], wanted);
 	repetitions = strtoul(argv[2], NULL, 10);
 	rounds = strtoul(argv[3], NULL, 10);
-	if (argc > 4)
-		cpu_count = read_numbers(argv[4], cpus);
+	choose_cpus(argv[4]);
 	mlockall(MCL_CURRENT | MCL_FUTURE);
 	find_tick();
 	begin();

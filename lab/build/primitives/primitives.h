@@ -47,9 +47,26 @@ extern unsigned int sample_count;
 body ping_pong;
 body lock_ticket, lock_mcs, lock_qspin, lock_qspin_stores, lock_qspin_updates;
 
+extern unsigned int cpus[];
+
 void marker(void);
 unsigned int read_numbers(const char *text, unsigned int *numbers);
 int measure_disk(int argc, char **argv);
+/* Those of a list, or of none; the rest are numbered as threads are. */
+void choose_cpus(const char *text);
+/* Whether the caller is on the CPU of a thread from now on. */
+bool stay_on_cpu(unsigned int self);
+
+#define FIRST_RANDOM 88172645463325252ULL
+
+/* The same numbers in every run, from the same state. */
+static inline uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
 
 /* The first thread does all its rounds; the others go on until it has. */
 #define each_round(self, round) (round = 0; (self) ? !stopped : round < rounds; round++)
