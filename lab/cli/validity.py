@@ -46,8 +46,9 @@ def validate_command(
 ) -> int:
     """Compare the simulation with measurements on real machines.
 
-    It simulates cache-line transfers, atomic operations and locks by number of threads, and fio
-    jobs by scheduler, and by number of processes or depth. It prints the mean and the worst error.
+    It simulates cache-line transfers, atomic operations and locks by number of threads, reads of a
+    disk that takes no time, and fio jobs by scheduler, and by number of processes or depth. It
+    prints the mean and the worst error.
     Without MODEL it takes all machines of configs/validation.
     """
     known = sorted({*validate.recorded_machines(), *hardware_curve.known()})

@@ -77,23 +77,36 @@ def compare(curve: HardwareCurve, machine: str, session: Session) -> ComparedCur
 
 def table(machine: str, compared: ComparedCurve) -> TableRecord:
     """A row for each point: measured, the lab's, and the error; both are drawn, too."""
-    curve, labels = compared.curve, compared.curve.labels
-    ours = "simulated" if curve.compared_engine.simulated else "exact"
+    curve = compared.curve
+    return points_table(
+        f"{machine}, {curve.title}: {curve.metric}",
+        curve.by,
+        "simulated" if curve.compared_engine.simulated else "exact",
+        compared.points,
+        f"{curve.workload} on {curve.topology}, kernel with "
+        f"{' and '.join(curve.config) or 'no further options'}. Measured: {curve.source}.",
+    )
+
+
+def points_table(
+    title: str, by: str, ours: str, points: Sequence[CurvePoint], note: str
+) -> TableRecord:
+    """A row and two points of a plot for each point: measured, and ours, which names the lab's
+    values. by is what the labels are, note follows the errors.
+    """
+    labels = sorted({point.label for point in points}, key=int)
     drawn = {}
-    for scheduler in curve.values:
-        points = {point.label: point for point in compared.points if point.scheduler == scheduler}
+    for scheduler in dict.fromkeys(point.scheduler for point in points):
+        by_label = {point.label: point for point in points if point.scheduler == scheduler}
         for name in (_MEASURED, ours):
             drawn[f"{scheduler} ({name})"] = tuple(
-                _value(points[label], name) if label in points else None for label in labels
+                _value(by_label[label], name) if label in by_label else None for label in labels
             )
     return TableRecord(
-        title=f"{machine}, {curve.title}: {curve.metric}",
-        columns=columns("scheduler", curve.by, _MEASURED, ours, "error"),
-        rows=tuple(_row(point) for point in compared.points),
-        notes=(
-            f"{error_text(compared.points)} {curve.workload} on {curve.topology}, kernel with "
-            f"{' and '.join(curve.config) or 'no further options'}. Measured: {curve.source}.",
-        ),
+        title=title,
+        columns=columns("scheduler", by, _MEASURED, ours, "error"),
+        rows=tuple(_row(point) for point in points),
+        notes=(f"{error_text(points)} {note}",),
         curves=Curves(
             labels=tuple(labels),
             values=drawn,

@@ -51,11 +51,6 @@ class HardwareCurve(Model):
         """The engine that is compared with the hardware."""
         return Engine(self.engine)
 
-    @property
-    def labels(self) -> list[str]:
-        """The values of the parameter, in order."""
-        return sorted({label for by_label in self.values.values() for label in by_label}, key=int)
-
 
 class MeasuredMachine(Model):
     """What was measured on one machine."""
