@@ -14,11 +14,13 @@
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/loop.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -139,6 +141,19 @@ static void read_blocks(unsigned int self, unsigned int processes)
 	}
 }
 
+static void start(unsigned int self, unsigned int processes)
+{
+	pid_t process = fork();
+
+	if (process < 0)
+		fail("fork");
+	if (process)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* it goes on as long as others do */
+	read_blocks(self, processes);
+	_exit(0);
+}
+
 /* Returns the nanoseconds of a read. */
 static double measure(unsigned int processes)
 {
@@ -148,12 +163,12 @@ static double measure(unsigned int processes)
 
 	memset(run, 0, sizeof(*run));
 	for (i = 0; i < processes; i++)
-		if (!fork()) {
-			read_blocks(i, processes);
-			_exit(0);
-		}
-	while (run->ready < processes)
+		start(i, processes);
+	while (run->ready < processes) {
+		if (waitpid(-1, &status, WNOHANG) > 0)
+			exit(1);
 		usleep(1000);
+	}
 	run->begun = true;
 	while (wait(&status) > 0)
 		if (status)
