@@ -79,6 +79,7 @@ def validate_command(
         for curve in hardware_curve.get(name)
     ]
     shown += [validate_curves.table(name, compared) for name, compared in curves]
+    shown += [validate_curves.by_machine(curves)] if curves else []
     builder = RunBuilder(session, "The simulation beside real machines")
     outcomes = [outcome for _, compared in curves for outcome in compared.outcomes]
     ending.run(builder.measured(outcomes, tuple(shown)), session)

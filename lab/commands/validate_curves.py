@@ -88,6 +88,25 @@ def table(machine: str, compared: ComparedCurve) -> TableRecord:
     )
 
 
+def by_machine(curves: Sequence[tuple[str, ComparedCurve]]) -> TableRecord:
+    """The errors of each machine's curves, and of all its points of one metric together."""
+    of_machine: dict[tuple[str, str], list[CurvePoint]] = {}
+    rows = []
+    for machine, compared in curves:
+        curve = compared.curve
+        rows.append((machine, curve.title, *_errors(compared.points)))
+        of_machine.setdefault((machine, curve.metric), []).extend(compared.points)
+    return TableRecord(
+        title="All curves by machine",
+        columns=columns("machine", "measured", "points", "mean error", "worst", "with sign"),
+        rows=tuple(rows),
+        totals=tuple(
+            (machine, f"all {metric}", *_errors(points))
+            for (machine, metric), points in of_machine.items()
+        ),
+    )
+
+
 def points_table(
     title: str, by: str, ours: str, points: Sequence[CurvePoint], note: str
 ) -> TableRecord:
@@ -117,13 +136,23 @@ def points_table(
 
 def error_text(points: Iterable[CurvePoint]) -> str:
     """Mean, worst and mean signed error of points, in a sentence."""
+    count, mean, worst, bias = _errors(points)
+    if count == "0":
+        return "No point was measured."
+    return f"{count} points: mean error {mean}, worst {worst}, with sign {bias}."
+
+
+def _errors(points: Iterable[CurvePoint]) -> tuple[str, str, str, str]:
+    """How many points were measured, and their mean, worst and mean signed error."""
     errors = [point.error for point in points if point.error is not None]
     if not errors:
-        return "No point was measured."
+        return "0", "", "", ""
     bias = exp(fmean(log(1 + max(error, -0.999)) for error in errors)) - 1
     return (
-        f"{len(errors)} points: mean error {100 * fmean(map(abs, errors)):.1f} %, worst "
-        f"{100 * max(map(abs, errors)):.0f} %, with sign {100 * bias:+.1f} %."
+        str(len(errors)),
+        f"{100 * fmean(map(abs, errors)):.1f} %",
+        f"{100 * max(map(abs, errors)):.0f} %",
+        f"{100 * bias:+.1f} %",
     )
 
 

@@ -43,7 +43,7 @@ _OF_TAG_SET = (
 )
 # kernel-patches/hardware/flashdisk
 _OF_FLASH = (
-    *("size_mb", "queues", "depth", "max_kb", "keep"),
+    *("size_mb", "queues", "depth", "max_kb", "keep", "alone"),
     *("channels", "dies", "page_kb", "read_ns", "program_ns", "channel_mb", "link_mb"),
     *("command_ns", "read_overhead_ns", "write_overhead_ns", "cache_mb"),
 )

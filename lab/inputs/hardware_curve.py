@@ -27,7 +27,7 @@ class HardwareCurve(Model):
     config: tuple[str, ...] = Field(
         default=(), description="kernel fragments beside the profile's, as on that machine"
     )
-    topology: str = Field(description="a file of configs/guest")
+    topology: str = Field(description="a file of configs/guest, or a device line")
     workload: str = Field(description="a file of workloads")
     parameters: dict[str, Value] = Field(default={}, description="parameters of the workload")
     by: str = Field(description="the parameter that is varied")

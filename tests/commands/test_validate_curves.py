@@ -92,7 +92,7 @@ def test_shipped_curves_name_what_there_is() -> None:
     for machine in hardware_curve.known():
         machine_model.get(machine)
         for curve in hardware_curve.get(machine):
-            assert curve.topology in topology.known()
+            assert topology.is_known(curve.topology)
             assert all(len(points) for points in curve.values.values())
 
 
@@ -118,3 +118,14 @@ values.{values}
     monkeypatch.setattr(hardware_curve, "FOLDER", tmp_path)
     with pytest.raises(UsageError, match=error):
         hardware_curve.get("mine")
+
+
+def test_errors_by_machine_are_of_all_its_points_of_one_metric(
+    session: FakeSession, guests: Guests
+) -> None:
+    guests.says = says
+    compared = validate_curves.compare(CURVE, "xeon10", session)
+    shown = validate_curves.by_machine([("xeon10", compared), ("xeon10", compared)])
+    one = ("3", "25.0 %", "45 %", "-21.5 %")
+    assert shown.rows == (("xeon10", "a title", *one), ("xeon10", "a title", *one))
+    assert shown.totals == (("xeon10", "all iops", "6", *one[1:]),)
