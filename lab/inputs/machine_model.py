@@ -50,7 +50,7 @@ class Memory(Model):
 
     locked_ns: float = Field(ge=0, description="cost of a locked instruction that has its line")
     stay: float = Field(
-        ge=0, le=10, description="mean time that a line stays with a CPU, in transfers to it"
+        ge=0, le=10, description="mean time that a line stays with its writer, in transfers to it"
     )
     reads_take_ownership: bool = Field(
         description="whether a read of a line that another CPU wrote invalidates it there"

@@ -84,6 +84,14 @@ def test_an_owner_keeps_a_contended_line_for_several_operations(measured: Measur
     assert owners > 2 * add
 
 
+def test_a_line_that_is_read_first_moves_twice(measured: Measured) -> None:
+    add, loop = (
+        median(each.ns for each in measured[Primitive(name, 0, 4)])
+        for name in ("add", "compare-exchange")
+    )
+    assert loop > 2 * add
+
+
 def test_queued_locks_are_near_to_what_was_measured(testbed: Testbed, model: MachineModel) -> None:
     hardware = {
         key: repetitions
