@@ -8,7 +8,7 @@ sections that wait for each other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lab.base.errors import UsageError
@@ -66,20 +66,22 @@ _CPUS = re.compile(r"\d{1,5}(-\d{1,5})?")
 
 @dataclass(frozen=True)
 class Guest:
-    """What a job runs in: bytes of its disk, and vCPUs."""
+    """What a job runs in: bytes of a disk, vCPUs, and how many disks it may use."""
 
     disk: int
     cpus: int
+    disks: int = 1
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A job as a guest runs it: sections with all their options, and what was changed, a phrase
-    each.
+    """A job as a guest runs it: sections with all their options, what was changed, a phrase each,
+    and how many disks it uses.
     """
 
     sections: tuple[tuple[str, dict[str, str]], ...]
     changes: tuple[str, ...]
+    disks: int = 1
 
     def text(self, shared: Iterable[str]) -> str:
         """The job file, with lines of the lab's for all sections."""
@@ -114,13 +116,16 @@ def fitted(job: FioJob, guest: Guest, jobs: int) -> Fitted:
         )
     changes = Changes()
     sections = []
+    paths = _disk_paths(options for _, options in job_sections)
+    disks = {path: number % guest.disks for number, path in enumerate(paths)}
     for name, options in job_sections:
         adjusted = {**options, "numjobs": str(jobs)} if jobs != needs.jobs else options
-        fit = _JobSection(name, adjusted, guest, changes)
+        fit = _JobSection(name, adjusted, guest, changes, disks)
         sections.append((name, fit.options()))
     if needs.on_files:
         _shrink_files(sections, guest, changes)
-    return Fitted(tuple(sections), changes.phrases())
+    used = 1 if needs.on_files or needs.character else len(set(disks.values())) or 1
+    return Fitted(tuple(sections), changes.phrases(), used)
 
 
 class Changes:
@@ -141,8 +146,16 @@ class Changes:
 class _JobSection:
     """One section on its way into a guest; changes are told as they are made."""
 
-    def __init__(self, name: str, options: dict[str, str], guest: Guest, changes: Changes) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: dict[str, str],
+        guest: Guest,
+        changes: Changes,
+        disks: Mapping[str, int],
+    ) -> None:
         self._name = name
+        self._disks = disks
         self._options = options
         self._guest = guest
         self._tell = changes.tell
@@ -211,9 +224,17 @@ class _JobSection:
         if not self._files:
             character = fio_needs.engine(self._options) == "io_uring_cmd"
             written = f"filename={name}" if name else "no filename"
-            what = "the disk's NVMe character device" if character else "the disk"
-            self._tell(written, f"is {what}")
-            yield "filename", _CHARACTER_DEVICE if character else "${DISK}"
+            numbers = [*dict.fromkeys(self._disks[path] for path in _paths(name))] or [0]
+            if character:
+                what = "is the disk's NVMe character device"
+            elif not any(self._disks.values()):
+                what = "is the disk"
+            else:
+                which = " and ".join(str(number + 1) for number in numbers)
+                what = f"are disks {which}" if len(numbers) > 1 else f"is disk {which}"
+            self._tell(written, what)
+            disks = ":".join(f"${{DISK}}{number or ''}" for number in numbers)
+            yield "filename", _CHARACTER_DEVICE if character else disks
             return
         written = " ".join(f"{k}={v}" for k, v in (("filename", name), ("directory", folder)) if v)
         self._tell(written, "is on XFS on the disk")
@@ -268,9 +289,19 @@ class _JobSection:
         return changed
 
 
+def _paths(text: str) -> list[str]:
+    """The files of fio's list."""
+    return [part for part in re.split(r"(?<!\\):", text) if part]
+
+
+def _disk_paths(sections: Iterable[dict[str, str]]) -> list[str]:
+    """The disks that sections name, each once, in the order in which they come."""
+    return list(dict.fromkeys(p for each in sections for p in _paths(each.get("filename", ""))))
+
+
 def _file_names(text: str) -> list[str]:
     """The names of files in fio's list, without the folders that they lie in."""
-    parts = [part.replace("\\:", "_") for part in re.split(r"(?<!\\):", text)]
+    parts = [part.replace("\\:", "_") for part in _paths(text)]
     names = [re.sub(r"[^\w.-]", "_", part.rpartition("/")[2]) or "file" for part in parts if part]
     return [name if names.count(name) == 1 else f"{name}.{n}" for n, name in enumerate(names)]
 

@@ -63,7 +63,11 @@ class Topology(Model):
     null_blk: dict[str, int | str] | None = Field(
         default=None, description="configfs attributes of a null_blk disk"
     )
-    disks: int = Field(default=1, ge=1, description="equal null_blk disks, of which one is used")
+    disks: int = Field(
+        default=1,
+        ge=1,
+        description="equal null_blk disks, which a job may name",
+    )
     size_mib: int = Field(default=0, ge=0, description="size of the disk; 0: the workload's")
     takes_bios: bool = Field(
         default=False, description="the disk takes bios: it has neither queues nor a scheduler"
@@ -112,6 +116,18 @@ class Topology(Model):
     def has_scheduler(self) -> bool:
         """Whether the disk under test has I/O schedulers to choose from."""
         return not self.takes_bios and not int((self.null_blk or {}).get("no_sched", 0))
+
+    @property
+    def job_disks(self) -> tuple[str, ...]:
+        """The names of null_blk disks that a job may use, the disk under test first; none where
+        something lies over them.
+        """
+        over = self.array or self.dm or self.loop
+        return () if over or self.null_blk is None else self._disk_names
+
+    @property
+    def _disk_names(self) -> tuple[str, ...]:
+        return tuple(f"{self.disk.value}{number or ''}" for number in range(self.disks))
 
     @property
     def needs_more_steps(self) -> bool:
@@ -166,7 +182,7 @@ class Topology(Model):
     def setup_steps(self, size_mib: int) -> list[str]:
         """The agent's steps that bring the disk up as this topology says."""
         steps = []
-        names = [f"{self.disk.value}{number or ''}" for number in range(self.disks)]
+        names = self._disk_names
         if self.null_blk is not None:
             pairs = " ".join(
                 f"{name}={self.fill(v, size_mib)}" for name, v in self.null_blk.items()
@@ -180,11 +196,16 @@ class Topology(Model):
             steps.append(f"md {self.array} {' '.join(names)}")
         if self.loop:
             steps.append("loop")
-        for name, value in self.queue.items():
-            steps.append(f"queue {name}={self.fill(value, size_mib)}")
-        for name, value in self.device.items():
-            steps.append(f"device {name}={self.fill(value, size_mib)}")
-        return steps
+        return [*steps, *self.attribute_steps(size_mib)]
+
+    def attribute_steps(self, size_mib: int) -> list[str]:
+        """The agent's steps that set a disk's attributes as this topology says."""
+        kinds = (("queue", self.queue), ("device", self.device))
+        return [
+            f"{kind} {name}={self.fill(value, size_mib)}"
+            for kind, values in kinds
+            for name, value in values.items()
+        ]
 
     def scheduler_steps(self, scheduler: str) -> list[str]:
         """The agent's steps that choose a scheduler and tune it as this topology says; none where

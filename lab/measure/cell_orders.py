@@ -75,14 +75,17 @@ def orders_of(cell: Cell, machine: Machine, work: Workload) -> Orders:
     guest_topology, size_mib = machine.topology, machine.size_mib
     clients = int(cell.number("clients"))
     seconds = cell.number("seconds") + cell.number("ramp_seconds")
-    steps = [
-        "phase setup",
-        *guest_topology.setup_steps(size_mib),
+    settings = [
         *queue_settings.steps(cell.queue, after_scheduler=False),
         *guest_topology.scheduler_steps(cell.scheduler),
         *queue_settings.steps(cell.queue, after_scheduler=True),
-        "facts",
     ]
+    steps = ["phase setup", *guest_topology.setup_steps(size_mib)]
+    disk, *others = fio_cell.disks(cell, work, guest_topology)
+    for other in others:
+        steps += [f"disk name {other}", *guest_topology.attribute_steps(size_mib), *settings]
+    steps += [f"disk name {disk}"] if others else []
+    steps += [*settings, "facts"]
     if work.filesystem:
         steps += [f"mkfs {work.filesystem}", f"mount {work.filesystem}"]
     by_tool = {"fio": _of_fio, "dbench": _of_dbench, "command": _of_command}

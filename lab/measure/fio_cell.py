@@ -28,8 +28,24 @@ def fitted(cell: Cell, work: Workload) -> Fitted | None:
     """
     if work.job is None:
         return None
-    guest = Guest(disk_mib(cell, work) << 20, cell.cpus)
+    disks = max(1, len(topology.get(cell.topology).job_disks))
+    guest = Guest(disk_mib(cell, work) << 20, cell.cpus, disks)
     return fio_job.fitted(work.job, guest, int(cell.number(workload.JOBS)))
+
+
+def disks(cell: Cell, work: Workload, guest_topology: Topology) -> tuple[str, ...]:
+    """The names of the disks that a cell's job uses, the disk under test first. Raises UsageError
+    for more than the topology has.
+    """
+    fit = fitted(cell, work)
+    wanted = fit.disks if fit else int(cell.number("disks")) or 1
+    names = guest_topology.job_disks or (guest_topology.disk.value,)
+    if wanted > len(names):
+        raise UsageError(
+            f"{cell.workload} uses {wanted} disks, {cell.topology} has {len(names)} for a job",
+            hint=f"take --device 'null_blk nr_devices={wanted}'",
+        )
+    return names[:wanted]
 
 
 def hardware(guest_topology: Topology, work: Workload) -> dict[str, Any]:

@@ -225,3 +225,29 @@ def test_the_smallest_and_the_largest_block_are_found(
 ) -> None:
     ((_, section),) = parse(f"--rw=read {written}").jobs()
     assert fio_sizes.blocks(section) == block_sizes
+
+
+TWO = "--rw=read --name=a --filename=/dev/sda --name=b --filename=/dev/sdb:/dev/sdc"
+
+
+def test_each_disk_that_a_line_names_is_one_of_the_guests_in_turn() -> None:
+    job = parse(TWO)
+    three = fio_job.fitted(job, Guest(GIB, 2, disks=3), 2)
+    assert [options["filename"] for _, options in three.sections] == [
+        "${DISK}",
+        "${DISK}1:${DISK}2",
+    ]
+    assert three.changes == (
+        "filename=/dev/sda is disk 1",
+        "filename=/dev/sdb:/dev/sdc are disks 2 and 3",
+    )
+    assert three.disks == 3
+    two = fio_job.fitted(job, Guest(GIB, 2, disks=2), 2)
+    assert [options["filename"] for _, options in two.sections] == ["${DISK}", "${DISK}1:${DISK}"]
+    assert two.disks == 2
+
+
+def test_all_disks_of_a_line_are_the_one_that_the_guest_has() -> None:
+    one = fit(TWO)
+    assert {options["filename"] for _, options in one.sections} == {"${DISK}"}
+    assert one.disks == 1

@@ -222,3 +222,22 @@ def test_a_disk_keeps_the_queues_to_poll_that_its_line_gives() -> None:
     polled = replace(of(line, "null_blk poll_queues=4"), scheduler="none")
     fio_cell.require_possible(polled)
     assert hardware(polled).poll_queues == 4
+
+
+def test_every_disk_that_a_job_uses_gets_the_scheduler_and_the_first_is_looked_at() -> None:
+    line = "--rw=read --name=a --filename=/dev/sda --name=b --filename=/dev/sdb"
+    two = of(line, disk="null_blk nr_devices=3")
+    steps = list(job(replace(two, scheduler="bfq")).orders.steps)
+    first, last = steps.index("disk name nb1"), steps.index("facts")
+    assert steps[first:last] == [
+        "disk name nb1",
+        "scheduler bfq",
+        "disk name nb",
+        "scheduler bfq",
+    ]
+
+
+def test_a_workload_that_wants_more_disks_than_there_are_is_refused() -> None:
+    seven = replace(cell(work="randread_deep"), parameters=(("disks", 7), ("ios", 0)))
+    with pytest.raises(UsageError, match=r"randread_deep uses 7 disks, nullb has 1 for a job"):
+        job(seven)
