@@ -58,6 +58,17 @@ def test_a_job_gets_the_disk_that_it_needs(
     assert sample.values["ios"] <= ios
 
 
+def test_a_job_uses_every_disk_that_it_names(testbed: Testbed, tmp_path: Path) -> None:
+    line = "--rw=randread --name=a --filename=/dev/sda --name=b --filename=/dev/sdb --bs=16k"
+    name = workload.of_line_or_file(line)
+    two = job(testbed, "null_blk nr_devices=2", "mq-deadline", name, Engine.EXACT)
+    assert "disk name nb1" in two.orders.steps
+    first, second = (sampling.measure(two, tmp_path / run) for run in ("first", "second"))
+    assert first.values == second.values
+    assert "[mq-deadline]" in first.facts["queue/scheduler"]
+    assert first.values[cost.KERNEL] > 2000
+
+
 def test_an_nvme_disk_takes_commands_at_its_character_device(
     testbed: Testbed, tmp_path: Path
 ) -> None:
