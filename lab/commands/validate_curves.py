@@ -137,7 +137,7 @@ def points_table(
 def error_text(points: Iterable[CurvePoint]) -> str:
     """Mean, worst and mean signed error of points, in a sentence."""
     count, mean, worst, bias = _errors(points)
-    if count == "0":
+    if not mean:
         return "No point was measured."
     return f"{count} points: mean error {mean}, worst {worst}, with sign {bias}."
 

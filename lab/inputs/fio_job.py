@@ -225,15 +225,9 @@ class _JobSection:
             character = fio_needs.engine(self._options) == "io_uring_cmd"
             written = f"filename={name}" if name else "no filename"
             numbers = [*dict.fromkeys(self._disks[path] for path in _paths(name))] or [0]
-            if character:
-                what = "is the disk's NVMe character device"
-            elif not any(self._disks.values()):
-                what = "is the disk"
-            else:
-                which = " and ".join(str(number + 1) for number in numbers)
-                what = f"are disks {which}" if len(numbers) > 1 else f"is disk {which}"
-            self._tell(written, what)
             disks = ":".join(f"${{DISK}}{number or ''}" for number in numbers)
+            what = "is the disk's NVMe character device" if character else self._which(numbers)
+            self._tell(written, what)
             yield "filename", _CHARACTER_DEVICE if character else disks
             return
         written = " ".join(f"{k}={v}" for k, v in (("filename", name), ("directory", folder)) if v)
@@ -241,6 +235,13 @@ class _JobSection:
         yield "directory", _MOUNT
         if name:
             yield "filename", ":".join(_file_names(name))
+
+    def _which(self, numbers: list[int]) -> str:
+        """Which disks of the guest those are that the section names."""
+        if not any(self._disks.values()):
+            return "is the disk"
+        which = " and ".join(str(number + 1) for number in numbers)
+        return f"are disks {which}" if len(numbers) > 1 else f"is disk {which}"
 
     def _scaled(self, kept: dict[str, str]) -> dict[str, str]:
         """Sizes and offsets that do not fit the disk, made smaller alike."""

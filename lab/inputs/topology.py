@@ -63,11 +63,7 @@ class Topology(Model):
     null_blk: dict[str, int | str] | None = Field(
         default=None, description="configfs attributes of a null_blk disk"
     )
-    disks: int = Field(
-        default=1,
-        ge=1,
-        description="equal null_blk disks, which a job may name",
-    )
+    disks: int = Field(default=1, ge=1, description="equal null_blk disks, which a job may name")
     size_mib: int = Field(default=0, ge=0, description="size of the disk; 0: the workload's")
     takes_bios: bool = Field(
         default=False, description="the disk takes bios: it has neither queues nor a scheduler"
@@ -119,11 +115,11 @@ class Topology(Model):
 
     @property
     def job_disks(self) -> tuple[str, ...]:
-        """The names of null_blk disks that a job may use, the disk under test first; none where
-        something lies over them.
+        """The names of the disks that a job may use, the disk under test first; it is the only one
+        where something lies over them.
         """
         over = self.array or self.dm or self.loop
-        return () if over or self.null_blk is None else self._disk_names
+        return self._disk_names[:1] if over else self._disk_names
 
     @property
     def _disk_names(self) -> tuple[str, ...]:

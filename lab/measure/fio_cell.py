@@ -28,8 +28,8 @@ def fitted(cell: Cell, work: Workload) -> Fitted | None:
     """
     if work.job is None:
         return None
-    disks = max(1, len(topology.get(cell.topology).job_disks))
-    guest = Guest(disk_mib(cell, work) << 20, cell.cpus, disks)
+    available = len(topology.get(cell.topology).job_disks)
+    guest = Guest(disk_mib(cell, work) << 20, cell.cpus, available)
     return fio_job.fitted(work.job, guest, int(cell.number(workload.JOBS)))
 
 
@@ -39,7 +39,7 @@ def disks(cell: Cell, work: Workload, guest_topology: Topology) -> tuple[str, ..
     """
     fit = fitted(cell, work)
     wanted = fit.disks if fit else int(cell.number("disks")) or 1
-    names = guest_topology.job_disks or (guest_topology.disk.value,)
+    names = guest_topology.job_disks
     if wanted > len(names):
         raise UsageError(
             f"{cell.workload} uses {wanted} disks, {cell.topology} has {len(names)} for a job",

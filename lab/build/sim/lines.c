@@ -127,8 +127,9 @@ static uint64_t vary(uint64_t price)
 	return price * (1000 - VARIATION + next_random() % (2 * VARIATION + 1)) / 1000;
 }
 
-/* For how long a line that took so long to come stays with a writer: now shorter, now longer, for the state of the
- * interconnect is not known, and CPUs that take turns at fixed intervals may do so for ever.
+/* For how long a line that took so long to come stays with a writer: now shorter, now longer, for
+ * the state of the interconnect is not known, and CPUs that take turns at fixed intervals may do so
+ * for ever.
  */
 static uint64_t stay(uint64_t price)
 {
