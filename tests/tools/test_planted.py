@@ -11,7 +11,8 @@ from guests import FakeSession, Guests
 
 from lab.base.errors import BuildError, GuestError
 from lab.inputs import profile
-from lab.inputs.terms import Verdict
+from lab.inputs.terms import Engine, Verdict
+from lab.measure import sim_counts
 from lab.measure.job import Job
 from lab.report import tables
 from tools import planted
@@ -30,6 +31,23 @@ FAULTS = {
     "lock-what-is-locked": GuestError("hang", "possible recursive locking"),
     "run-only-the-hardware-queue": GuestError("hang", "task fio blocked"),
 }
+# What costs one CPU an instruction or some 30, and many CPUs half of their throughput.
+CONTENDED = {"count-all-bios-in-one-counter": 1.0, "take-the-lock-twice": 30.0}
+# Which engine sees what: instructions the exact one, throughput the simulation.
+SEEN = {
+    "planted_twice": {"regression": Verdict.REFUTED, "throughput": Verdict.HOLDS},
+    "shared_line": {"instructions": Verdict.HOLDS, "throughput": Verdict.REFUTED},
+    "lock_twice": {"instructions": Verdict.REFUTED, "throughput": Verdict.REFUTED},
+}
+
+
+def numbers(job: Job) -> dict[str, float]:
+    counted = dict.fromkeys(job.cell.counters, MANY)
+    if not job.cell.engine.simulated:
+        return counted
+    iops = 50.0 if any(patch in job.task.kernel.id for patch in CONTENDED) else 100.0
+    names = ("iops", *(sim_counts.variant("iops", factor) for factor in job.cell.variants))
+    return counted | dict.fromkeys(names, iops)
 
 
 @pytest.fixture
@@ -38,17 +56,18 @@ def session(guests: Guests) -> FakeSession:
 
     def more(kernel: str) -> float:
         match = re.search(r"execute-(\d+)-instructions", kernel)
-        return float(match[1]) if match else 0.0
+        contended = (insns for patch, insns in CONTENDED.items() if patch in kernel)
+        return float(match[1]) if match else sum(contended)
 
     def says(job: Job) -> fakes.Answer:
         for patch, error in FAULTS.items():
             if patch in job.task.kernel.id:
                 return error
-        return dict.fromkeys(job.cell.counters, MANY)
+        return numbers(job)
 
     guests.cost_of = lambda kernel: fakes.insns(blk_mq_submit_bio=LAYER + more(kernel))
     guests.says = says
-    return FakeSession(profile.get("quick"))
+    return FakeSession(profile.get("quick"), engines=(Engine.TCG, Engine.EXACT, Engine.SIM))
 
 
 def test_every_control_has_an_answer_and_patches_that_are_there() -> None:
@@ -64,7 +83,9 @@ def test_guests_that_do_what_the_patches_say_get_the_right_verdicts(session: Fak
     assert all(answer.right for answer in answers)
     by_name = {(answer.control, answer.claim): answer for answer in answers}
     assert by_name["planted_half", "regression"].verdict is Verdict.HOLDS
-    assert by_name["planted_twice", "regression"].verdict is Verdict.REFUTED
+    for control, claims in SEEN.items():
+        for claim, verdict in claims.items():
+            assert by_name[control, claim].verdict is verdict
     assert "task fio blocked" in by_name["hangs", "regression"].reason
     assert by_name["renamed_lock", "lock"].verdict is Verdict.REFUTED
     shown = tables.text(planted.table(answers))
@@ -76,7 +97,7 @@ def test_guests_that_do_what_the_patches_say_get_the_right_verdicts(session: Fak
 def test_a_lab_that_forgives_a_hang_and_believes_in_nothing_is_wrong(
     session: FakeSession, guests: Guests
 ) -> None:
-    guests.says = lambda job: dict.fromkeys(job.cell.counters, MANY)
+    guests.says = numbers
     wrong = [answer for answer in planted.judge_controls(session) if not answer.right]
     assert {answer.control for answer in wrong} == {"hangs", *PROVED}
     assert tables.text(planted.table(wrong)).count("WRONG") == 1 + len(PROVED)
