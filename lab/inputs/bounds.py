@@ -107,12 +107,13 @@ _NO_CHANGE = Bound(-0.05, 0.05, "%")
 
 def half_of(change: float) -> Bound:
     """The bound for a published change, a fraction: at least half of it, as a logarithm, rounded up
-    to the tenth of a per cent; that of no change for 0.
+    to the tenth of a per cent, or to two digits where it is less than one; that of no change for 0.
     """
     if not change:
         return _NO_CHANGE
-    half = 1000 * (math.sqrt(1 + change) - 1)
-    end = math.copysign(math.ceil(round(abs(half), 6)) / 1000, half)
+    half = math.sqrt(1 + change) - 1
+    scale = 10 ** max(3, 1 - math.floor(math.log10(abs(half))))
+    end = math.copysign(math.ceil(round(scale * abs(half), 6)) / scale, half)
     return Bound(end, None, "%") if change > 0 else Bound(None, end, "%")
 
 
