@@ -77,6 +77,9 @@ class Topology(Model):
         default="", description="md level of an array of all disks, and their number"
     )
     loop: bool = Field(default=False, description="a loop disk over the disk")
+    cgroup_v1: bool = Field(
+        default=False, description="the job runs in a group of cgroup v1's blkio controller"
+    )
     queue: dict[str, int | str] = Field(
         default={}, description="queue/ attributes, written before the scheduler is chosen"
     )
@@ -128,7 +131,7 @@ class Topology(Model):
     @property
     def needs_more_steps(self) -> bool:
         """Whether the agent alone cannot bring the disk up (lab/guest/more_steps)."""
-        return bool(self.array or self.loop)
+        return bool(self.array or self.loop or self.cgroup_v1)
 
     @property
     def driver(self) -> str:
@@ -192,6 +195,8 @@ class Topology(Model):
             steps.append(f"md {self.array} {' '.join(names)}")
         if self.loop:
             steps.append("loop")
+        if self.cgroup_v1:
+            steps.append("cgroup_v1")
         return [*steps, *self.attribute_steps(size_mib)]
 
     def attribute_steps(self, size_mib: int) -> list[str]:

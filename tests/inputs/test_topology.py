@@ -186,3 +186,11 @@ def test_a_version_that_is_none_is_refused() -> None:
         Topology(
             title="t", hw_queues=1, holds_data=False, disk=Disk(by="name", value="x"), since="6"
         )
+
+
+def test_a_group_of_cgroup_v1_is_made_when_the_disk_is_there() -> None:
+    grouped, plain = (topology.get(name) for name in ("nullb_timer_v1", "nullb_timer"))
+    made = grouped.setup_steps(64)
+    assert made[made.index("disk name nb") + 1 :][0] == "cgroup_v1"
+    assert [step for step in made if step != "cgroup_v1"] == plain.setup_steps(64)
+    assert (grouped.needs_more_steps, plain.needs_more_steps) == (True, False)

@@ -178,3 +178,15 @@ def test_a_loop_disk_lies_over_a_disk(testbed: Testbed, tmp_path: Path) -> None:
     )
     assert (sample.facts["disk"], sample.facts["hw_queues"]) == ("loop0", "1")
     assert sample.values[cost.KERNEL] > 2000
+
+
+def test_bfq_accounts_for_requests_of_a_group_of_cgroup_v1(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    functions = []
+    for topology in ("nullb_timer_v1", "nullb_timer"):
+        folder = tmp_path / topology
+        sampling.measure(job(testbed, topology, "bfq", "randread_burst", Engine.EXACT), folder)
+        functions.append(cost.from_text((folder / "cost.tsv").read_text()).kernel)
+    in_group, in_none = (spent.get("bfqg_stats_update_legacy_io", 0.0) for spent in functions)
+    assert (in_group > 10, in_none) == (True, 0.0)
