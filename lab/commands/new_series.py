@@ -63,7 +63,7 @@ def lacks(judged: Series, progress: Progress) -> Iterator[str]:
     lines = judged.file.read_text().splitlines()
     suggested = [n for n, line in enumerate(lines, start=1) if line.startswith("# [claims.")]
     if not judged.claims:
-        figures = f"{len(suggested)} figures stand as comments" if suggested else "write one"
+        figures = "the figures stand as comments" if suggested else "write one"
         place = f"{judged.file}:{suggested[0]}" if suggested else str(judged.file)
         yield f"no claim: {figures} ({place})"
     for name, claim in judged.claims.items():

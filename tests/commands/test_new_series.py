@@ -185,7 +185,7 @@ def test_what_is_missing_is_told_sentence_by_sentence(
     lab("new", "mine", str(patch), "--tree", tree())
     asked = lab("new", "mine", "--check")
     assert asked.return_value == 2
-    assert "no claim: 1 figures stand as comments" in asked.output
+    assert "no claim: the figures stand as comments" in asked.output
     file = series.get("mine").file
     uncomment_figures(file)
     asked = lab("new", "mine", "--check")
