@@ -28,7 +28,7 @@ from lab.report import tables
 from lab.report.run_record import TableRecord
 
 # A disk that keeps what is written in a cache, as disks do.
-TOPOLOGY = "raid64_disk"
+_TOPOLOGY = "raid64_disk"
 _FRAGMENT = "armdisk"
 _DRIVER = data("kernel-patches") / "hardware/armdisk/0001-scsi-add-a-disk-with-an-arm.patch"
 # A command in a guest has 60 s by the guest's clock.
@@ -65,8 +65,7 @@ def disk_trace(session: Session, trace: Path, parameters: Sequence[str]) -> None
     """
     require_parameters(parameters)
     requests = parsed(trace)
-    tasks = _tasks(session, trace.stem, requests, parameters)
-    outcomes = session.outcomes(tasks)
+    outcomes = session.outcomes(_tasks(session, requests, parameters))
     simulated = [time for outcome in outcomes for time in _times(session, outcome)]
     click.echo(tables.text(table(trace.stem, requests, simulated)))
 
@@ -160,21 +159,20 @@ def _row(kind: str, pairs: Sequence[tuple[Request, float]]) -> tuple[str, ...]:
     return kind, f"{len(pairs):,}", *times, f"{100 * distance / mean:.1f} %"
 
 
-def _tasks(
-    session: Session, name: str, requests: Sequence[Request], parameters: Sequence[str]
-) -> list[Task]:
-    kernel = session.kernel(fragments=tuple(dict.fromkeys((*session.fragments, _FRAGMENT))))
+def _tasks(session: Session, requests: Sequence[Request], parameters: Sequence[str]) -> list[Task]:
+    kernel = session.kernel(fragments=(*session.fragments, _FRAGMENT))
     tasks = []
-    for number, part in enumerate(parts(requests)):
-        log = cache.root() / "traces" / f"{name}.{number}"
-        cache.write_atomically(log, fio_log(part))
+    for part in parts(requests):
+        text = fio_log(part)
+        log = cache.root() / "traces" / cache.key(text)
+        cache.write_atomically(log, text)
         command, _ = workload.give_command(
             f"fio --name=replay --read_iolog={log} --replay_redirect=$DISK --direct=1"
             " --ioengine=psync --write_lat_log=/tmp/replay --output=/tmp/report"
             " && cut -d, -f2 /tmp/replay_lat.1.log"
         )
         cell = resolved(
-            topology_name=TOPOLOGY,
+            topology_name=_TOPOLOGY,
             scheduler="none",
             workload=command,
             parameters={},

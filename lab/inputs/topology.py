@@ -130,7 +130,7 @@ class Topology(Model):
 
     @property
     def needs_more_steps(self) -> bool:
-        """Whether the agent alone cannot bring the disk up (lab/guest/more_steps)."""
+        """Whether a step is needed that the agent alone does not have (lab/guest/more_steps)."""
         return bool(self.array or self.loop or self.cgroup_v1)
 
     @property
