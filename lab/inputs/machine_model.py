@@ -25,9 +25,16 @@ QUANTUM_NS = 10
 # No model: an instruction takes a nanosecond, and nothing else takes any time. Nothing is asked
 # about contention then: turns are long, which is faster, and a PAUSE waits for one.
 COUNTING = ("quantum=1000", "insn=1000", "pause=1000000")
-# How far off a machine model may be: what it says of the cost of a move is public for few machines,
-# and measured differently by each source.
-SENSITIVITY = (0.5, 2.0)
+# How far off a machine model may be, and the plugin's word for it: thousandths of what a transfer
+# and an instruction cost. The cost of a transfer is public for few machines, and measured
+# differently by each source. Of instructions a cycle perf counted 1.43 on one machine (ICPE 2024),
+# 1.72 without entries into the kernel; processors of two generations later execute some 2.
+SENSITIVITY = {
+    "transfers x0.5": "500:1000",
+    "transfers x2": "2000:1000",
+    "instructions x0.7": "1000:700",
+    "instructions x1.4": "1000:1400",
+}
 _MAX_LEVELS = 8
 
 

@@ -198,7 +198,7 @@ def _experiment(
             kernel_parameters=settings.kernel_parameters,
             counters=counted,
             machine=expectation.machine,
-            variants=machine_model.SENSITIVITY if level is Level.SIMULATED else (),
+            variants=tuple(machine_model.SENSITIVITY) if level is Level.SIMULATED else (),
         )
         fio_cell.require_possible(cell, f"{series.file}: {title}")
         return Side(arm, cell, settings.patches != BASE)

@@ -28,7 +28,7 @@ class Evidence:
 
     The boots of a wall-clock experiment are pairs: equal places belong together. same tells that
     both arms run the same kernel on the same machine. boots are the ids that the values come from.
-    variants are the values by factor of the cache-line transfer cost, if simulated. ends are
+    variants are the values with other costs of the machine model, if simulated. ends are
     how all boots on record of the patched kernels ended, and of the others. noise is how far the
     ratio of two seeds may be off, a fraction, where boots on record of these cells tell. doubt is
     why the arms cannot be compared, where that is so. rest is what the kernel costs beside the
@@ -41,7 +41,7 @@ class Evidence:
     failure: Failure | None = None
     same: bool = False
     boots: tuple[tuple[str, ...], ...] = ()
-    variants: Mapping[float, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
+    variants: Mapping[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
     ends: tuple[Ends, Ends] = (Ends(), Ends())
     noise: float | None = None
     doubt: str = ""
@@ -56,7 +56,7 @@ class Finding:
     measured is the mean value of each arm; measured_change (a fraction) and interval belong to an
     expectation about a change. For wall clock, p is the chance of what was seen if the verdict
     were wrong, after correction for the number of expectations. sensitivity is the change, or the
-    value, with other costs of a cache-line transfer, by their factor, if simulated. broken tells
+    value, with other costs of the machine model, by their names, if simulated. broken tells
     that the patched kernel itself fails, which refutes a series whoever supposed the expectation.
     """
 
@@ -68,7 +68,7 @@ class Finding:
     measured_change: float | None = None
     interval: Interval | None = None
     p: float | None = None
-    sensitivity: Mapping[float, float] = field(default_factory=dict)
+    sensitivity: Mapping[str, float] = field(default_factory=dict)
     broken: bool = False
 
     @property

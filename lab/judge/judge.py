@@ -292,8 +292,8 @@ def seed_evidence(experiment: Experiment, by_arm: Sequence[Sequence[Outcome]]) -
         failure=failure,
         boots=tuple(tuple(boot.id for boot in arm) for arm in boots[: len(experiment.sides)]),
         variants={
-            factor: values(sim_counts.variant(metric, factor))
-            for factor in experiment.sides[0].cell.variants
+            scaled: values(sim_counts.variant(metric, scaled))
+            for scaled in experiment.sides[0].cell.variants
         },
         doubt=doubt,
         rest=values(cost.KERNEL, cost.BLOCK_LAYER) if metric == cost.BLOCK_LAYER else (),

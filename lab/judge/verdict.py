@@ -193,16 +193,16 @@ def _surely_more(
 
 
 def _sensitive(finding: Finding, alpha: float) -> Finding:
-    """A simulated verdict must not depend on the machine model's cache-line transfer cost."""
+    """A simulated verdict must be the same with the other costs that a machine may have."""
     variants = {
-        factor: _measured(
+        scaled: _measured(
             replace(finding, evidence=replace(finding.evidence, values=values)), alpha
         )
-        for factor, values in finding.evidence.variants.items()
+        for scaled, values in finding.evidence.variants.items()
     }
     changes = {
-        factor: variant.measured[0] if variant.measured_change is None else variant.measured_change
-        for factor, variant in variants.items()
+        scaled: variant.measured[0] if variant.measured_change is None else variant.measured_change
+        for scaled, variant in variants.items()
     }
     unclear = [variant for variant in variants.values() if variant.measured_change is None]
     if unclear and finding.measured_change is not None:
@@ -210,18 +210,15 @@ def _sensitive(finding: Finding, alpha: float) -> Finding:
     known = replace(finding, sensitivity=changes)
     bound = finding.experiment.expectation.bound.interval
     flips = [
-        f"x{factor:g}"
-        for factor, change in changes.items()
+        scaled
+        for scaled, change in changes.items()
         if finding.verdict.decided
         and (finding.verdict is Verdict.HOLDS) != Interval(change, change).within(bound)
     ]
     if not flips:
         return known
     opposite = Verdict.REFUTED if finding.verdict is Verdict.HOLDS else Verdict.HOLDS
-    reason = (
-        f"sensitive to the machine model: {opposite} at cache-line transfer cost "
-        f"{' and '.join(flips)}"
-    )
+    reason = f"sensitive to the machine model: {opposite} with {' and '.join(flips)}"
     return replace(known, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 

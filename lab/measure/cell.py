@@ -26,7 +26,7 @@ class Cell:
     a user set, in their order, as queue/NAME. cpus are the vCPUs, hw_queues the disk's hardware
     queues, kernel_parameters those beside the topology's own. A deterministic engine counts the
     counters, beside what an I/O costs or, without cost, alone. machine is the model of a simulated
-    cell, which is measured at these factors of the cache-line transfer cost, too, as variants say.
+    cell, which is measured again with the costs that variants name (machine_model.SENSITIVITY).
     seed chooses a deterministic guest's random numbers: equal guests with another seed do the same
     work a little differently. With callers an exact guest tells who calls whom, too, and is slower.
     """
@@ -42,7 +42,7 @@ class Cell:
     counters: tuple[str, ...] = ()
     cost: bool = True
     machine: str = ""
-    variants: tuple[float, ...] = ()
+    variants: tuple[str, ...] = ()
     seed: int = 1
     callers: bool = False
 
@@ -145,7 +145,7 @@ def resolved(
     kernel_parameters: tuple[str, ...] = (),
     counters: tuple[str, ...] = (),
     machine: str = "",
-    variants: tuple[float, ...] = (),
+    variants: tuple[str, ...] = (),
     queue: Settings = (),
 ) -> Cell:
     """A cell; 0 vCPUs or hardware queues stand for as many as its topology has. With counters

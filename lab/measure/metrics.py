@@ -20,11 +20,11 @@ BY_TOOL = {
     "dbench": dbench.METRICS,
     "command": command.METRICS,
 }
-# What the simulation gives at other cache-line transfer costs.
+# What the simulation gives at other costs of the machine model.
 _VARIANTS = {
-    sim_counts.variant(name, factor): metric
+    sim_counts.variant(name, scaled): metric
     for name, metric in {"iops": fio.METRICS["iops"], **sim_counts.METRICS}.items()
-    for factor in SENSITIVITY
+    for scaled in SENSITIVITY
 }
 # What the exact engine gives beside a workload's own metric, the more telling first.
 EXACT = (cost.KERNEL, cost.TIME)

@@ -214,12 +214,12 @@ def _exact(job: Job, machine: Machine, many: fio.Run, few: fio.Run) -> dict[str,
 def _simulated(job: Job, machine: Machine, fio_runtime_s: float) -> dict[str, float]:
     """What the simulation says of an I/O: fio's own numbers are also of what is not measured."""
     phases = sim_counts.phases(machine.counts.read_text(errors="replace"))
-    system_map, factors = machine.kernel.system_map, job.cell.variants
+    system_map, scaled = machine.kernel.system_map, job.cell.variants
     names = symbols(system_map), variables(system_map)
-    nominal, *variants = sim_counts.simulated(phases, *names, fio_runtime_s, 1 + len(factors))
+    nominal, *variants = sim_counts.simulated(phases, *names, fio_runtime_s, 1 + len(scaled))
     (machine.folder / "cost.tsv").write_text(cost.to_text(nominal.cost))
     (machine.folder / "lines.tsv").write_text(sim_counts.to_text(nominal.lines))
     values = nominal.values()
-    for factor, variant in zip(factors, variants, strict=True):
-        values |= {sim_counts.variant(name, factor): n for name, n in variant.values().items()}
+    for costs, variant in zip(scaled, variants, strict=True):
+        values |= {sim_counts.variant(name, costs): n for name, n in variant.values().items()}
     return values

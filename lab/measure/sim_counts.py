@@ -107,9 +107,9 @@ class Simulated:
         }
 
 
-def variant(metric: str, factor: float) -> str:
-    """The name of a metric at factor times the cache-line transfer cost."""
-    return f"{metric}_x{factor:g}"
+def variant(metric: str, scaled: str) -> str:
+    """The name of a metric with costs as one of machine_model.SENSITIVITY names them."""
+    return f"{metric}_{scaled.replace(' ', '_')}"
 
 
 def phases(output: str) -> list[SimPhase]:

@@ -183,7 +183,7 @@ class RunBuilder:
             cells=cells,
             interval=_ends(finding.interval) if finding.measured_change is not None else None,
             machine=experiment.sides[0].cell.machine,
-            sensitivity={f"{factor:g}": value for factor, value in finding.sensitivity.items()},
+            sensitivity=dict(finding.sensitivity),
             group=self._group(experiment) if experiment.timed else None,
         )
 

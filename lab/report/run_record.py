@@ -117,7 +117,7 @@ class FindingRecord(Model):
     machine: str = Field(default="", description="the machine model, if simulated")
     sensitivity: dict[str, float] = Field(
         default={},
-        description="the change, or the value, by factor of the cache-line transfer cost",
+        description="the change, or the value, with other costs of the machine model",
     )
     rejected: int = Field(default=0, description="rounds that the host disturbed")
     unchanged: int = Field(

@@ -348,10 +348,17 @@ def _certainty(finding: FindingRecord) -> Iterator[str]:
     if finding.rejected:
         yield f"{counted(finding.rejected, 'round')} rejected"
     if finding.sensitivity:
-        yield "transfers " + ", ".join(
-            f"x{factor} {percent(value, exact=True) if finding.bound.is_change else number(value)}"
-            for factor, value in finding.sensitivity.items()
-        )
+        yield ", ".join(_sensitivity(finding))
+
+
+def _sensitivity(finding: FindingRecord) -> Iterator[str]:
+    """The change, or the value, with each of the other costs: what is scaled stands once."""
+    last = ""
+    for costs, value in finding.sensitivity.items():
+        scaled, factor = costs.split()
+        shown = percent(value, exact=True) if finding.bound.is_change else number(value)
+        yield f"{factor if scaled == last else costs} {shown}"
+        last = scaled
 
 
 def _short(value: float) -> str:

@@ -43,7 +43,7 @@ def again(session: FakeSession, name: str = "last", *, gdb: bool = False) -> rer
     [
         EXACT,
         fakes.cell("raid64", "bfq", "dbench_xfs"),
-        replace(EXACT, kernel_parameters=("a=b",), counters=("requests",), variants=(0.5, 2.0)),
+        replace(EXACT, kernel_parameters=("a=b",), counters=("requests",), variants=("a", "b")),
     ],
 )
 def test_a_cell_comes_out_of_the_record_as_it_went_in(session: FakeSession, cell: Cell) -> None:

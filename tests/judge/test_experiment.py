@@ -10,7 +10,7 @@ import pytest
 from guests import report
 
 from lab.base.errors import UsageError
-from lab.inputs import series, topology, workload
+from lab.inputs import machine_model, series, topology, workload
 from lab.inputs.profile import Block, Profile
 from lab.inputs.terms import Engine, Level
 from lab.inputs.workload import Value
@@ -442,9 +442,9 @@ def test_the_wall_clock_of_an_emulator_is_measured_only_where_it_is_asked_for(as
         assert all(experiment.runs for experiment in ask(claim(expectation), host_time=False))
 
 
-def test_what_is_simulated_is_also_asked_with_other_transfer_costs(ask: Write) -> None:
+def test_what_is_simulated_is_also_asked_with_other_costs(ask: Write) -> None:
     (experiment,) = ask(claim(f'{IOPS}\nmachine = "xeon16"'))
-    assert [cell.variants for cell in cells(experiment)] == [(0.5, 2.0)] * 2
+    assert [cell.variants for cell in cells(experiment)] == [tuple(machine_model.SENSITIVITY)] * 2
     (counted,) = ask(claim(f'{COUNTER}\nmachine = "xeon16"'))
     assert {cell.variants for cell in cells(counted)} == {()}
 

@@ -54,8 +54,8 @@ def evidence(experiment: Experiment, seen: float) -> Evidence:
     published = experiment.expectation.published
     level = (published.before if published else None) or 100.0
     values = ((level,) * boots, (level * max(1 + seen, 1e-9),) * boots)
-    factors = experiment.sides[0].cell.variants
-    return Evidence(values, variants=dict.fromkeys(factors, values))
+    scaled = experiment.sides[0].cell.variants
+    return Evidence(values, variants=dict.fromkeys(scaled, values))
 
 
 @pytest.mark.parametrize("name", series.known())

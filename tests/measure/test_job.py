@@ -133,7 +133,7 @@ def test_a_simulated_dbench_has_no_cost_and_is_simulated_from_its_first_io_on() 
         parameters={"clients": 2, "seconds": 1},
         engine=Engine.SIM,
         machine="skylake64",
-        variants=(0.5, 2.0),
+        variants=("transfers x0.5",),
     )
     assert (simulated.cost, simulated.variants, simulated.cpus) == (False, (), 64)
     resolved_job = job(simulated)

@@ -45,7 +45,7 @@ def judged() -> run_record.SeriesRecord:
         },
         bound=Bound.parse(">= +52%"),
         because="half of the published gain",
-        sensitivity={"0.5": 0.922, "2": 1.056},
+        sensitivity={"transfers x0.5": 0.922, "transfers x2": 1.056},
     )
     some = examples.finding(
         ((539_418.0,), (1_083_380.0,)),
@@ -57,7 +57,7 @@ def judged() -> run_record.SeriesRecord:
         },
         bound=Bound.parse(">= +25%"),
         because="half of what the reviewer saw without lockdep and KASAN",
-        sensitivity={"0.5": 0.945, "2": 0.985},
+        sensitivity={"transfers x0.5": 0.945, "transfers x2": 0.985},
     )
     timed = examples.finding(
         (),

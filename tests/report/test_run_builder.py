@@ -121,14 +121,14 @@ def test_what_is_simulated_is_kept_with_its_machine_and_the_lines_that_move(
         folder.mkdir(parents=True)
         (folder / "cost.tsv").write_text(f"[user]\t5.0\nsubmit_bio\t{waited}\n")
         (folder / "lines.tsv").write_text(f"ffffffff82000040\tplanted\tsubmit_bio\t{waited}\n")
-    variants = dict.fromkeys((0.5, 2.0), ((100.0,), (130.0,)))
+    variants = dict.fromkeys(("transfers x0.5", "transfers x2"), ((100.0,), (130.0,)))
     evidence = Evidence(((100.0,), (140.0,)), boots=boots, variants=variants)
     claim = examples.claimed(expectation)
     findings = verdict.judge([(experiment, evidence)] * 2, 0.05)
     run = made(store, Judged(examples.judged_series({"faster": claim}), tuple(findings)))
     ((kept, _),) = ([*record.findings] for record in run.series[0].claims)
     assert kept.machine == run.cells[0].machine == "xeon16"
-    assert kept.sensitivity == pytest.approx({"0.5": 0.3, "2": 0.3})
+    assert kept.sensitivity == pytest.approx({"transfers x0.5": 0.3, "transfers x2": 0.3})
     (cost,) = run.costs  # once for both findings
     assert (cost.unit, cost.functions) == ("ns", (("submit_bio", 10.0, 25.0),))
     assert [[(line.place, line.by) for line in arm_lines] for arm_lines in cost.lines] == [

@@ -46,7 +46,7 @@ def numbers(job: Job) -> dict[str, float]:
     if not job.cell.engine.simulated:
         return counted
     iops = 50.0 if any(patch in job.task.kernel.id for patch in CONTENDED) else 100.0
-    names = ("iops", *(sim_counts.variant("iops", factor) for factor in job.cell.variants))
+    names = ("iops", *(sim_counts.variant("iops", scaled) for scaled in job.cell.variants))
     return counted | dict.fromkeys(names, iops)
 
 

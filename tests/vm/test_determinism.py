@@ -212,14 +212,17 @@ def test_simulated_vcpus_contend_the_same_way_every_time(
 ) -> None:
     probe = determinism.probe_cell(scheduler, cpus=4, engine=Engine.SIM)
     usual = replace(probe, machine=machine)
-    cell = replace(usual, variants=SENSITIVITY)
+    cell = replace(usual, variants=tuple(SENSITIVITY))
     with ThreadPoolExecutor() as pool:  # side by side, so that they disturb each other
         first, second = pool.map(lambda name: booted(tmp_path / name, cell=cell), ("one", "two"))
     assert determinism.first_difference(tmp_path / "one", tmp_path / "two") == ""
     assert first.values == second.values
     assert first.values["transfers_per_io"] > 1
-    dear, cheap = (first.values[sim_counts.variant("iops", factor)] for factor in (2, 0.5))
+    cheap, dear, fast, slow = (
+        first.values[sim_counts.variant("iops", scaled)] for scaled in SENSITIVITY
+    )
     assert dear < first.values["iops"] < cheap
+    assert slow < first.values["iops"] < fast
     # What is measured again changes nothing of what was measured before.
     alone = booted(tmp_path / "alone", cell=usual)
     assert alone.values.items() <= first.values.items()

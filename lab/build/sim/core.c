@@ -202,14 +202,14 @@ void core_ends(unsigned int vcpu, const struct block *next)
 	} else {
 		core->dispatch += block->instructions * core_model.insn;
 	}
-	core->dispatch += block->cost - block->instructions * core_model.insn;
+	core->dispatch += block->extra;
 	later(&now, core->dispatch);
 	if (core->dispatch >= now)
 		core->shadow = false;
 	if (!core->shadow)
 		core->dispatch = now;
 	/* Less than nothing where instructions passed in the shadow of a miss. */
-	block->slept += now - core->began - block->cost - core->waited;
+	block->slept += now - core->began - block_cost(block) - core->waited;
 	core->block = NULL;
 }
 

@@ -83,7 +83,7 @@ int set_levels(const char *text, unsigned int vcpus, unsigned int stride)
 }
 
 /* From now on every move costs so many thousandths of what its level says. */
-void scale_costs(unsigned int thousandths)
+void scale_transfers(unsigned int thousandths)
 {
 	scale = thousandths;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What the plugin is asked for, by its arguments NAME=VALUE. */
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
 
-struct order order = { .levels = "1:0:0:0", .stride = 1, .variants = { 1000 }, .variant_count = 1 };
+struct order order = { .levels = "1:0:0:0", .stride = 1, .variants = { { 1000, 1000 } }, .variant_count = 1 };
 
 enum unit { COUNT, ADDRESS, NANOSECONDS, PICOSECONDS };
 
@@ -72,6 +73,22 @@ static unsigned int read_list(const char *text, int base, uint64_t *found, unsig
 	return 0;
 }
 
+/* Pairs with a slash between each two. */
+static bool read_variants(const char *text)
+{
+	struct costs *costs;
+	int size;
+
+	for (; order.variant_count <= MAX_VARIANTS; text += size + 1) {
+		costs = &order.variants[order.variant_count++];
+		if (sscanf(text, "%u:%u%n", &costs->transfers, &costs->insns, &size) != 2)
+			return false;
+		if (text[size] != '/')
+			return !text[size];
+	}
+	return false;
+}
+
 static const char *read_lists(const char *argument, const char *value)
 {
 	unsigned int access, count;
@@ -81,9 +98,7 @@ static const char *read_lists(const char *argument, const char *value)
 		return order.called_count ? NULL : "calls that are no addresses, or too many";
 	}
 	if (is_named(argument, "variants")) {
-		count = read_list(value, 10, order.variants + 1, MAX_VARIANTS);
-		order.variant_count = 1 + count;
-		return count ? NULL : "variants that are no numbers, or too many";
+		return read_variants(value) ? NULL : "variants that are no pairs of numbers, or too many";
 	}
 	if (is_named(argument, "gaps")) {
 		count = read_list(value, 10, memory.gap, ACCESSES);

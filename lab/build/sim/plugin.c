@@ -74,9 +74,10 @@ static void next_stage(enum stage next)
 
 static void warm_up(unsigned int next)
 {
-	variant = next;
-	scale_costs(order.variants[variant]);
 	next_stage(WARMS);
+	variant = next;
+	scale_transfers(order.variants[variant].transfers);
+	core_model.insn = order.insn * order.variants[variant].insns / 1000;
 }
 
 static void count_mark(void)
@@ -181,7 +182,7 @@ static void on_execution(unsigned int vcpu, void *data)
 
 	(void)vcpu;
 	now += executing;
-	executing = follows_cores() ? 0 : block->cost;
+	executing = follows_cores() ? 0 : block_cost(block);
 	if (now >= limit || stage == MEASURES || block->pauses || block->reads_clock)
 		attend(block);
 	if (!block->executed++)
@@ -295,13 +296,12 @@ static void add_instruction(struct block *block, struct qemu_plugin_insn *insn, 
 	size_t size = qemu_plugin_insn_size(insn);
 	struct instruction *own;
 
-	block->cost += order.insn;
 	qemu_plugin_insn_data(insn, code, size < sizeof(code) ? size : sizeof(code));
 	if (size == 2 && code[0] == 0xf3 && code[1] == 0x90) { /* PAUSE */
-		block->cost += order.pause;
+		block->extra += order.pause;
 		block->pauses = true;
 	} else if (code[0] == 0x0f && (code[1] == 0x31 || (code[1] == 0x01 && code[2] == 0xf9))) {
-		block->cost += order.clock; /* RDTSC, RDTSCP */
+		block->extra += order.clock; /* RDTSC, RDTSCP */
 		block->reads_clock = true;
 	}
 	block->target = direct_target(code, size, address);
@@ -347,7 +347,7 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb)
 		abort();
 	block->address = qemu_plugin_tb_vaddr(tb);
 	block->instructions = qemu_plugin_tb_n_insns(tb);
-	block->cost = entry_cost(block->address);
+	block->extra = entry_cost(block->address);
 	if (simulates() && core_model.window && is_simulated(block->address)) {
 		block->operations = calloc(block->instructions, sizeof(*block->operations));
 		if (!block->operations)

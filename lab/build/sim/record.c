@@ -168,7 +168,7 @@ static void print_times(void)
 	for (block = blocks; block; block = block->next)
 		if (block->address & KERNEL_HALF)
 			fprintf(out, "%" PRIx64 " %" PRIu64 " %" PRIu64 "\n", block->address,
-				block->cost * block->executed + block->slept, block->executed);
+				block_cost(block) * block->executed + block->slept, block->executed);
 	for (insn = instructions; insn; insn = insn->next) {
 		if (!insn->moves[CLEAN] && !insn->moves[DIRTY] && !insn->moves[UPGRADE])
 			continue;
@@ -225,7 +225,7 @@ void end_simulated_phase(bool measured)
 
 	for (block = blocks; block; block = block->next)
 		if (!(block->address & KERNEL_HALF))
-			user += block->cost * block->executed;
+			user += block_cost(block) * block->executed;
 	fprintf(out, "phase %d %" PRIu64 " %" PRIu64 "\n", measured, now, user);
 	if (measured) {
 		print_times();

@@ -68,8 +68,10 @@ struct order {
 	/* Functions whose calls are written down. */
 	uint64_t called[MAX_CALLED];
 	unsigned int called_count;
-	/* The cost of transfers, in thousandths of the model's, each time that a run is measured. */
-	uint64_t variants[1 + MAX_VARIANTS];
+	/* Costs, in thousandths of the model's, each time that a run is measured. */
+	struct costs {
+		unsigned int transfers, insns;
+	} variants[1 + MAX_VARIANTS];
 	unsigned int variant_count;
 };
 
@@ -138,7 +140,7 @@ struct memory_model {
 extern struct memory_model memory;
 
 int set_levels(const char *levels, unsigned int vcpus, unsigned int stride);
-void scale_costs(unsigned int thousandths);
+void scale_transfers(unsigned int thousandths);
 bool would_move(uint64_t address, unsigned int vcpu, enum access access);
 void await_line(uint64_t address, unsigned int vcpu, enum access access, uint64_t begins);
 uint64_t touch(uint64_t address, unsigned int vcpu, enum access access, uint64_t begins,
@@ -168,7 +170,7 @@ struct instruction {
 struct block {
 	uint64_t address;
 	uint64_t instructions;
-	uint64_t cost;
+	uint64_t extra;		/* what it costs beside its instructions */
 	uint64_t executed;
 	uint64_t slept;
 	uint64_t target;	/* where it ends with going to a fixed address; else 0 */
@@ -234,6 +236,11 @@ struct core_model {
 };
 
 extern struct core_model core_model;
+
+static inline uint64_t block_cost(const struct block *block)
+{
+	return block->extra + block->instructions * core_model.insn;
+}
 
 void empty_cores(void);
 void core_ends(unsigned int vcpu, const struct block *next);
