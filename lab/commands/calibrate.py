@@ -82,10 +82,13 @@ class Distance:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A machine model as the text of a file, and how many repetitions were not used for it."""
+    """A machine model as the text of a file, how many repetitions were not used for it, and all
+    that one CPU did, and two that were as far from each other as the model says.
+    """
 
     text: str
     disturbed: int
+    measured: Measured
 
     @property
     def model(self) -> MachineModel:
@@ -93,8 +96,11 @@ class Calibration:
         return toml.parse(tomllib.loads(self.text), MachineModel, Path("this machine"), self.text)
 
 
-def calibrate(progress: Progress) -> Calibration:
+def calibrate(progress: Progress) -> list[Calibration]:
     """Measure this machine, in a quarter of a minute for each distance.
+
+    There is more than one model where a hypervisor moves CPUs to and fro: one for each distance
+    that they had for long enough, the usual one first.
 
     Raises LabError when it has one CPU, or its CPUs do not stay where they are.
     """
@@ -106,7 +112,11 @@ def calibrate(progress: Progress) -> Calibration:
         alone = pooled([primitives.natively((1,), (cpu,)) for cpu in in_turn])
     by_distance = [(each.cpus, _undisturbed(each.pairs, progress)) for each in distances(cpus)]
     title = f"measured here: {host.cpu_model()}".replace('"', "'")
-    return model(title, alone, by_distance)
+    found = [model(title, alone, by_distance)]
+    if len(by_distance) == 1:
+        others = primitives.by_distance(by_distance[0][1])[1:]
+        found += [model(title, alone, [(len(cpus), each)]) for each in others if _is_enough(each)]
+    return found
 
 
 def pooled(several: Sequence[Measured]) -> Measured:
@@ -127,9 +137,7 @@ def _undisturbed(pairs: Sequence[tuple[int, int]], progress: Progress) -> Measur
     for number, (near, far) in enumerate([*pairs] * _ROUNDS, 1):
         with progress.step(f"measuring CPU {near} with CPU {far}"):
             measured = pooled([measured, primitives.natively((2,), (near, far))])
-        left = undisturbed(measured)
-        enough = all(len(left[key]) >= _NEEDED for key in USED if key.threads == 2)
-        if enough and number >= len(pairs):
+        if _is_enough(undisturbed(measured)) and number >= len(pairs):
             return measured
     seen = [each.before for key in measured for each in measured[key] if each.before]
     raise LabError(
@@ -137,6 +145,10 @@ def _undisturbed(pairs: Sequence[tuple[int, int]], progress: Progress) -> Measur
         f"{min(seen):.0f} to {max(seen):.0f} ns from CPU {near} to CPU {far}",
         hint="let nothing else run on it; a virtual machine needs CPUs that are pinned",
     )
+
+
+def _is_enough(measured: Measured) -> bool:
+    return all(len(measured[key]) >= _NEEDED for key in USED if key.threads == 2)
 
 
 def distances(cpus: Sequence[int]) -> list[Distance]:
@@ -206,7 +218,7 @@ refill_cycles = {_REFILL_CYCLES}
         sum(len(each) for _, measured in those for each in measured.values())
         for those in (used, by_distance)
     )
-    return Calibration(text, every - kept)
+    return Calibration(text, every - kept, {**alone, **used[-1][1]})
 
 
 def _line(key: str, figure: Figure) -> str:

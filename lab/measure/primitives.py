@@ -56,6 +56,10 @@ class Repetition:
     before: float = 0.0
     after: float = 0.0
 
+    def apart(self, low: float, high: float) -> bool:
+        """Whether both ping-pongs took a time within these, if there were any."""
+        return not self.before or (low <= self.before <= high and low <= self.after <= high)
+
 
 Measured = dict[Primitive, list[Repetition]]
 
@@ -79,16 +83,27 @@ def undisturbed(measured: Measured) -> Measured:
     """What is left without repetitions before or after which the CPUs were farther from each other,
     or nearer, than they mostly were.
     """
+    return by_distance(measured)[0]
+
+
+def by_distance(measured: Measured) -> list[Measured]:
+    """The repetitions before and after which the CPUs were equally far from each other, for each
+    distance: the usual one first. A hypervisor may move CPUs to and fro.
+    """
     every = [each for repetitions in measured.values() for each in repetitions]
-    usual = median(
-        [distance for each in every for distance in (each.before, each.after) if distance] or [0.0]
-    )
-
-    def stayed(each: Repetition) -> bool:
-        near, far = sorted((each.before, each.after))
-        return not each.before or usual / _STEADY <= near <= far <= usual * _STEADY
-
-    return {key: list(filter(stayed, repetitions)) for key, repetitions in measured.items()}
+    seen = [ns for each in every for ns in (each.before, each.after) if ns]
+    parts: list[Measured] = []
+    while seen or not parts:
+        usual = median(seen or [0.0])
+        low, high = usual / _STEADY, usual * _STEADY
+        parts.append(
+            {
+                key: [each for each in repetitions if each.apart(low, high)]
+                for key, repetitions in measured.items()
+            }
+        )
+        seen = [ns for ns in seen if not low <= ns <= high]
+    return parts
 
 
 def thread_counts(cpus: int) -> tuple[int, ...]:

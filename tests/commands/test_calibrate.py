@@ -98,6 +98,28 @@ def test_cpus_that_move_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         calibrate.calibrate(Progress())
 
 
+def test_cpus_that_move_to_and_fro_give_a_model_of_each_distance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    far = {
+        key: [Repetition(3 * each.ns, 180.0, 180.0) for each in repetitions[:4]]
+        for key, repetitions in pair().items()
+    }
+    pairs = iter([pair(), far, pair()])
+
+    def natively(threads: Sequence[int], cpus: Sequence[int]) -> Measured:
+        return alone() if threads == (1,) else next(pairs)
+
+    monkeypatch.setattr(primitives, "natively", natively)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    usual, moved = calibrate.calibrate(Progress())
+    assert [each.model.level[0].dirty_ns for each in (usual, moved)] == [80.0, 240.0]
+    chain = Primitive("modified-chain", 4, 2)
+    assert [{r.ns for r in each.measured[chain]} for each in (usual, moved)] == [{350.0}, {1050.0}]
+    assert usual.disturbed == 4 * len(far)
+    assert moved.measured[Primitive("pause", 0, 1)] == usual.measured[Primitive("pause", 0, 1)]
+
+
 def test_one_cpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3})
     with pytest.raises(LabError, match="has one CPU"):
