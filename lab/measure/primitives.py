@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import median_low
 from typing import NamedTuple
 
 from lab.base import cache
@@ -94,7 +94,7 @@ def by_distance(measured: Measured) -> list[Measured]:
     seen = [ns for each in every for ns in (each.before, each.after) if ns]
     parts: list[Measured] = []
     while seen or not parts:
-        usual = median(seen or [0.0])
+        usual = median_low(seen or [0.0])
         low, high = usual / _STEADY, usual * _STEADY
         parts.append(
             {

@@ -6,7 +6,14 @@ from __future__ import annotations
 import pytest
 
 from lab.base.errors import LabError
-from lab.measure.primitives import Primitive, Repetition, parsed, thread_counts, undisturbed
+from lab.measure.primitives import (
+    Primitive,
+    Repetition,
+    by_distance,
+    parsed,
+    thread_counts,
+    undisturbed,
+)
 
 ADD = Primitive("add", 0, 2)
 
@@ -41,3 +48,9 @@ def test_what_one_thread_does_has_no_distance() -> None:
 )
 def test_thread_counts_double_up_to_all_cpus(cpus: int, counts: tuple[int, ...]) -> None:
     assert thread_counts(cpus) == counts
+
+
+def test_as_many_repetitions_near_as_far_are_two_distances() -> None:
+    near, far = [Repetition(1.0, 28.0, 28.0)] * 2, [Repetition(5.0, 158.0, 158.0)] * 2
+    moved = Repetition(3.0, 28.0, 158.0)
+    assert by_distance({ADD: [*near, *far, moved]}) == [{ADD: near}, {ADD: far}]
