@@ -45,7 +45,7 @@ USED = frozenset(
         *(Primitive("shared-stores", lines, 2) for lines in (0, 1)),
         *(
             Primitive(name, lines, 2)
-            for name in ("clean-chain", *(f"modified-{what}" for what in _MODIFIED))
+            for name in ("clean-chain", "shared-adds", *(f"modified-{what}" for what in _MODIFIED))
             for lines in (4, 16)
         ),
         *(Primitive("read-stores", lines, 2) for lines in (0, 16)),
@@ -205,6 +205,7 @@ reads_take_ownership = {str(_takes_ownership(farthest)).lower()}
 {_line("load_gap_ns", _slope(farthest, "modified-loads"))}
 {_line("store_gap_ns", _slope(farthest, "modified-stores"))}
 {_line("locked_gap_ns", _slope(farthest, "modified-adds"))}
+{_line("upgrade_gap_ns", _slope(farthest, "shared-adds"))}
 
 # Not measured, but for the cycle: results hardly depend on it.
 [core]

@@ -65,10 +65,13 @@ class Memory(Model):
     load_gap_ns: float = Field(ge=0, description="least time between lines of independent loads")
     store_gap_ns: float = Field(ge=0, description="the same for stores")
     locked_gap_ns: float = Field(ge=0, description="the same for locked instructions")
+    upgrade_gap_ns: float = Field(
+        ge=0, description="the same for locked instructions on lines that other CPUs hold"
+    )
 
     def options(self) -> tuple[str, ...]:
         """It as the plugin's arguments."""
-        gaps = (self.load_gap_ns, self.store_gap_ns, self.locked_gap_ns)
+        gaps = (self.load_gap_ns, self.store_gap_ns, self.locked_gap_ns, self.upgrade_gap_ns)
         return (
             "awaits=1",
             f"locked={_thousandths(self.locked_ns)}",

@@ -31,6 +31,8 @@ PAIR = {
     ("modified-stores", 16): 300.0,
     ("modified-adds", 4): 150.0,
     ("modified-adds", 16): 510.0,
+    ("shared-adds", 4): 160.0,
+    ("shared-adds", 16): 460.0,
     ("read-stores", 0): 30.0,
     ("read-stores", 16): 46.0,
     ("add-owners", 0): 66.4,
@@ -66,6 +68,7 @@ def test_every_number_of_a_model_is_measured_or_said_to_be_assumed() -> None:
     assert model.memory.locked_ns == pytest.approx(6.0)
     gaps = (model.memory.load_gap_ns, model.memory.store_gap_ns, model.memory.locked_gap_ns)
     assert gaps == (10.0, 15.0, 30.0)
+    assert model.memory.upgrade_gap_ns == 25.0
     assert model.core is not None
     assert model.core.cycle_ns == 0.4
 

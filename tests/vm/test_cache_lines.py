@@ -58,11 +58,12 @@ def test_lines_that_do_not_come_one_after_the_other(
 ) -> None:
     assert model.memory is not None
     for name, gap in (
-        ("loads", model.memory.load_gap_ns),
-        ("stores", model.memory.store_gap_ns),
-        ("adds", model.memory.locked_gap_ns),
+        ("modified-loads", model.memory.load_gap_ns),
+        ("modified-stores", model.memory.store_gap_ns),
+        ("modified-adds", model.memory.locked_gap_ns),
+        ("shared-adds", model.memory.upgrade_gap_ns),
     ):
-        twelve = net(measured, f"modified-{name}", 16) - net(measured, f"modified-{name}", 4)
+        twelve = net(measured, name, 16) - net(measured, name, 4)
         assert twelve / 12 == pytest.approx(gap, rel=0.2)
 
 

@@ -125,6 +125,8 @@ static inline uint64_t work(uint64_t value, unsigned int instructions)
 {
 	for (; instructions >= 50; instructions -= 50)
 		__asm__ volatile(FIFTY("ror $3, %0\n\t") : "+r"(value) : : "cc");
+	for (; instructions >= 10; instructions -= 10)
+		__asm__ volatile(TEN("ror $3, %0\n\t") : "+r"(value) : : "cc");
 	return value;
 }
 

@@ -211,6 +211,12 @@ void await_line(uint64_t address, unsigned int vcpu, enum access access, uint64_
 	waits[vcpu].number = 0;
 }
 
+/* How long after a line the next may be asked for. */
+static uint64_t gap(enum access access, enum move move)
+{
+	return access == LOCKED && move == UPGRADE ? memory.upgrade_gap : memory.gap[access];
+}
+
 /* Account for an access of a vCPU to an address that begins then; returns when it is done: for a
  * store, when it is written.
  *
@@ -241,7 +247,7 @@ uint64_t touch(uint64_t address, unsigned int vcpu, enum access access, uint64_t
 
 		if (memory.gap[access]) {
 			later(&done, may_ask[vcpu]);
-			may_ask[vcpu] = done + memory.gap[access];
+			may_ask[vcpu] = done + gap(access, *move);
 		}
 		if (!left)
 			left = leaves(line, done, price, *move);

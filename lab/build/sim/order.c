@@ -91,6 +91,7 @@ static bool read_variants(const char *text)
 
 static const char *read_lists(const char *argument, const char *value)
 {
+	uint64_t gaps[ACCESSES + 1] = { 0 };
 	unsigned int access, count;
 
 	if (is_named(argument, "calls")) {
@@ -101,10 +102,11 @@ static const char *read_lists(const char *argument, const char *value)
 		return read_variants(value) ? NULL : "variants that are no pairs of numbers, or too many";
 	}
 	if (is_named(argument, "gaps")) {
-		count = read_list(value, 10, memory.gap, ACCESSES);
+		count = read_list(value, 10, gaps, ACCESSES + 1);
 		for (access = 0; access < ACCESSES; access++)
-			memory.gap[access] = memory.gap[access] * NS / 1000;
-		return count == ACCESSES ? NULL : "gaps that are not one for each kind of access";
+			memory.gap[access] = gaps[access] * NS / 1000;
+		memory.upgrade_gap = gaps[ACCESSES] * NS / 1000;
+		return count == ACCESSES + 1 ? NULL : "gaps that are not one for each kind of access";
 	}
 	if (is_named(argument, "entries")) {
 		order.entry_count = read_list(value, 16, order.entries, MAX_ENTRIES);

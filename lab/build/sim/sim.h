@@ -133,6 +133,7 @@ struct memory_model {
 	uint64_t locked;		/* what a locked instruction takes when it has its line */
 	uint64_t stay;			/* thousandths of its transfer that a line stays, on average */
 	uint64_t gap[ACCESSES];		/* the least time until a vCPU asks for another line */
+	uint64_t upgrade_gap;		/* the same of a locked instruction whose line others hold, too */
 	uint64_t reads_take_ownership;	/* of a line that another wrote */
 	uint64_t awaits;		/* what is contended for is executed when its line comes */
 };
