@@ -53,11 +53,12 @@ def of_patches(
 def of_fragments(
     _context: click.Context, _option: click.Parameter, names: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Names of kernel fragments. Raises UsageError for one that is not there."""
+    """Names of kernel fragments, or small. Raises UsageError for one that is not there."""
     return tuple(
-        named(kconfig.FRAGMENTS, name, ".config", "kernel fragment").stem
+        name
+        if name == kconfig.SMALL
+        else named(kconfig.FRAGMENTS, name, ".config", "kernel fragment").stem
         for name in names
-        if name != "small"
     )
 
 
@@ -189,8 +190,8 @@ def building(command: Command) -> Command:
         metavar="FRAGMENT",
         callback=of_fragments,
         shell_complete=complete.fragments,
-        help="Add this file of configs/kernel, such as distro, a distribution's options; "
-        "repeatable.",
+        help="Add this file of configs/kernel, such as distro, a distribution's options, or take "
+        "those out: small; repeatable.",
     )
     @trusting
     @functools.wraps(command)

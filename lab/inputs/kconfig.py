@@ -29,6 +29,8 @@ from lab.base.system import data
 from lab.base.toml import named
 
 FRAGMENTS = data("configs") / "kernel"
+# A distribution's options in the path of an I/O; and what stands for none of them.
+DISTRO, SMALL = "distro", "small"
 PATCHES = data("kernel-patches") / "hardware"
 Version = tuple[int, int]
 

@@ -13,6 +13,7 @@ from pydantic import Field, PrivateAttr, StringConstraints, field_validator, mod
 from lab.base.errors import UsageError, nearest
 from lab.base.system import data, kernel_source
 from lab.base.toml import Model, load
+from lab.inputs import kconfig
 from lab.inputs.claims import Check, Claim, PublishedClaim, wrong
 from lab.inputs.names import Name, TopologyName, Word
 
@@ -40,6 +41,9 @@ class Arm(Model):
 _ARMS = {"before": Arm(patches=BASE), "after": Arm(patches=SERIES)}
 
 
+USUAL_KERNEL = ("base", "block", "filesystems", "buffer_heads", "armdisk")
+
+
 class Series(Model):
     """A patch series under judgement."""
 
@@ -47,7 +51,7 @@ class Series(Model):
     origin: str = Field(description="who posted it where, or the commit")
     tree: str = Field(default=USUAL_TREE, description="the kernel source it applies to")
     kernel: tuple[Name, ...] = Field(
-        default=("base", "block", "filesystems", "buffer_heads", "armdisk"),
+        default=USUAL_KERNEL,
         description="fragments of configs/kernel",
     )
     arms: dict[Name, Arm] = Field(default={}, description="more arms than before and after")
@@ -131,8 +135,10 @@ class Series(Model):
         return tuple(dict.fromkeys(arm.patches for arm in self.all_arms.values()))
 
     def configured(self, fragments: Sequence[str]) -> Series:
-        """The series on kernels that have these fragments, too."""
-        return self.model_copy(update={"kernel": (*self.kernel, *fragments)})
+        """The series on kernels that have these fragments, too; with small, without distro."""
+        without = {kconfig.SMALL, kconfig.DISTRO} if kconfig.SMALL in fragments else set[str]()
+        names = (name for name in (*self.kernel, *fragments) if name not in without)
+        return self.model_copy(update={"kernel": tuple(dict.fromkeys(names))})
 
     @property
     def all_arms(self) -> Mapping[str, Arm]:

@@ -99,6 +99,22 @@ def test_a_right_file_is_read(folder: Path) -> None:
     assert patch_series.tree == "debian:6.12"
 
 
+@pytest.mark.parametrize(
+    ("fragments", "kernel"),
+    [
+        ((), ("base", "distro")),
+        (("distro", "debug"), ("base", "distro", "debug")),
+        (("small",), ("base",)),
+        (("debug", "small"), ("base", "debug")),
+    ],
+)
+def test_a_user_adds_fragments_or_takes_the_distributions_options_out(
+    folder: Path, fragments: tuple[str, ...], kernel: tuple[str, ...]
+) -> None:
+    patch_series = series.get("own").model_copy(update={"kernel": ("base", "distro")})
+    assert patch_series.configured(fragments).kernel == kernel
+
+
 def test_before_and_after_are_arms_of_every_series(folder: Path) -> None:
     arms = series.get("own").all_arms
     assert {name: arm.patches for name, arm in arms.items()} == {
