@@ -14,14 +14,11 @@ from statistics import median
 from lab.base import toml
 from lab.base.errors import LabError
 from lab.base.progress import Progress
+from lab.commands import processor
 from lab.inputs.machine_model import MachineModel
 from lab.measure import host, primitives
 from lab.measure.primitives import Measured, Primitive, undisturbed
 
-# Instructions a cycle of the kernel's block layer: 7,329 instructions in 5,122 cycles, as perf
-# counted on a Xeon Silver 4210R (Ren et al., "BFQ, Multiqueue-Deadline, or Kyber?", ICPE 2024).
-# Of a user's machine it is an assumption.
-_IPC = 1.43
 # Of the core: window and latencies of server cores since 2015 are near to these, and results hardly
 # depend on them (docs/notes/2026-11-simulated.md).
 _WINDOW, _WIDTH, _LOAD_CYCLES, _REFILL_CYCLES = 224, 4, 5, 16
@@ -112,10 +109,12 @@ def calibrate(progress: Progress) -> list[Calibration]:
         alone = pooled([primitives.natively((1,), (cpu,)) for cpu in in_turn])
     by_distance = [(each.cpus, _undisturbed(each.pairs, progress)) for each in distances(cpus)]
     title = f"measured here: {host.cpu_model()}".replace('"', "'")
-    found = [model(title, alone, by_distance)]
+    ipc = processor.instructions_a_cycle()
+    found = [model(title, ipc, alone, by_distance)]
     if len(by_distance) == 1:
         others = primitives.by_distance(by_distance[0][1])[1:]
-        found += [model(title, alone, [(len(cpus), each)]) for each in others if _is_enough(each)]
+        enough = (each for each in others if _is_enough(each))
+        found += [model(title, ipc, alone, [(len(cpus), each)]) for each in enough]
     return found
 
 
@@ -181,8 +180,12 @@ def _listed(text: str) -> set[int]:
     return cpus
 
 
-def model(title: str, alone: Measured, by_distance: Sequence[tuple[int, Measured]]) -> Calibration:
-    """The model of a machine from what one CPU does alone, and two of each distance."""
+def model(
+    title: str, ipc: float, alone: Measured, by_distance: Sequence[tuple[int, Measured]]
+) -> Calibration:
+    """The model of a machine of so many instructions a cycle, from what one CPU does alone, and two
+    of each distance.
+    """
     cycle, add = (_figure(alone, name, 0, 1) for name in ("cycle", "own-add"))
     used = [(cpus, undisturbed(measured)) for cpus, measured in by_distance]
     all_cpus, farthest = used[-1]
@@ -190,8 +193,9 @@ def model(title: str, alone: Measured, by_distance: Sequence[tuple[int, Measured
     text = f"""# SPDX-License-Identifier: GPL-2.0-or-later
 title = "{title}"
 cpus = {all_cpus}
-# A cycle is {cycle} ns ({cycle.note}); {_IPC} instructions a cycle are an assumption.
-insn_ns = {cycle.value / _IPC:.3g}
+# A cycle is {cycle} ns ({cycle.note}); {ipc:.3g} instructions a cycle are an assumption, by
+# the processor's generation.
+insn_ns = {cycle.value / ipc:.3g}
 {_line("pause_ns", _figure(alone, "pause", 0, 1))}
 {_line("clock_ns", _figure(alone, "clock", 0, 1))}
 

@@ -56,7 +56,7 @@ def pair(before: float = 60.0, **changes: float) -> Measured:
 
 
 def test_every_number_of_a_model_is_measured_or_said_to_be_assumed() -> None:
-    model = calibrate.model("two sockets", alone(), [(8, pair()), (16, pair())]).model
+    model = calibrate.model("two sockets", 1.43, alone(), [(8, pair()), (16, pair())]).model
     assert (model.cpus, model.pause_ns, model.clock_ns) == (16, 16.0, 12.0)
     assert model.insn_ns == pytest.approx(0.4 / 1.43, rel=0.01)
     assert [level.cpus for level in model.level] == [8, 16]
@@ -75,7 +75,7 @@ def test_every_number_of_a_model_is_measured_or_said_to_be_assumed() -> None:
 
 def test_a_read_takes_ownership_where_the_store_after_it_is_free() -> None:
     def takes(ns: float) -> bool:
-        model = calibrate.model("x", alone(), [(2, pair(read_stores_16=ns))]).model
+        model = calibrate.model("x", 1.43, alone(), [(2, pair(read_stores_16=ns))]).model
         assert model.memory is not None
         return model.memory.reads_take_ownership
 
@@ -87,7 +87,7 @@ def test_the_range_of_a_number_stands_beside_it() -> None:
     measured = pair()
     times = [Repetition(ns, 60.0, 60.0) for ns in (60.0, 66.0, 66.4, 67.0, 500.0)]
     measured[Primitive("add-owners", 0, 2)] = times
-    text = calibrate.model("x", alone(), [(2, measured)]).text
+    text = calibrate.model("x", 1.43, alone(), [(2, measured)]).text
     assert f"# measured: {(66 - 6.4) / 80 - 0.5:.3g} to {(67 - 6.4) / 80 - 0.5:.3g}\nstay" in text
 
 
@@ -152,14 +152,14 @@ def test_distances_are_those_of_the_kernels_topology(
 def test_a_range_leaves_out_a_tenth_at_each_end() -> None:
     measured = alone()
     measured[Primitive("pause", 0, 1)] = [Repetition(float(ns)) for ns in range(1, 21)]
-    text = calibrate.model("x", measured, [(2, pair())]).text
+    text = calibrate.model("x", 1.43, measured, [(2, pair())]).text
     assert "# measured: 3 to 18\npause_ns = 10.5\n" in text
 
 
 def test_the_model_of_a_machine_that_was_measured_is_near_to_what_was_recorded() -> None:
     """The recorded deciles are of the same measurements, of several runs."""
     measured = validate.hardware("emr16")
-    model = calibrate.model("x", measured, [(16, measured)]).model
+    model = calibrate.model("x", 1.43, measured, [(16, measured)]).model
     kept = machine_model.get("emr16")
     assert model.level[0].costs_ns == pytest.approx(kept.level[0].costs_ns, rel=0.1)
     assert model.memory is not None
