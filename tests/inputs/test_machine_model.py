@@ -85,7 +85,7 @@ def test_what_entering_the_kernel_costs_reaches_the_plugin(model: Path) -> None:
 def test_a_window_of_nothing_is_refused(model: Path) -> None:
     model.write_text(GOOD + MEMORY.replace("window = 224", "window = 0"))
     with pytest.raises(
-        UsageError, match=r"(?s)greater than or equal to 1.*own\.toml:29: core\.window"
+        UsageError, match=r"(?s)greater than or equal to 1.*own\.toml:30: core\.window"
     ):
         machine_model.get("own")
 
