@@ -41,9 +41,6 @@ class Arm(Model):
 _ARMS = {"before": Arm(patches=BASE), "after": Arm(patches=SERIES)}
 
 
-USUAL_KERNEL = ("base", "block", "filesystems", "buffer_heads", "armdisk")
-
-
 class Series(Model):
     """A patch series under judgement."""
 
@@ -51,7 +48,7 @@ class Series(Model):
     origin: str = Field(description="who posted it where, or the commit")
     tree: str = Field(default=USUAL_TREE, description="the kernel source it applies to")
     kernel: tuple[Name, ...] = Field(
-        default=USUAL_KERNEL,
+        default=("base", "block", "filesystems", "buffer_heads", "armdisk"),
         description="fragments of configs/kernel",
     )
     arms: dict[Name, Arm] = Field(default={}, description="more arms than before and after")

@@ -23,9 +23,9 @@ from lab.base.stats import SEED_COUNTS, Interval
 from lab.base.system import CHECKOUT
 from lab.base.toml import Model
 from lab.inputs import topology, workload
-from lab.inputs.series import USUAL_KERNEL, Series
+from lab.inputs.claims import Claim
 from lab.inputs.terms import Level
-from lab.judge.experiment import Experiment, fragments
+from lab.judge.experiment import Experiment
 from lab.judge.finding import Finding
 from lab.judge.verdict import Judged, of_claim, together
 from lab.measure import cost, metrics
@@ -128,18 +128,19 @@ class RunBuilder:
 
     def _series(self, judged: Judged, *, strict: bool) -> run_record.SeriesRecord:
         claims = tuple(
-            self._claim(judged.series, name, findings) for name, findings in judged.claims().items()
+            self._claim(name, judged.series.all_claims[name], findings)
+            for name, findings in judged.claims().items()
         )
         verdicts = {"verdict": judged.verdict(), "counts_as": judged.counts_as(strict=strict)}
         return _filled(run_record.SeriesRecord, judged.series, judged, **verdicts, claims=claims)
 
     def _claim(
-        self, patch_series: Series, name: str, findings: Sequence[Finding]
+        self, name: str, claim: Claim, findings: Sequence[Finding]
     ) -> run_record.ClaimRecord:
-        setup, job = self._setup(patch_series, findings)
+        setup, job = self._setup(findings)
         return _filled(
             run_record.ClaimRecord,
-            patch_series.all_claims[name],
+            claim,
             name=name,
             verdict=of_claim(findings),
             counts_as=together(each.counts_as for each in findings),
@@ -148,7 +149,7 @@ class RunBuilder:
             findings=tuple(map(self.finding, findings)),
         )
 
-    def _setup(self, patch_series: Series, findings: Sequence[Finding]) -> tuple[str, str]:
+    def _setup(self, findings: Sequence[Finding]) -> tuple[str, str]:
         """What the first finding that was measured ran on, and the job, in a maintainer's words."""
         measured = [finding for finding in findings if any(finding.evidence.boots)]
         if not measured:
@@ -157,9 +158,7 @@ class RunBuilder:
         boots = self._store.boots(measured[0].evidence.boots[0])
         release = next((boot.facts.get("release", "") for boot in boots.values()), "")
         queues = counted(cell.hw_queues, "hardware queue")
-        more = [name for name in fragments(patch_series, cell) if name not in USUAL_KERNEL]
-        kernel = f"Linux {release}" + (f" with {' and '.join(more)}" if more else "")
-        parts = (topology.get(cell.topology).title, queues, cell.scheduler, kernel)
+        parts = (topology.get(cell.topology).title, queues, cell.scheduler, f"Linux {release}")
         return ", ".join(parts), workload.command_line(cell.workload, dict(cell.parameters))
 
     def finding(self, finding: Finding) -> run_record.FindingRecord:

@@ -193,15 +193,3 @@ def test_the_history_of_a_cell_spans_kernels(store: BootStore) -> None:
     first, second = boot(store, task, 5.0), boot(store, task, 6.0)
     assert [value for _, _, value in store.history(first, "iops")] == [5.0, 6.0]
     assert store.history(second, "absent") == []
-
-
-@pytest.mark.parametrize(
-    ("fragments", "kernel"), [((), "Linux 6.12"), (("distro",), "Linux 6.12 with distro")]
-)
-def test_a_claim_says_what_its_kernel_has_beside_the_usual(
-    store: BootStore, fragments: tuple[str, ...], kernel: str
-) -> None:
-    usual = judged(store)
-    configured = usual.series.configured(fragments)
-    run = made(store, Judged(configured, usual.findings))
-    assert run.series[0].claims[0].setup.endswith(f", {kernel}")
