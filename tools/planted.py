@@ -14,7 +14,7 @@ import click
 
 from lab.base.errors import LabError
 from lab.cli import main, options
-from lab.inputs import series
+from lab.inputs import kconfig, series
 from lab.inputs.series import Series
 from lab.inputs.terms import Verdict
 from lab.judge import judge, verdict
@@ -96,8 +96,8 @@ def names() -> list[str]:
 
 
 def control(name: str) -> Series:
-    """The series of a control."""
-    return series.get(str(FOLDER / name))
+    """The series of a control, on the kernel that is built soonest."""
+    return series.get(str(FOLDER / name)).configured((kconfig.SMALL,))
 
 
 def judge_controls(session: Session) -> list[ControlAnswer]:

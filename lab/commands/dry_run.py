@@ -155,7 +155,7 @@ def _effort(planned: Sequence[Boots], durations: Durations) -> str:
 def _series(series: Series, experiments: Sequence[Experiment], planned: Sequence[Boots]) -> str:
     lines = [*_wrapped(f"{series.name}: {series.title}", ""), ""]
     lines += [
-        f"  source   {series.tree}, with {', '.join(series.kernel)}",
+        *_wrapped(f"source   {series.tree}, with {', '.join(series.kernel)}", "  "),
         *_kernels(series, planned),
     ]
     lines += ["", *_table(planned, arms=True)] if planned else []

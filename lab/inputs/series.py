@@ -48,7 +48,7 @@ class Series(Model):
     origin: str = Field(description="who posted it where, or the commit")
     tree: str = Field(default=USUAL_TREE, description="the kernel source it applies to")
     kernel: tuple[Name, ...] = Field(
-        default=("base", "block", "filesystems", "buffer_heads", "armdisk"),
+        default=("base", "block", "filesystems", "buffer_heads", "armdisk", "distro"),
         description="fragments of configs/kernel",
     )
     arms: dict[Name, Arm] = Field(default={}, description="more arms than before and after")

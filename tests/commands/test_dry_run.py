@@ -43,7 +43,7 @@ def test_every_series_can_be_planned_without_a_program_or_a_source() -> None:
 def test_kernels_are_told_by_arm_with_their_patches() -> None:
     text = text_of([BFQ], QUICK)
     for line in (
-        "source   debian:6.12, with base, block, filesystems, buffer_heads, armdisk",
+        "source   debian:6.12, with base, block, filesystems, buffer_heads, armdisk,\n    distro",
         "kernel   before, none: 1 patch",
         "kernel   after: 2 patches",
     ):

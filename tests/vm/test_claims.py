@@ -112,7 +112,7 @@ def test_an_exact_claim_is_judged(
 ) -> None:
     monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
     done = subprocess.run(
-        [LAB, "run", "bfq_burst_merge", "--claim", claim, *control],
+        [LAB, "run", "bfq_burst_merge", "--config", "small", "--claim", claim, *control],
         capture_output=True,
         text=True,
         timeout=1800,

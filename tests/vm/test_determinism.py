@@ -44,6 +44,7 @@ SHARED_EDIT = (
 SHARED_CLAIM = """
 title = "counters that all CPUs write"
 origin = "planted"
+kernel = ["base", "block"]
 
 [claims.cheap]
 published = "an instruction or two"
