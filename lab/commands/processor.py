@@ -11,7 +11,8 @@ _CPUINFO = Path("/proc/cpuinfo")
 SKYLAKE = 1.43
 # How much more its successors execute, as their makers state it of usual programs: Intel of Sunny
 # Cove 18 % more than Skylake and of Golden Cove 19 % more than that, AMD of Zen 3 19 %, Zen 4 13 %
-# and Zen 5 16 % more than the core before. Zen 2 is taken for as fast as Skylake.
+# and Zen 5 16 % more than the core before. Zen 2 is taken for as fast as Skylake, Granite Rapids (0xAD)
+# for as fast as the generation before it.
 _SUNNY_COVE = 1.18
 _GOLDEN_COVE = 1.19 * _SUNNY_COVE
 _ZEN3 = 1.19
@@ -21,7 +22,7 @@ _ZEN5 = 1.16 * _ZEN4
 _GENERATIONS: dict[tuple[str, int], list[tuple[frozenset[int], float]]] = {
     ("GenuineIntel", 6): [
         (frozenset({0x6A, 0x6C, 0x7D, 0x7E, 0xA7}), _SUNNY_COVE),
-        (frozenset({0x8F, 0x97, 0x9A, 0xB7, 0xBA, 0xBF, 0xCF}), _GOLDEN_COVE),
+        (frozenset({0x8F, 0x97, 0x9A, 0xAD, 0xB7, 0xBA, 0xBF, 0xCF}), _GOLDEN_COVE),
     ],
     ("AuthenticAMD", 25): [
         (frozenset({*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0)}), _ZEN4),

@@ -18,7 +18,7 @@ from lab.measure.host import EngineReport, Facts
 
 # Changes with every change of the fields below that an older lab could not read. Before 1.0 a lab
 # reads records of its own version only.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 # The lab's words: values of their types here, plain text in JSON and for who builds a record.
 AnEngine = Annotated[terms.Engine, Field(strict=False)]
