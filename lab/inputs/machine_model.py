@@ -6,6 +6,7 @@ They lie in configs/machine. Times are in nanoseconds of the guest.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -172,6 +173,18 @@ class MachineModel(Model):
             *(self.memory.options() if self.memory else ()),
             *(self.core.options() if self.core else ()),
         )
+
+
+def scaled(names: Sequence[str]) -> str:
+    """The plugin's word for costs that SENSITIVITY names. Raises UsageError for others, which a lab of
+    another version had.
+    """
+    if unknown := [name for name in names if name not in SENSITIVITY]:
+        raise UsageError(
+            f"a machine model has no costs that are called {unknown[0]!r}",
+            hint="another version of the lab measured it: measure it again",
+        )
+    return "/".join(SENSITIVITY[name] for name in names)
 
 
 def get(name: str) -> MachineModel:

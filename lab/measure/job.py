@@ -233,7 +233,7 @@ def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
     # What is counted alone is all of a run.
     warm, ios, ns = (every // 8, every // 4, _SIM_NS) if cell.cost else (1, _WITHOUT_END, 0)
     window = (f"warm={warm}", f"ios={ios}", f"shortest={ns}")
-    scaled = "/".join(machine_model.SENSITIVITY[name] for name in cell.variants)
+    scaled = machine_model.scaled(cell.variants)
     again = (f"variants={scaled}",) if scaled else ()
     return (*window, *again, *model.options(cell.cpus))
 

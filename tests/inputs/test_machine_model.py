@@ -77,6 +77,14 @@ def test_what_becomes_of_contended_lines_and_the_core_reach_the_plugin(model: Pa
     )
 
 
+def test_other_costs_are_those_that_have_a_name() -> None:
+    names = ("transfers x2", "instructions x0.7")
+    assert machine_model.scaled(names) == "2000:1000/1000:700"
+    assert machine_model.scaled(()) == ""
+    with pytest.raises(UsageError, match="no costs that are called 'transfers x3'"):
+        machine_model.scaled(("transfers x3",))
+
+
 def test_what_entering_the_kernel_costs_reaches_the_plugin(model: Path) -> None:
     model.write_text("interrupt_ns = 275\nsyscall_ns = 75.5\n" + GOOD)
     assert machine_model.get("own").options(16)[6:] == ("interrupt=275000", "syscall=75500")
