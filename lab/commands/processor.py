@@ -11,8 +11,8 @@ _CPUINFO = Path("/proc/cpuinfo")
 SKYLAKE = 1.43
 # How much more its successors execute, as their makers state it of usual programs: Intel of Sunny
 # Cove 18 % more than Skylake and of Golden Cove 19 % more than that, AMD of Zen 3 19 %, Zen 4 13 %
-# and Zen 5 16 % more than the core before. Zen 2 is taken for as fast as Skylake, Granite Rapids (0xAD)
-# for as fast as the generation before it.
+# and Zen 5 16 % more than the core before. Zen 2 is taken for as fast as Skylake, Granite Rapids
+# (0xAD) for as fast as the generation before it.
 _SUNNY_COVE = 1.18
 _GOLDEN_COVE = 1.19 * _SUNNY_COVE
 _ZEN3 = 1.19

@@ -176,8 +176,9 @@ class MachineModel(Model):
 
 
 def scaled(names: Sequence[str]) -> str:
-    """The plugin's word for costs that SENSITIVITY names. Raises UsageError for others, which a lab of
-    another version had.
+    """The plugin's word for costs that SENSITIVITY names.
+
+    Raises UsageError for others, which a lab of another version had.
     """
     if unknown := [name for name in names if name not in SENSITIVITY]:
         raise UsageError(
