@@ -219,14 +219,28 @@ def test_simulated_vcpus_contend_the_same_way_every_time(
     assert determinism.first_difference(tmp_path / "one", tmp_path / "two") == ""
     assert first.values == second.values
     assert first.values["transfers_per_io"] > 1
+    usually = first.values["iops"]
     cheap, dear, fast, slow = (
         first.values[sim_counts.variant("iops", scaled)] for scaled in SENSITIVITY
     )
-    assert dear < first.values["iops"] < cheap
-    assert slow < first.values["iops"] < fast
+    assert dear < usually < cheap
+    # Where CPUs fight for a lock, slower ones may do more: fewer wait at a time.
+    assert len({usually, fast, slow}) == 3
     # What is measured again changes nothing of what was measured before.
     alone = booted(tmp_path / "alone", cell=usual)
     assert alone.values.items() <= first.values.items()
+
+
+def test_an_io_of_one_cpu_takes_as_long_as_its_instructions(tmp_path: Path) -> None:
+    probe = determinism.probe_cell("none", cpus=1, engine=Engine.SIM)
+    cell = replace(probe, machine="xeon16", variants=tuple(SENSITIVITY))
+    values = booted(tmp_path, cell=cell).values
+    cheap, dear, fast, slow = (
+        values["iops"] / values[sim_counts.variant("iops", scaled)] for scaled in SENSITIVITY
+    )
+    assert (cheap, dear) == pytest.approx((1, 1), rel=0.01)
+    assert 0.7 <= fast < 0.9
+    assert 1.2 < slow <= 1.4
 
 
 def test_a_counter_that_all_cpus_write_is_refuted_by_the_simulation_and_named(
