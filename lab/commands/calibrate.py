@@ -110,12 +110,12 @@ def calibrate(progress: Progress) -> list[Calibration]:
     by_distance = [(each.cpus, _undisturbed(each.pairs, progress)) for each in distances(cpus)]
     title = f"measured here: {host.cpu_model()}".replace('"', "'")
     ipc = processor.instructions_a_cycle()
-    found = [model(title, ipc, alone, by_distance)]
-    if len(by_distance) == 1:
-        others = primitives.by_distance(by_distance[0][1])[1:]
-        enough = (each for each in others if _is_enough(each))
-        found += [model(title, ipc, alone, [(len(cpus), each)]) for each in enough]
-    return found
+    usual = model(title, ipc, alone, by_distance)
+    if len(by_distance) > 1:
+        return [usual]
+    others = primitives.at_each_distance(by_distance[0][1])[1:]
+    enough = (each for each in others if _is_enough(each))
+    return [usual, *(model(title, ipc, alone, [(len(cpus), each)]) for each in enough)]
 
 
 def pooled(several: Sequence[Measured]) -> Measured:

@@ -75,6 +75,12 @@ def version(makefile: str) -> Version:
     return int(numbers["VERSION"]), int(numbers["PATCHLEVEL"])
 
 
+def added(fragments: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    """Names of fragments with more of them, each once; with small, without distro."""
+    without = {SMALL, DISTRO} if SMALL in more else set[str]()
+    return tuple(dict.fromkeys(name for name in (*fragments, *more) if name not in without))
+
+
 def merge(names: Sequence[str], kernel: Version, folder: Path = FRAGMENTS) -> dict[str, Option]:
     """The options of the named fragments for a kernel, a later fragment overriding an earlier one.
 

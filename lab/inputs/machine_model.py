@@ -72,13 +72,14 @@ class Memory(Model):
 
     def options(self) -> tuple[str, ...]:
         """It as the plugin's arguments."""
-        gaps = (self.load_gap_ns, self.store_gap_ns, self.locked_gap_ns, self.upgrade_gap_ns)
+        gaps = (self.load_gap_ns, self.store_gap_ns, self.locked_gap_ns)
         return (
             "awaits=1",
             f"locked={_thousandths(self.locked_ns)}",
             f"stay={_thousandths(self.stay)}",
             f"ownership={int(self.reads_take_ownership)}",
             f"gaps={'/'.join(str(_thousandths(gap)) for gap in gaps)}",
+            f"upgrade_gap={_thousandths(self.upgrade_gap_ns)}",
         )
 
 

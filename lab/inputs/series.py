@@ -133,9 +133,7 @@ class Series(Model):
 
     def configured(self, fragments: Sequence[str]) -> Series:
         """The series on kernels that have these fragments, too; with small, without distro."""
-        without = {kconfig.SMALL, kconfig.DISTRO} if kconfig.SMALL in fragments else set[str]()
-        names = (name for name in (*self.kernel, *fragments) if name not in without)
-        return self.model_copy(update={"kernel": tuple(dict.fromkeys(names))})
+        return self.model_copy(update={"kernel": kconfig.added(self.kernel, fragments)})
 
     @property
     def all_arms(self) -> Mapping[str, Arm]:

@@ -86,10 +86,10 @@ def undisturbed(measured: Measured) -> Measured:
     """What is left without repetitions before or after which the CPUs were farther from each other,
     or nearer, than they mostly were.
     """
-    return by_distance(measured)[0]
+    return at_each_distance(measured)[0]
 
 
-def by_distance(measured: Measured) -> list[Measured]:
+def at_each_distance(measured: Measured) -> list[Measured]:
     """The repetitions before and after which the CPUs were equally far from each other, for each
     distance: the usual one first. A hypervisor may move CPUs to and fro.
     """

@@ -56,7 +56,7 @@ class Session:
     @property
     def fragments(self) -> tuple[str, ...]:
         """With which fragments kernels are built that no series asks for."""
-        return (*self.profile.kernel, *(name for name in self.config if name != kconfig.SMALL))
+        return kconfig.added(self.profile.kernel, self.config)
 
     @property
     def durations(self) -> Durations:

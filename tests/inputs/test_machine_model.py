@@ -72,7 +72,8 @@ refill_cycles = 16
 def test_what_becomes_of_contended_lines_and_the_core_reach_the_plugin(model: Path) -> None:
     model.write_text(GOOD + MEMORY)
     assert machine_model.get("own").options(16)[6:] == (
-        *("awaits=1", "locked=6000", "stay=250", "ownership=1", "gaps=8700/14400/31000/25000"),
+        *("awaits=1", "locked=6000", "stay=250", "ownership=1", "gaps=8700/14400/31000"),
+        "upgrade_gap=25000",
         *("window=224", "cycle=400", "width=4", "load=5", "refill=16"),
     )
 

@@ -9,7 +9,7 @@ from lab.base.errors import LabError
 from lab.measure.primitives import (
     Primitive,
     Repetition,
-    by_distance,
+    at_each_distance,
     parsed,
     thread_counts,
     undisturbed,
@@ -53,4 +53,4 @@ def test_thread_counts_double_up_to_all_cpus(cpus: int, counts: tuple[int, ...])
 def test_as_many_repetitions_near_as_far_are_two_distances() -> None:
     near, far = [Repetition(1.0, 28.0, 28.0)] * 2, [Repetition(5.0, 158.0, 158.0)] * 2
     moved = Repetition(3.0, 28.0, 158.0)
-    assert by_distance({ADD: [*near, *far, moved]}) == [{ADD: near}, {ADD: far}]
+    assert at_each_distance({ADD: [*near, *far, moved]}) == [{ADD: near}, {ADD: far}]

@@ -43,8 +43,8 @@ static struct {
 	_Alignas(2 * LINE) uint64_t began, ended, done;
 } results[MAX_THREADS];
 static unsigned int repetitions;
-/* Where an instruction takes less than a cycle whether it waits for the one before or not, as under the
- * simulation, what is to take so many cycles has more of them: thousandths.
+/* How many times as many instructions a critical section has, in thousandths. A simulated instruction
+ * takes less than a cycle even if it waits for the one before.
  */
 static unsigned int longer = 1000;
 static double tick;	/* nanoseconds of a tick of the TSC */

@@ -32,6 +32,7 @@ static const struct {
 	{ "stride", COUNT, &order.stride },	/* vCPU i is the machine's CPU i times that */
 	{ "awaits", COUNT, &memory.awaits },
 	{ "locked", PICOSECONDS, &memory.locked },
+	{ "upgrade_gap", PICOSECONDS, &memory.upgrade_gap },
 	{ "stay", COUNT, &memory.stay },
 	{ "ownership", COUNT, &memory.reads_take_ownership },
 	{ "window", COUNT, &core_model.window },
@@ -91,7 +92,6 @@ static bool read_variants(const char *text)
 
 static const char *read_lists(const char *argument, const char *value)
 {
-	uint64_t gaps[ACCESSES + 1] = { 0 };
 	unsigned int access, count;
 
 	if (is_named(argument, "calls")) {
@@ -102,11 +102,10 @@ static const char *read_lists(const char *argument, const char *value)
 		return read_variants(value) ? NULL : "variants that are no pairs of numbers, or too many";
 	}
 	if (is_named(argument, "gaps")) {
-		count = read_list(value, 10, gaps, ACCESSES + 1);
+		count = read_list(value, 10, memory.gap, ACCESSES);
 		for (access = 0; access < ACCESSES; access++)
-			memory.gap[access] = gaps[access] * NS / 1000;
-		memory.upgrade_gap = gaps[ACCESSES] * NS / 1000;
-		return count == ACCESSES + 1 ? NULL : "gaps that are not one for each kind of access";
+			memory.gap[access] = memory.gap[access] * NS / 1000;
+		return count == ACCESSES ? NULL : "gaps that are not one for each kind of access";
 	}
 	if (is_named(argument, "entries")) {
 		order.entry_count = read_list(value, 16, order.entries, MAX_ENTRIES);
