@@ -48,6 +48,7 @@ static unsigned int scale = 1000;
 static struct {
 	uint64_t number, since, left;
 } waits[MAX_VCPUS];
+static unsigned int waiting;
 
 /* Levels from the nearest to the farthest, "CPUS:CLEAN:DIRTY:UPGRADE/..." in ns: so many
  * neighbouring CPUs of the machine are at that level. vCPU i is the machine's CPU i times stride.
@@ -183,6 +184,27 @@ static unsigned int count_before(unsigned int vcpu)
 	return count;
 }
 
+/* Others go first who are earlier and wait for the line of an address. */
+void let_waiting_run(uint64_t address, unsigned int vcpu)
+{
+	unsigned int i;
+
+	for (i = 0; waiting && i < MAX_VCPUS; i++)
+		if (i != vcpu && waits[i].number == address >> LINE_BITS) {
+			let_earlier_run();
+			return;
+		}
+}
+
+/* A locked instruction is executed when all is written that its vCPU stored before. */
+void await_stores(unsigned int vcpu)
+{
+	if (buffered[vcpu] <= now)
+		return;
+	now = buffered[vcpu];
+	yield_turn();
+}
+
 /* A vCPU is about to access an address, which it could begin with then. Wait until the line leaves
  * who has it, who may go on using it until then; what is accessed is what it left there.
  */
@@ -195,6 +217,7 @@ void await_line(uint64_t address, unsigned int vcpu, enum access access, uint64_
 	waits[vcpu].number = number;
 	waits[vcpu].since = begins;
 	waits[vcpu].left = 0;
+	waiting++;
 	while ((move = needed(find(number), number, vcpu, access != LOAD)) != NO_MOVE) {
 		const struct line *line = find(number);
 		uint64_t price = cost(move, vcpu, line->holders & ~(1ULL << vcpu));
@@ -208,6 +231,7 @@ void await_line(uint64_t address, unsigned int vcpu, enum access access, uint64_
 			break;
 		}
 	}
+	waiting--;
 	waits[vcpu].number = 0;
 }
 
