@@ -34,6 +34,7 @@ _GROUPS = {
     "read": "transfer",
     "shared": "transfer",
     "ticket": "ticket lock",
+    "test": "test-and-set lock",
     "mcs": "MCS lock",
     "qspin": "qspinlock",
 }

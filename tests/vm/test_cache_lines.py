@@ -104,3 +104,11 @@ def test_queued_locks_are_near_to_what_was_measured(testbed: Testbed, model: Mac
     assert len(locks) > 30
     # 1.23 to 1.24 with four seeds.
     assert validate.error(locks).mean <= 1.3
+
+
+@pytest.mark.parametrize("name", ["skylake4", "icelake4"])
+def test_published_words_and_tickets_are_near(testbed: Testbed, name: str) -> None:
+    points = validate.points(validate.hardware(name), machine_model.get(name), testbed, Progress())
+    for group in ("contended word", "ticket lock"):
+        judged = [point for point in points if point.group == group and not point.used]
+        assert validate.error(judged).mean <= 1.25

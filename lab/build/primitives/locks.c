@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Spin locks: by tickets, by a queue (Mellor-Crummey and Scott), and as Linux has them. */
+/* Spin locks: by tickets, by a queue (Mellor-Crummey and Scott), as Linux has them, and simple ones. */
 #include "primitives.h"
 
 /* --- tickets: the next one in the upper half of a word, the one served in the lower */
@@ -129,9 +129,58 @@ static inline void release_qspin(volatile uint32_t *lock)
 	*(volatile uint8_t *)lock = 0;
 }
 
+/* --- simple ones: all who wait read one word until the lock is free, and those by test-and-set take
+ * it in no order
+ */
+
+static inline __attribute__((always_inline)) void test_and_set(volatile uint32_t *lock, bool pause)
+{
+	uint32_t taken;
+
+	do {
+		while (*lock)
+			if (pause)
+				relax();
+		taken = 1;
+		__asm__ volatile("xchgl %0, %1" : "+r"(taken), "+m"(*lock) : : "memory");
+	} while (taken);
+}
+
+static inline void take_ticket_busily(volatile uint32_t *lock)
+{
+	uint32_t own = fetch_add(&lock[0], 1);
+
+	while (lock[1] != own)
+		;
+}
+
 /* --- what is done with them */
 
-enum kind { TICKET, QUEUE, QSPIN };
+enum kind { TICKET, QUEUE, QSPIN, TEST_AND_SET, TEST_AND_SET_PAUSE, TICKET_BUSY };
+
+/* Nothing but a counter on another line is protected, and nothing is done between two turns. Whoever has
+ * done its rounds first ends it, for others may never have a turn until then.
+ */
+static inline __attribute__((always_inline)) uint64_t count_up(enum kind kind)
+{
+	volatile uint32_t *lock = word_of(shared_line());
+	volatile uint64_t *counter = &list(0)[0]->value;
+	uint64_t round;
+
+	for (round = 0; !stopped && round < rounds; round++) {
+		if (kind == TICKET_BUSY)
+			take_ticket_busily(lock);
+		else
+			test_and_set(lock, kind == TEST_AND_SET_PAUSE);
+		++*counter;
+		if (kind == TICKET_BUSY)
+			lock[1] = lock[1] + 1;
+		else
+			*lock = 0;
+	}
+	stopped = true;
+	return round;
+}
 
 static inline __attribute__((always_inline)) uint64_t
 take_turns(unsigned int self, enum kind kind, enum operation operation)
@@ -165,8 +214,18 @@ take_turns(unsigned int self, enum kind kind, enum operation operation)
 		return take_turns(self, kind, operation);	\
 	}
 
+#define COUNTER(name, kind)					\
+	uint64_t name(unsigned int self)			\
+	{							\
+		(void)self;					\
+		return count_up(kind);				\
+	}
+
 LOCK(lock_ticket, TICKET, NOTHING)
 LOCK(lock_mcs, QUEUE, NOTHING)
 LOCK(lock_qspin, QSPIN, NOTHING)
 LOCK(lock_qspin_stores, QSPIN, STORES)
 LOCK(lock_qspin_updates, QSPIN, UPDATES)
+COUNTER(count_test_and_set, TEST_AND_SET)
+COUNTER(count_test_and_set_pause, TEST_AND_SET_PAUSE)
+COUNTER(count_ticket, TICKET_BUSY)

@@ -46,6 +46,7 @@ extern unsigned int sample_count;
 
 body ping_pong;
 body lock_ticket, lock_mcs, lock_qspin, lock_qspin_stores, lock_qspin_updates;
+body count_test_and_set, count_test_and_set_pause, count_ticket;
 
 extern unsigned int cpus[];
 

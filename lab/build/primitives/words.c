@@ -201,7 +201,7 @@ const struct primitive primitives[] = {
 	{ "own-add", own_add, 1, 1, 0, 0, false },
 	{ "add", add, 2, MAX_THREADS, 0, 0, false },
 	{ "add-owners", owners, 2, MAX_THREADS, 0, 0, false },
-	{ "compare-exchange", add_if_unchanged, 2, MAX_THREADS, 0, 0, false },
+	{ "compare-exchange", add_if_unchanged, 1, MAX_THREADS, 0, 0, false },
 	{ "ping-pong", ping_pong, 2, 2, 0, 0, false },
 	{ "modified-chain", modified_chain, 2, 2, 0, 0, true },
 	{ "modified-loads", modified_loads, 2, 2, 0, 0, true },
@@ -223,5 +223,8 @@ const struct primitive primitives[] = {
 	{ "qspin-500-500", lock_qspin, 1, MAX_THREADS, 500, 500, false },
 	{ "qspin-stores", lock_qspin_stores, 1, MAX_THREADS, 50, 200, true },
 	{ "qspin-updates", lock_qspin_updates, 1, MAX_THREADS, 50, 200, true },
+	{ "test-and-set", count_test_and_set, 1, MAX_THREADS, 0, 0, false },
+	{ "test-and-set-pause", count_test_and_set_pause, 1, MAX_THREADS, 0, 0, false },
+	{ "ticket-busy", count_ticket, 1, MAX_THREADS, 0, 0, false },
 	{ 0 },
 };
