@@ -27,6 +27,7 @@ def offered(line: str) -> list[str]:
         ("run --profile s", ["standard"]),
         ("matrix --topology nullb_mq_", ["nullb_mq_old"]),
         ("try x --workload dben", ["dbench_xfs"]),
+        ("diff --config sm", ["small"]),
         ("diff --machine xe", ["xeon10", "xeon16"]),
         ("shell --scheduler mq", ["mq-deadline"]),
         ("shell plug_o", ["plug_order"]),
