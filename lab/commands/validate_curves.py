@@ -78,6 +78,7 @@ def compare(curve: HardwareCurve, machine: str, session: Session) -> ComparedCur
 def table(machine: str, compared: ComparedCurve) -> TableRecord:
     """A row for each point: measured, the lab's, and the error; both are drawn, too."""
     curve = compared.curve
+    reasons = dict.fromkeys(outcome.error for outcome in compared.outcomes if outcome.error)
     return points_table(
         f"{machine}, {curve.title}: {curve.metric}",
         curve.by,
@@ -85,6 +86,7 @@ def table(machine: str, compared: ComparedCurve) -> TableRecord:
         compared.points,
         f"{curve.workload} on {curve.topology}, kernel with "
         f"{' and '.join(curve.config) or 'no further options'}. Measured: {curve.source}.",
+        *(f"Failed: {reason}." for reason in reasons),
     )
 
 
@@ -108,10 +110,10 @@ def by_machine(curves: Sequence[tuple[str, ComparedCurve]]) -> TableRecord:
 
 
 def points_table(
-    title: str, by: str, ours: str, points: Sequence[CurvePoint], note: str
+    title: str, by: str, ours: str, points: Sequence[CurvePoint], note: str, *more: str
 ) -> TableRecord:
     """A row and two points of a plot for each point: measured, and ours, which names the lab's
-    values. by is what the labels are, note follows the errors.
+    values. by is what the labels are, note follows the errors, and more notes follow it.
     """
     labels = sorted({point.label for point in points}, key=int)
     drawn = {}
@@ -125,7 +127,7 @@ def points_table(
         title=title,
         columns=columns("scheduler", by, _MEASURED, ours, "error"),
         rows=tuple(_row(point) for point in points),
-        notes=(f"{error_text(points)} {note}",),
+        notes=(f"{error_text(points)} {note}", *more),
         curves=Curves(
             labels=tuple(labels),
             values=drawn,

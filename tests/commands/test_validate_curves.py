@@ -78,7 +78,9 @@ def test_a_guest_that_failed_is_no_point(session: FakeSession, guests: Guests) -
     guests.answers = {0: GuestError("panic", "BUG: x")}
     comparison = validate_curves.compare(CURVE, "xeon10", session)
     assert validate_curves.failures([comparison]) == 1
-    assert "2 points" in validate_curves.error_text(comparison.points)
+    points, why = validate_curves.table("xeon10", comparison).notes
+    assert points.startswith("2 points")
+    assert "BUG: x" in why
 
 
 def test_signs_cancel_in_the_bias_alone() -> None:
