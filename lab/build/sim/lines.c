@@ -48,7 +48,6 @@ static unsigned int scale = 1000;
 static struct {
 	uint64_t number, since, left;
 } waits[MAX_VCPUS];
-static unsigned int waiting;
 
 /* Levels from the nearest to the farthest, "CPUS:CLEAN:DIRTY:UPGRADE/..." in ns: so many
  * neighbouring CPUs of the machine are at that level. vCPU i is the machine's CPU i times stride.
@@ -153,13 +152,6 @@ static enum move needed(const struct line *line, uint64_t number, unsigned int v
 	return line->owned ? DIRTY : store ? UPGRADE : CLEAN;
 }
 
-bool would_move(uint64_t address, unsigned int vcpu, enum access access)
-{
-	uint64_t number = address >> LINE_BITS;
-
-	return needed(find(number), number, vcpu, access != LOAD) != NO_MOVE;
-}
-
 /* When a line that is asked for then leaves who has it. */
 static uint64_t leaves(const struct line *line, uint64_t asked, uint64_t price, enum move move)
 {
@@ -184,20 +176,20 @@ static unsigned int count_before(unsigned int vcpu)
 	return count;
 }
 
-/* Others go first who are earlier and wait for the line of an address. */
-void let_waiting_run(uint64_t address, unsigned int vcpu)
+/* Others go first who are earlier and wait for a line. */
+static void let_waiting_run(uint64_t number, unsigned int vcpu)
 {
 	unsigned int i;
 
-	for (i = 0; waiting && i < MAX_VCPUS; i++)
-		if (i != vcpu && waits[i].number == address >> LINE_BITS) {
+	for (i = 0; i < MAX_VCPUS; i++)
+		if (i != vcpu && waits[i].number == number) {
 			let_earlier_run();
 			return;
 		}
 }
 
 /* A locked instruction is executed when all is written that its vCPU stored before. */
-void await_stores(unsigned int vcpu)
+static void await_stores(unsigned int vcpu)
 {
 	if (buffered[vcpu] <= now)
 		return;
@@ -213,11 +205,13 @@ void await_line(uint64_t address, unsigned int vcpu, enum access access, uint64_
 	uint64_t number = address >> LINE_BITS, time;
 	enum move move;
 
+	if (access == LOCKED)
+		await_stores(vcpu);
+	let_waiting_run(number, vcpu);
 	later(&begins, may_ask[vcpu]);
 	waits[vcpu].number = number;
 	waits[vcpu].since = begins;
 	waits[vcpu].left = 0;
-	waiting++;
 	while ((move = needed(find(number), number, vcpu, access != LOAD)) != NO_MOVE) {
 		const struct line *line = find(number);
 		uint64_t price = cost(move, vcpu, line->holders & ~(1ULL << vcpu));
@@ -231,7 +225,6 @@ void await_line(uint64_t address, unsigned int vcpu, enum access access, uint64_
 			break;
 		}
 	}
-	waiting--;
 	waits[vcpu].number = 0;
 }
 

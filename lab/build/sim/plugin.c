@@ -238,11 +238,7 @@ static void on_contended(unsigned int vcpu, void *data)
 	executing = 0; /* others will execute */
 	reached = follows_cores() ? core_reaches(vcpu_in_turn(), insn) : now;
 	began = now;
-	if (access == LOCKED)
-		await_stores(vcpu_in_turn());
-	let_waiting_run(address, vcpu_in_turn());
-	if (would_move(address, vcpu_in_turn(), access))
-		await_line(address, vcpu_in_turn(), access, reached);
+	await_line(address, vcpu_in_turn(), access, reached);
 	core_waited(vcpu_in_turn(), now - began);
 	executing = cost;
 	insn->time += now - began;

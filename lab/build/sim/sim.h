@@ -142,9 +142,6 @@ extern struct memory_model memory;
 
 int set_levels(const char *levels, unsigned int vcpus, unsigned int stride);
 void scale_transfers(unsigned int thousandths);
-bool would_move(uint64_t address, unsigned int vcpu, enum access access);
-void let_waiting_run(uint64_t address, unsigned int vcpu);
-void await_stores(unsigned int vcpu);
 void await_line(uint64_t address, unsigned int vcpu, enum access access, uint64_t begins);
 uint64_t touch(uint64_t address, unsigned int vcpu, enum access access, uint64_t begins,
 	       enum move *move);
