@@ -24,6 +24,9 @@ from lab.measure.primitives import Measured, Primitive, undisturbed
 _WINDOW, _WIDTH, _LOAD_CYCLES, _REFILL_CYCLES = 224, 4, 5, 16
 # A read that leaves a store this little to do took the line with ownership; 0.25 is chosen.
 _FREE = 0.25
+# Readers keep lines if so few attempts to exchange what one has read fail, for each that does not;
+# chosen.
+_FAILING = 0.25
 # Of the repetitions with two CPUs so many must be undisturbed. Measured anew until they are, so
 # often.
 _NEEDED = 3
@@ -33,12 +36,15 @@ _ROUNDS = 4
 _SINGLES = 16
 _CPU = Path("/sys/devices/system/cpu")
 
+# Not recorded on the machines that were measured before it was needed.
+FAILED = Primitive("compare-exchange-fails", 0, 2)
 _MODIFIED = ("chain", "loads", "stores", "adds")
 # What a model is made of; it is judged by everything else.
 USED = frozenset(
     (
         *(Primitive(name, 0, 1) for name in ("cycle", "pause", "clock", "own-add")),
         Primitive("add-owners", 0, 2),
+        FAILED,
         *(Primitive("shared-stores", lines, 2) for lines in (0, 1)),
         *(
             Primitive(name, lines, 2)
@@ -206,6 +212,7 @@ insn_ns = {cycle.value / ipc:.3g}
 {_line("stay", _stay(farthest, add))}
 # 16 stores to lines of another that were read before: {_figure(farthest, "read-stores", 16)} ns.
 reads_take_ownership = {str(_takes_ownership(farthest)).lower()}
+readers_keep_lines = {str(_readers_keep(farthest)).lower()}
 {_line("load_gap_ns", _slope(farthest, "modified-loads"))}
 {_line("store_gap_ns", _slope(farthest, "modified-stores"))}
 {_line("locked_gap_ns", _slope(farthest, "modified-adds"))}
@@ -255,6 +262,16 @@ def _takes_ownership(measured: Measured) -> bool:
     """Whether storing to a line costs little once one has read it."""
     store = _beyond_none(measured, "read-stores", 16).value / 16
     return store < _FREE * _beyond_none(measured, "shared-stores", 1).value
+
+
+def _readers_keep(measured: Measured) -> bool:
+    """Whether what one has read is seldom changed before one can exchange it."""
+    if FAILED not in measured:
+        return False
+    failed, succeeded = (
+        _figure(measured, name, 0).value for name in (FAILED.name, "compare-exchange")
+    )
+    return succeeded < _FAILING * failed
 
 
 def _beyond_none(measured: Measured, name: str, lines: int) -> Figure:

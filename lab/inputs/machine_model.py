@@ -63,6 +63,10 @@ class Memory(Model):
     reads_take_ownership: bool = Field(
         description="whether a read of a line that another CPU wrote invalidates it there"
     )
+    readers_keep_lines: bool = Field(
+        default=False,
+        description="whether a line that was read with ownership stays as one that was written",
+    )
     load_gap_ns: float = Field(ge=0, description="least time between lines of independent loads")
     store_gap_ns: float = Field(ge=0, description="the same for stores")
     locked_gap_ns: float = Field(ge=0, description="the same for locked instructions")
@@ -77,6 +81,7 @@ class Memory(Model):
             "awaits=1",
             f"locked={_thousandths(self.locked_ns)}",
             f"stay={_thousandths(self.stay)}",
+            f"read_stay={_thousandths(self.stay) if self.readers_keep_lines else 0}",
             f"ownership={int(self.reads_take_ownership)}",
             f"gaps={'/'.join(str(_thousandths(gap)) for gap in gaps)}",
             f"upgrade_gap={_thousandths(self.upgrade_gap_ns)}",

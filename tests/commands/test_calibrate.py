@@ -36,6 +36,8 @@ PAIR = {
     ("read-stores", 0): 30.0,
     ("read-stores", 16): 46.0,
     ("add-owners", 0): 66.4,
+    ("compare-exchange", 0): 30.0,
+    ("compare-exchange-fails", 0): 40.0,
 }
 
 
@@ -81,6 +83,16 @@ def test_a_read_takes_ownership_where_the_store_after_it_is_free() -> None:
 
     assert takes(46.0)
     assert not takes(30.0 + 16 * 60.0)
+
+
+def test_readers_keep_lines_where_few_exchanges_fail() -> None:
+    def keep(**measured: float) -> bool:
+        model = calibrate.model("x", 1.43, alone(), [(2, pair(**measured))]).model
+        assert model.memory is not None
+        return model.memory.readers_keep_lines
+
+    assert keep(compare_exchange_fails_0=121.0)
+    assert not keep(compare_exchange_fails_0=119.0)
 
 
 def test_the_range_of_a_number_stands_beside_it() -> None:

@@ -55,6 +55,7 @@ MEMORY = """
 locked_ns = 6
 stay = 0.25
 reads_take_ownership = true
+readers_keep_lines = true
 load_gap_ns = 8.7
 store_gap_ns = 14.4
 locked_gap_ns = 31
@@ -72,10 +73,15 @@ refill_cycles = 16
 def test_what_becomes_of_contended_lines_and_the_core_reach_the_plugin(model: Path) -> None:
     model.write_text(GOOD + MEMORY)
     assert machine_model.get("own").options(16)[6:] == (
-        *("awaits=1", "locked=6000", "stay=250", "ownership=1", "gaps=8700/14400/31000"),
-        "upgrade_gap=25000",
+        *("awaits=1", "locked=6000", "stay=250", "read_stay=250", "ownership=1"),
+        *("gaps=8700/14400/31000", "upgrade_gap=25000"),
         *("window=224", "cycle=400", "width=4", "load=5", "refill=16"),
     )
+
+
+def test_a_line_that_was_read_stays_with_nobody_unless_the_model_says_so(model: Path) -> None:
+    model.write_text(GOOD + MEMORY.replace("readers_keep_lines = true\n", ""))
+    assert "read_stay=0" in machine_model.get("own").options(16)
 
 
 def test_other_costs_are_those_that_have_a_name() -> None:
@@ -94,7 +100,7 @@ def test_what_entering_the_kernel_costs_reaches_the_plugin(model: Path) -> None:
 def test_a_window_of_nothing_is_refused(model: Path) -> None:
     model.write_text(GOOD + MEMORY.replace("window = 224", "window = 0"))
     with pytest.raises(
-        UsageError, match=r"(?s)greater than or equal to 1.*own\.toml:30: core\.window"
+        UsageError, match=r"(?s)greater than or equal to 1.*own\.toml:31: core\.window"
     ):
         machine_model.get("own")
 

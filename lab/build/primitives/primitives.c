@@ -189,8 +189,8 @@ static void measure(const struct primitive *primitive, unsigned int count, unsig
 		sample_count = 0;
 		took = execute(primitive->body, count);
 		for (i = 0; i < count; i++)
-			done += results[i].done;
-		took = sample_count ? middle_of_samples() : took / done;
+			done += results[i].done; /* or nothing, of what fails */
+		took = sample_count ? middle_of_samples() : took / (done ? done : 1);
 		printf("%s\t%u\t%u\t%.3f\t%.1f\t%.1f\n", primitive->name, of_lines, count, took, before,
 		       one_way());
 	}

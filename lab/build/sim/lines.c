@@ -7,10 +7,10 @@
  * others hold a clean one, writing what others hold an upgrade, and what another owns a dirty move
  * again. What nobody else has is free. What a transfer costs depends on how near the other CPU is.
  *
- * Half of a transfer is the request on its way, half the line. A line that a CPU got to write it stays
- * there for a while, so its owner can use it several times before it goes to the next. One that it got
- * to read it does not: the next may have it before the reader writes what it made of the value. Who
- * waits for a line that is contended for is first served who asked first.
+ * Half of a transfer is the request, half the line. A line that a CPU got to write it stays there for
+ * a while, so its owner can use it several times before it goes to the next. So does one that it got to
+ * read it on some machines; on others the next may have it before the reader writes what it made of the
+ * value. Who waits for a line that is contended for is first served who asked first.
  */
 #include <stdio.h>
 
@@ -127,13 +127,13 @@ static uint64_t vary(uint64_t price)
 	return price * (1000 - VARIATION + next_random() % (2 * VARIATION + 1)) / 1000;
 }
 
-/* For how long a line that took so long to come stays with a writer: now shorter, now longer, for
+/* For how long a line that took so long to come stays with who has it: now shorter, now longer, for
  * the state of the interconnect is not known, and CPUs that take turns at fixed intervals may do so
  * for ever.
  */
-static uint64_t stay(uint64_t price)
+static uint64_t stay(uint64_t price, bool written)
 {
-	uint64_t most = 2 * price * memory.stay / 1000;
+	uint64_t most = 2 * price * (written ? memory.stay : memory.read_stay) / 1000;
 
 	return most ? next_random() % most : 0;
 }
@@ -271,7 +271,7 @@ uint64_t touch(uint64_t address, unsigned int vcpu, enum access access, uint64_t
 		later(&done, left + price - request(price));
 		if (*move != CLEAN) {
 			line->left = left;
-			line->kept = done + (store ? stay(price) : 0);
+			line->kept = done + stay(price, store);
 		}
 		if (*move == DIRTY && !store && memory.reads_take_ownership && !line->unwritten) {
 			line_taken(number, others);

@@ -34,6 +34,7 @@ static const struct {
 	{ "locked", PICOSECONDS, &memory.locked },
 	{ "upgrade_gap", PICOSECONDS, &memory.upgrade_gap },
 	{ "stay", COUNT, &memory.stay },
+	{ "read_stay", COUNT, &memory.read_stay },
 	{ "ownership", COUNT, &memory.reads_take_ownership },
 	{ "window", COUNT, &core_model.window },
 	{ "cycle", PICOSECONDS, &core_model.cycle },

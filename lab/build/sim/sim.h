@@ -132,6 +132,7 @@ enum move { NO_MOVE, CLEAN, DIRTY, UPGRADE, MOVES };
 struct memory_model {
 	uint64_t locked;		/* what a locked instruction takes when it has its line */
 	uint64_t stay;			/* thousandths of its transfer that a line stays, on average */
+	uint64_t read_stay;		/* the same of one that was read with ownership */
 	uint64_t gap[ACCESSES];		/* the least time until a vCPU asks for another line */
 	uint64_t upgrade_gap;		/* the same of a locked instruction whose line others hold, too */
 	uint64_t reads_take_ownership;	/* of a line that another wrote */
