@@ -38,12 +38,14 @@ _CPU = Path("/sys/devices/system/cpu")
 
 # Not recorded on the machines that were measured before it was needed.
 FAILED = Primitive("compare-exchange-fails", 0, 2)
+_SUCCEEDED = Primitive("compare-exchange", 0, 2)
 _MODIFIED = ("chain", "loads", "stores", "adds")
-# What a model is made of; it is judged by everything else.
+# What a model is made of (used()).
 USED = frozenset(
     (
         *(Primitive(name, 0, 1) for name in ("cycle", "pause", "clock", "own-add")),
         Primitive("add-owners", 0, 2),
+        _SUCCEEDED,
         FAILED,
         *(Primitive("shared-stores", lines, 2) for lines in (0, 1)),
         *(
@@ -54,6 +56,11 @@ USED = frozenset(
         *(Primitive("read-stores", lines, 2) for lines in (0, 16)),
     )
 )
+
+
+def used(measured: Measured) -> frozenset[Primitive]:
+    """What a model of these measurements is made of; it is judged by everything else."""
+    return USED if FAILED in measured else USED - {_SUCCEEDED}
 
 
 @dataclass(frozen=True)
@@ -268,9 +275,7 @@ def _readers_keep(measured: Measured) -> bool:
     """Whether what one has read is seldom changed before one can exchange it."""
     if FAILED not in measured:
         return False
-    failed, succeeded = (
-        _figure(measured, name, 0).value for name in (FAILED.name, "compare-exchange")
-    )
+    failed, succeeded = (_figure(measured, each.name, 0).value for each in (FAILED, _SUCCEEDED))
     return succeeded < _FAILING * failed
 
 

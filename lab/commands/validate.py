@@ -11,7 +11,7 @@ from statistics import fmean, median
 from lab.base import toml
 from lab.base.progress import Progress
 from lab.base.system import data
-from lab.commands.calibrate import USED
+from lab.commands.calibrate import used
 from lab.inputs.machine_model import MachineModel
 from lab.measure import loop_disk, primitives
 from lab.measure.job import Testbed
@@ -94,8 +94,9 @@ def points(
     with progress.step(f"simulating {max(threads)} CPUs"):
         simulated = _net(primitives.simulated(testbed, model, threads, progress))
     real = _net(undisturbed(measured))
+    made_of = used(measured)
     return [
-        Point(key, real[key], simulated[key], key in USED)
+        Point(key, real[key], simulated[key], key in made_of)
         for key in real
         if key.name not in _LEFT_OUT and key in simulated and real[key] >= _LEAST_NS
     ]

@@ -95,6 +95,13 @@ def test_readers_keep_lines_where_few_exchanges_fail() -> None:
     assert not keep(compare_exchange_fails_0=119.0)
 
 
+def test_a_row_that_makes_a_model_does_not_judge_it() -> None:
+    loop, measured = Primitive("compare-exchange", 0, 2), pair()
+    assert loop in calibrate.used(measured)
+    del measured[calibrate.FAILED]
+    assert loop not in calibrate.used(measured)
+
+
 def test_the_range_of_a_number_stands_beside_it() -> None:
     measured = pair()
     times = [Repetition(ns, 60.0, 60.0) for ns in (60.0, 66.0, 66.4, 67.0, 500.0)]
