@@ -85,12 +85,18 @@ def test_an_owner_keeps_a_contended_line_for_several_operations(measured: Measur
     assert owners > 2 * add
 
 
-def test_a_line_that_is_read_first_moves_twice(measured: Measured) -> None:
-    add, loop = (
-        median(each.ns for each in measured[Primitive(name, 0, 4)])
-        for name in ("add", "compare-exchange")
-    )
-    assert loop > 2 * add
+def test_a_loop_of_exchanges_takes_as_much_longer_than_additions_as_it_did(
+    measured: Measured,
+) -> None:
+    def ratio(of: Measured) -> float:
+        add, loop = (
+            median(each.ns for each in of[Primitive(name, 0, 4)])
+            for name in ("add", "compare-exchange")
+        )
+        return loop / add
+
+    # 1.94: a line that is read first may move twice.
+    assert ratio(measured) == pytest.approx(ratio(validate.hardware("emr16")), rel=0.25)
 
 
 def test_queued_locks_are_near_to_what_was_measured(testbed: Testbed, model: MachineModel) -> None:
@@ -112,3 +118,25 @@ def test_published_words_and_tickets_are_near(testbed: Testbed, name: str) -> No
     for group in ("contended word", "ticket lock"):
         judged = [point for point in points if point.group == group and not point.used]
         assert validate.error(judged).mean <= 1.25
+
+
+def test_an_exchange_fails_where_the_line_left_after_it_was_read(
+    testbed: Testbed, model: MachineModel
+) -> None:
+    assert model.memory is not None
+    keeping = model.memory.model_copy(update={"readers_keep_lines": True, "stay": 0.5})
+    measured = simulate(testbed, model.model_copy(update={"memory": keeping}), 2)
+    failed, succeeded = (
+        median(each.ns for each in measured[Primitive(name, 0, 2)])
+        for name in ("compare-exchange-fails", "compare-exchange")
+    )
+    # Far CPUs of a Zen 3: one fails for 18 that succeed. It was 1 of 250 while lines left behind
+    # locked instructions alone.
+    assert 5 * succeeded < failed < 50 * succeeded
+
+
+def test_published_test_and_set_locks_are_within_a_factor(testbed: Testbed) -> None:
+    name = "icelake4"
+    points = validate.points(validate.hardware(name), machine_model.get(name), testbed, Progress())
+    locks = [point for point in points if point.group == "test-and-set lock"]
+    assert validate.error(locks).mean <= 1.25

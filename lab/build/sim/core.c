@@ -309,7 +309,7 @@ static void lock(unsigned int vcpu, struct core *core, const struct operation *o
 	uint64_t done;
 
 	if (writes) {
-		now += memory.locked;
+		now += locked_time(vcpu);
 		done = touch(address, vcpu, LOCKED, now, move);
 	} else {
 		if (core->shadow)

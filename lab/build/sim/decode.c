@@ -167,33 +167,54 @@ static bool is_followed(x86_reg reg)
 	return reg == X86_REG_INVALID || number_of(reg) >= 0;
 }
 
-/* Fill in where the operand in memory is that an instruction reads, if there is one, in a segment that
- * begins at zero.
- */
+/* Whether it is known where an operand in memory is: in a segment that begins at zero. */
+static bool is_found(const cs_x86_op *operand)
+{
+	const x86_op_mem *memory = &operand->mem;
+
+	return operand->type == X86_OP_MEM && memory->segment != X86_REG_FS &&
+	       memory->segment != X86_REG_GS && is_followed(memory->index) &&
+	       (memory->base == X86_REG_RIP || is_followed(memory->base));
+}
+
+/* The operand in memory that an instruction reads, or else the one that it stores to. */
+static const cs_x86_op *find_operand(const cs_insn *insn, bool locked)
+{
+	const cs_x86_op *stored = NULL;
+	unsigned int i;
+
+	for (i = 0; i < insn->detail->x86.op_count; i++) {
+		const cs_x86_op *operand = &insn->detail->x86.operands[i];
+
+		if (!is_found(operand))
+			continue;
+		if (locked || operand->access & CS_AC_READ)
+			return operand;
+		if (operand->access & CS_AC_WRITE)
+			stored = operand;
+	}
+	return stored;
+}
+
+/* Fill in where an instruction's operand in memory is, if there is one. */
 void decode_operand(const unsigned char *code, size_t size, struct instruction *insn)
 {
 	const cs_insn *found = decoded(code, size, insn->address);
-	unsigned int i;
+	const cs_x86_op *operand;
+	bool relative;
 
 	if (!found || found->id == X86_INS_LEA || found->id == X86_INS_NOP)
 		return;
-	for (i = 0; i < found->detail->x86.op_count; i++) {
-		const cs_x86_op *operand = &found->detail->x86.operands[i];
-		const x86_op_mem *memory = &operand->mem;
-		bool relative = memory->base == X86_REG_RIP;
-
-		if (operand->type != X86_OP_MEM || !(insn->locked || operand->access & CS_AC_READ) ||
-		    memory->segment == X86_REG_FS || memory->segment == X86_REG_GS ||
-		    !is_followed(memory->index) ||
-		    !(relative || is_followed(memory->base)))
-			continue;
-		insn->has_operand = true;
-		insn->base = relative ? -1 : number_of(memory->base);
-		insn->index_register = number_of(memory->index);
-		insn->factor = memory->scale;
-		insn->displacement = memory->disp + (relative ? insn->address + found->size : 0);
+	operand = find_operand(found, insn->locked);
+	if (!operand)
 		return;
-	}
+	relative = operand->mem.base == X86_REG_RIP;
+	insn->has_operand = true;
+	insn->only_stores = !insn->locked && !(operand->access & CS_AC_READ);
+	insn->base = relative ? -1 : number_of(operand->mem.base);
+	insn->index_register = number_of(operand->mem.index);
+	insn->factor = operand->mem.scale;
+	insn->displacement = operand->mem.disp + (relative ? insn->address + found->size : 0);
 }
 
 /* Whether an instruction is locked: by its prefix, or as XCHG with memory is. */

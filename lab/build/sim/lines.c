@@ -44,9 +44,12 @@ static uint64_t may_ask[MAX_VCPUS];	/* from when on a vCPU can ask for another l
 static struct level levels[MAX_LEVELS];
 static unsigned int level_count;
 static unsigned int scale = 1000;
-/* The line that a vCPU waits for, since when, and when it left its owner. */
+/* The line that a vCPU waits for, since when, and when it left its owner; and whether the time of its
+ * locked instruction has passed.
+ */
 static struct {
 	uint64_t number, since, left;
+	bool locked;
 } waits[MAX_VCPUS];
 
 /* Levels from the nearest to the farthest, "CPUS:CLEAN:DIRTY:UPGRADE/..." in ns: so many
@@ -197,8 +200,30 @@ static void await_stores(unsigned int vcpu)
 	yield_turn();
 }
 
+/* A locked instruction begins when all before it has retired. One that has its line takes its time
+ * before its access, so the line may leave between a load and the exchange of what was loaded; one that
+ * waits for its line, after it.
+ */
+static void begin_locked(uint64_t number, unsigned int vcpu)
+{
+	await_stores(vcpu);
+	waits[vcpu].locked = needed(find(number), number, vcpu, true) == NO_MOVE;
+	if (waits[vcpu].locked)
+		now += memory.locked;
+}
+
+/* What a locked instruction still takes when it has accessed its line. */
+uint64_t locked_time(unsigned int vcpu)
+{
+	uint64_t time = waits[vcpu].locked ? 0 : memory.locked;
+
+	waits[vcpu].locked = false;
+	return time;
+}
+
 /* A vCPU is about to access an address, which it could begin with then. Wait until the line leaves
- * who has it, who may go on using it until then; what is accessed is what it left there.
+ * who has it, who may go on using it until then; what is accessed is what it left there. Stores go to
+ * the store buffer and do not wait, but to those who asked before the line goes first.
  */
 void await_line(uint64_t address, unsigned int vcpu, enum access access, uint64_t begins)
 {
@@ -206,8 +231,10 @@ void await_line(uint64_t address, unsigned int vcpu, enum access access, uint64_
 	enum move move;
 
 	if (access == LOCKED)
-		await_stores(vcpu);
+		begin_locked(number, vcpu);
 	let_waiting_run(number, vcpu);
+	if (access == STORE)
+		return;
 	later(&begins, may_ask[vcpu]);
 	waits[vcpu].number = number;
 	waits[vcpu].since = begins;

@@ -220,17 +220,18 @@ static uint64_t operand_address(const struct instruction *insn)
 	return address;
 }
 
-/* An instruction is about to be executed that is locked, or that reads what others write: when it
- * is, it finds what those left there who had the line before.
+/* An instruction is about to be executed that is locked, or accesses what others write: when it is, it
+ * finds what those left there who had the line before, and those who come first find what was there.
  */
 static void on_contended(unsigned int vcpu, void *data)
 {
 	struct instruction *insn = data;
-	enum access access = insn->locked ? LOCKED : LOAD;
+	enum access access = insn->locked ? LOCKED : insn->only_stores ? STORE : LOAD;
 	uint64_t address, reached, began, cost = executing;
 
 	(void)vcpu;
-	if (stage != MEASURES || !(insn->locked || insn->moves[DIRTY]))
+	if (stage != MEASURES ||
+	    !(insn->locked || insn->moves[DIRTY] || (insn->only_stores && insn->moves[UPGRADE])))
 		return;
 	address = operand_address(insn);
 	if (!is_simulated(address))
@@ -252,7 +253,7 @@ static uint64_t access_in_order(uint64_t address, enum access access, bool write
 	uint64_t before = now, done;
 
 	if (access == LOCKED && writes)
-		now += memory.locked;
+		now += locked_time(vcpu_in_turn());
 	done = touch(address, vcpu_in_turn(), access, now, move);
 	if (access != STORE)
 		now = done;

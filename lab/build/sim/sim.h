@@ -144,6 +144,7 @@ extern struct memory_model memory;
 int set_levels(const char *levels, unsigned int vcpus, unsigned int stride);
 void scale_transfers(unsigned int thousandths);
 void await_line(uint64_t address, unsigned int vcpu, enum access access, uint64_t begins);
+uint64_t locked_time(unsigned int vcpu);
 uint64_t touch(uint64_t address, unsigned int vcpu, enum access access, uint64_t begins,
 	       enum move *move);
 
@@ -158,6 +159,7 @@ struct instruction {
 	bool locked;
 	unsigned int index;		/* in its block */
 	struct block *block;
+	bool only_stores;		/* to its operand */
 	bool has_operand;		/* in memory, at base + index * factor + displacement */
 	signed char base, index_register;	/* -1 for none */
 	unsigned char factor;
