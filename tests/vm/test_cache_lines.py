@@ -85,7 +85,7 @@ def test_an_owner_keeps_a_contended_line_for_several_operations(measured: Measur
     assert owners > 2 * add
 
 
-def test_a_loop_of_exchanges_takes_as_much_longer_than_additions_as_it_did(
+def test_a_loop_of_exchanges_takes_as_much_longer_than_additions_as_measured(
     measured: Measured,
 ) -> None:
     def ratio(of: Measured) -> float:
