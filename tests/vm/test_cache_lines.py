@@ -85,6 +85,23 @@ def test_an_owner_keeps_a_contended_line_for_several_operations(measured: Measur
     assert owners > 2 * add
 
 
+def test_a_load_does_not_wait_until_its_line_is_upgraded(measured: Measured) -> None:
+    # 10 ns for 16 of them on a Zen 3 whose upgrades take 140.
+    assert net(measured, "shared-read-backs", 16) == pytest.approx(
+        net(measured, "shared-stores", 16), rel=0.1
+    )
+
+
+def test_a_load_does_not_wait_for_the_request_of_a_store_before_it(
+    testbed: Testbed, model: MachineModel
+) -> None:
+    assert model.memory is not None
+    sharing = model.memory.model_copy(update={"reads_take_ownership": False})
+    measured = simulate(testbed, model.model_copy(update={"memory": sharing}), 2)
+    # It was 5.4 when it did.
+    assert net(measured, "modified-updates", 16) < 2.5 * net(measured, "modified-loads", 16)
+
+
 def test_a_loop_of_exchanges_takes_as_much_longer_than_additions_as_measured(
     measured: Measured,
 ) -> None:

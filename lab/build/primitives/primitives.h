@@ -148,7 +148,7 @@ static inline uint32_t compare_exchange(volatile uint32_t *word, uint32_t expect
 }
 
 /* What is done with the lines of a list. */
-enum operation { NOTHING, CHAIN, LOADS, STORES, UPDATES, ADDS };
+enum operation { NOTHING, CHAIN, LOADS, STORES, UPDATES, ADDS, READ_BACKS };
 
 static inline __attribute__((always_inline)) uint64_t
 operate(enum operation operation, struct line **list)
@@ -176,6 +176,10 @@ operate(enum operation operation, struct line **list)
 			break;
 		case ADDS:
 			fetch_add(word_of(list[i]), 1);
+			break;
+		case READ_BACKS: /* a store, and a load of another word of its line */
+			list[i]->value = i;
+			sum += !list[i]->next;
 			break;
 		default:
 			break;

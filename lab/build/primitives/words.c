@@ -206,6 +206,7 @@ TRANSFER(read_stores, READ, STORES)
 TRANSFER(read_adds, READ, ADDS)
 TRANSFER(shared_stores, SHARED, STORES)
 TRANSFER(shared_adds, SHARED, ADDS)
+TRANSFER(shared_read_backs, SHARED, READ_BACKS)
 TRANSFER(clean_chain, CLEAN, CHAIN)
 
 const struct primitive primitives[] = {
@@ -241,5 +242,6 @@ const struct primitive primitives[] = {
 	{ "test-and-set-pause", count_test_and_set_pause, 1, MAX_THREADS, 0, 0, false },
 	{ "ticket-busy", count_ticket, 1, MAX_THREADS, 0, 0, false },
 	{ "compare-exchange-fails", failed_exchanges, 2, 2, 0, 0, false },
+	{ "shared-read-backs", shared_read_backs, 2, 2, 0, 0, true },
 	{ 0 },
 };

@@ -298,7 +298,8 @@ static void store(unsigned int vcpu, struct core *core, const struct operation *
 	}
 	now = time;
 	came = touch(address, vcpu, STORE, now, move);
-	if (*move != NO_MOVE)
+	/* What others hold, too, can be read while it is upgraded. */
+	if (*move == CLEAN || *move == DIRTY)
 		note_line(core, address >> LINE_BITS, came);
 }
 

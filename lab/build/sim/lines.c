@@ -40,7 +40,10 @@ struct memory_model memory;
 
 static struct line table[1 << TABLE_BITS];
 static uint64_t buffered[MAX_VCPUS];	/* when the last store will have been written */
-static uint64_t may_ask[MAX_VCPUS];	/* from when on a vCPU can ask for another line */
+/* From when on a vCPU can ask for another line to read or to write it: a load does not wait for the request
+ * of a store before it, which may begin much later.
+ */
+static uint64_t may_read[MAX_VCPUS], may_write[MAX_VCPUS];
 static struct level levels[MAX_LEVELS];
 static unsigned int level_count;
 static unsigned int scale = 1000;
@@ -221,6 +224,32 @@ uint64_t locked_time(unsigned int vcpu)
 	return time;
 }
 
+/* How long after a line the next may be asked for. */
+static uint64_t gap(enum access access, enum move move)
+{
+	return access == LOCKED && move == UPGRADE ? memory.upgrade_gap : memory.gap[access];
+}
+
+/* Delay a request for a line until the vCPU can ask for it. */
+static void await_request(unsigned int vcpu, enum access access, uint64_t *begins)
+{
+	if (access != STORE)
+		later(begins, may_read[vcpu]);
+	if (access != LOAD)
+		later(begins, may_write[vcpu]);
+}
+
+/* A vCPU asked for a line; it can ask for the next so long after. */
+static void note_request(unsigned int vcpu, enum access access, enum move move, uint64_t began)
+{
+	uint64_t next = began + gap(access, move);
+
+	if (access != STORE)
+		later(&may_read[vcpu], next);
+	if (access != LOAD)
+		later(&may_write[vcpu], next);
+}
+
 /* A vCPU is about to access an address, which it could begin with then. Wait until the line leaves
  * who has it, who may go on using it until then; what is accessed is what it left there. Stores go to
  * the store buffer and do not wait, but to those who asked before the line goes first.
@@ -235,7 +264,7 @@ void await_line(uint64_t address, unsigned int vcpu, enum access access, uint64_
 	let_waiting_run(number, vcpu);
 	if (access == STORE)
 		return;
-	later(&begins, may_ask[vcpu]);
+	await_request(vcpu, access, &begins);
 	waits[vcpu].number = number;
 	waits[vcpu].since = begins;
 	waits[vcpu].left = 0;
@@ -253,12 +282,6 @@ void await_line(uint64_t address, unsigned int vcpu, enum access access, uint64_
 		}
 	}
 	waits[vcpu].number = 0;
-}
-
-/* How long after a line the next may be asked for. */
-static uint64_t gap(enum access access, enum move move)
-{
-	return access == LOCKED && move == UPGRADE ? memory.upgrade_gap : memory.gap[access];
 }
 
 /* Account for an access of a vCPU to an address that begins then; returns when it is done: for a
@@ -290,8 +313,8 @@ uint64_t touch(uint64_t address, unsigned int vcpu, enum access access, uint64_t
 		uint64_t price = vary(cost(*move, vcpu, others));
 
 		if (memory.gap[access]) {
-			later(&done, may_ask[vcpu]);
-			may_ask[vcpu] = done + gap(access, *move);
+			await_request(vcpu, access, &done);
+			note_request(vcpu, access, *move, done);
 		}
 		if (!left)
 			left = leaves(line, done, price, *move);
