@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS boots (
     cell    TEXT NOT NULL,      -- JSON
     arm     TEXT NOT NULL,      -- a label: boots of several arms may share a key
     kernel  TEXT NOT NULL,
-    qemu    TEXT NOT NULL,
+    qemu    TEXT NOT NULL,      -- with the plugin's hash and its options
     host    TEXT NOT NULL,
     started REAL NOT NULL,      -- seconds since 1970
     seconds REAL NOT NULL,
@@ -97,7 +97,7 @@ class Ends:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a boot ran on: measurement key, kernel id, QEMU version, host id, and its round's id."""
+    """What a boot ran on: measurement key, kernel id, Job.emulation(), host id, its round's id."""
 
     key: str
     kernel: str
@@ -203,18 +203,18 @@ class BootStore:
             return [(float(when), str(kernel), float(value)) for when, kernel, value in rows]
 
     def by_seed(self, cell: Cell, metric: str) -> list[list[float]]:
-        """A metric of all boots of a deterministic cell, whatever their seeds, by kernel."""
-        by_kernel: dict[str, list[float]] = {}
+        """A metric of all boots of a deterministic cell: all seeds of each kernel and emulation."""
+        groups: dict[tuple[str, str], list[float]] = {}
         with self.connection() as connection:
             rows = connection.execute(
-                "SELECT kernel, value FROM boots JOIN samples ON boot = id"
+                "SELECT kernel, qemu, value FROM boots JOIN samples ON boot = id"
                 " WHERE metric = ? AND outcome = 'ok'"
                 " AND json_remove(cell, '$.seed') = json_remove(?, '$.seed') ORDER BY boots.rowid",
                 (metric, written(cell)),
             )
-            for kernel, value in rows:
-                by_kernel.setdefault(str(kernel), []).append(float(value))
-        return list(by_kernel.values())
+            for kernel, qemu, value in rows:
+                groups.setdefault((kernel, qemu), []).append(float(value))
+        return list(groups.values())
 
     def reject(self, round_id: str, outcome: str, why: str) -> None:
         """Take a round out of the results: ``disturbed`` by the host, or ``alone``, for another of

@@ -89,6 +89,13 @@ class Job:
         """What is measured."""
         return self.task.cell
 
+    def emulation(self, qemu: str) -> str:
+        """A QEMU with the plugin and its options; those have the numbers of the machine model."""
+        plugin = self.machine.plugin
+        return " ".join(
+            (qemu, plugin.parent.name, *self.machine.plugin_options) if plugin else (qemu,)
+        )
+
     @property
     def refusal(self) -> str:
         """Why this cannot be measured, in a line; empty when it can."""

@@ -345,8 +345,8 @@ class Runner:
         if job.refusal:
             return GuestError("mismatch", job.refusal)
         task, identity = job.task, self._store.new_boot()
-        folder = self._store.boot_folder(identity)
-        origin = Provenance(key, task.kernel.id, self._emulator, self._host, round_id)
+        folder, emulation = self._store.boot_folder(identity), job.emulation(self._emulator)
+        origin = Provenance(key, task.kernel.id, emulation, self._host, round_id)
         title = str(task) if task.arm == STOCK else f"{task.arm}: {task}"
         place = self._place if job.cell.engine.deterministic else self._here
         started = time.time()

@@ -305,18 +305,20 @@ def test_ends_are_those_of_all_boots_of_the_kernels(store: BootStore) -> None:
     assert store.ends([]) == store.ends(["another"]) == Ends(0, {}, {})
 
 
-def test_draws_are_the_boots_of_a_cell_with_any_seed_by_kernel(store: BootStore) -> None:
+def test_boots_of_a_cell_with_any_seed_are_grouped_by_kernel_and_emulation(
+    store: BootStore,
+) -> None:
     cell = fakes.cell(engine=Engine.EXACT)
     other_cell = fakes.cell(engine=Engine.EXACT, scheduler="none")
-    for kernel, booted_cell, seed, value in (
-        *(("a", cell, 1, 10.0), ("a", cell, 2, 11.0), ("b", cell, 1, 20.0)),
-        ("a", other_cell, 1, 99.0),
+    for kernel, emulation, booted_cell, seed, value in (
+        *(("a", "q", cell, 1, 10.0), ("a", "q", cell, 2, 11.0), ("b", "q", cell, 1, 20.0)),
+        *(("a", "q dirty_ns=88", cell, 1, 5.0), ("a", "q", other_cell, 1, 99.0)),
     ):
         task = Task(cell=booted_cell, kernel=KERNEL).seeded(seed)
-        origin = Provenance(f"{kernel}{seed}", kernel, "QEMU 10.0.2", "host")
+        origin = Provenance(f"{kernel}{emulation}{seed}", kernel, emulation, "host")
         store.add(store.new_boot(), task, origin, time.time(), sample(value))
     store.add("bad", Task(cell=cell, kernel=KERNEL), ORIGIN, time.time(), None, outcome="hang")
-    assert sorted(store.by_seed(cell, "iops")) == [[10.0, 11.0], [20.0]]
+    assert sorted(store.by_seed(cell, "iops")) == [[5.0], [10.0, 11.0], [20.0]]
     assert store.by_seed(replace(cell, seed=7), "iops") == store.by_seed(cell, "iops")
     assert store.by_seed(cell, "ios_per_s") == []
 

@@ -320,3 +320,17 @@ def test_the_code_that_makes_the_numbers_is_in_their_key(monkeypatch: pytest.Mon
     before = job().key
     monkeypatch.setattr(computation, "identity", lambda tool, engine: "another")
     assert job().key != before
+
+
+def test_seeds_share_their_emulation_and_machine_models_do_not() -> None:
+    built = fakes.kernel("one", "code")
+    testbed = fakes.checked_testbed(built, plugin=fakes.PLUGIN)
+
+    def emulation(machine: str, seed: int = 1) -> str:
+        cell = replace(raid(engine=Engine.SIM), machine=machine, seed=seed)
+        return resolve(Task(cell=cell, kernel=built), testbed).emulation("QEMU 10.0.2")
+
+    assert emulation("xeon16") == emulation("xeon16", seed=2)
+    assert emulation("xeon16") != emulation("arm128")
+    assert exact("one").emulation("QEMU 10.0.2") != emulation("xeon16")
+    assert job().emulation("QEMU 10.0.2") == "QEMU 10.0.2"
