@@ -11,7 +11,13 @@ from lab.base.errors import ExitCode, LabError, UsageError
 from lab.base.progress import Progress
 from lab.cli import complete, ending, options
 from lab.cli.verb import Verb
-from lab.commands import calibrate, validate, validate_curves, validate_disk
+from lab.commands import (
+    calibrate,
+    validate,
+    validate_curves,
+    validate_disk,
+    validate_functions,
+)
 from lab.inputs import hardware_curve, machine_model
 from lab.inputs.machine_model import MachineModel
 from lab.measure import loop_disk, primitives
@@ -50,8 +56,8 @@ def validate_command(
     """Compare the simulation with measurements on real machines.
 
     It simulates cache-line transfers, atomic operations and locks by number of threads, reads of a
-    disk that takes no time, and fio jobs by scheduler, and by number of processes or depth. It
-    prints the mean and the worst error.
+    disk that takes no time, and fio jobs by scheduler, and by number of processes or depth, with
+    the time of kernel functions. It prints the mean and the worst error.
     Without MODEL it takes all machines of configs/validation.
     """
     known = sorted({*validate.recorded_machines(), *hardware_curve.known()})
@@ -82,6 +88,9 @@ def validate_command(
         for curve in hardware_curve.get(name)
     ]
     shown += [validate_curves.table(name, compared) for name, compared in curves]
+    for name, compared in curves:
+        times = validate_functions.compare(compared, session.store)
+        shown += validate_functions.tables(name, compared.curve.by, times)
     shown += [validate_curves.by_machine(curves)] if curves else []
     builder = RunBuilder(session, "The simulation beside real machines")
     outcomes = [outcome for _, compared in curves for outcome in compared.outcomes]

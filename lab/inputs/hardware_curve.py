@@ -37,6 +37,10 @@ class HardwareCurve(Model):
     values: dict[str, dict[str, float]] = Field(
         description="by scheduler, then by value of the parameter"
     )
+    functions: dict[str, dict[str, dict[str, float]]] = Field(
+        default={},
+        description="ns of an I/O in kernel functions, by scheduler, function, and parameter",
+    )
 
     @model_validator(mode="after")
     def _has_numbers(self) -> Self:
