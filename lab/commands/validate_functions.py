@@ -66,7 +66,7 @@ def tables(machine: str, by: str, times: Sequence[FunctionTime]) -> list[TableRe
 def _table(title: str, times: Sequence[FunctionTime]) -> TableRecord:
     labels = sorted({time.label for time in times}, key=int)
     cells = {
-        (time.name, time.label): f"{time.hardware:.0f} / {time.simulated:.0f}" for time in times
+        (time.name, time.label): f"{time.hardware:,.0f} / {time.simulated:,.0f}" for time in times
     }
     return TableRecord(
         title=title,
