@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean, median
+from typing import Protocol
 
 from lab.base import toml
 from lab.base.progress import Progress
@@ -38,6 +39,14 @@ _GROUPS = {
     "mcs": "MCS lock",
     "qspin": "qspinlock",
 }
+
+
+class Compared(Protocol):
+    """A time as measured on a machine and as simulated."""
+
+    @property
+    def factor(self) -> float:
+        """Simulated over measured."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +127,7 @@ def _net(measured: Measured) -> dict[Primitive, float]:
     return net
 
 
-def error(of: Iterable[Point]) -> Error:
+def error(of: Iterable[Compared]) -> Error:
     """The error of points, by factors: x2 too much is as far off as half of it."""
     logs = [log(max(point.factor, 1e-3)) for point in of]
     sizes = [abs(logarithm) for logarithm in logs]

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log
-from statistics import fmean
 
+from lab.commands import validate
 from lab.commands.validate_curves import ComparedCurve
 from lab.measure.boot_store import BootStore
 from lab.report.run_record import TableRecord
@@ -33,9 +32,9 @@ class FunctionTime:
     simulated: float
 
     @property
-    def logarithm(self) -> float:
-        """Of simulated over measured: 0 is exact, and negative too fast."""
-        return log(self.simulated / self.hardware)
+    def factor(self) -> float:
+        """Simulated over measured."""
+        return self.simulated / self.hardware
 
 
 def compare(compared: ComparedCurve, store: BootStore) -> list[FunctionTime]:
@@ -75,15 +74,15 @@ def _table(title: str, times: Sequence[FunctionTime]) -> TableRecord:
             (name, *(cells.get((name, label), "") for label in labels))
             for name in dict.fromkeys(time.name for time in times)
         ),
-        notes=(_error([time.logarithm for time in times if time.hardware >= _LEAST_NS]),),
+        notes=(_error_text([time for time in times if time.hardware >= _LEAST_NS]),),
     )
 
 
-def _error(logs: Sequence[float]) -> str:
-    if not logs:
+def _error_text(times: Sequence[FunctionTime]) -> str:
+    if not times:
         return f"No function was measured with {_LEAST_NS:g} ns or more."
-    sizes = [abs(each) for each in logs]
+    error = validate.error(times)
     return (
-        f"{len(logs)} times of {_LEAST_NS:g} ns and more: mean factor {exp(fmean(sizes)):.2f}, "
-        f"worst {exp(max(sizes)):.2f}, with sign {exp(fmean(logs)):.2f}."
+        f"{error.points} times of {_LEAST_NS:g} ns and more: mean factor {error.mean:.2f}, "
+        f"worst {error.worst:.2f}, with sign {error.bias:.2f}."
     )

@@ -91,10 +91,7 @@ class Job:
 
     def emulation(self, qemu: str) -> str:
         """A QEMU with the plugin and its options; those have the numbers of the machine model."""
-        plugin = self.machine.plugin
-        return " ".join(
-            (qemu, plugin.parent.name, *self.machine.plugin_options) if plugin else (qemu,)
-        )
+        return " ".join((qemu, *_plugin(self.machine)))
 
     @property
     def refusal(self) -> str:
@@ -258,8 +255,13 @@ def round_keys(alone: Sequence[str]) -> list[str]:
     ]
 
 
-def _key(machine: Machine, orders: Orders, counted: Mapping[str, Counter], testbed: Testbed) -> str:
+def _plugin(machine: Machine) -> list[str]:
+    """The plugin's hash and its options; nothing without one."""
     plugin = machine.plugin
+    return [plugin.parent.name, *machine.plugin_options] if plugin else []
+
+
+def _key(machine: Machine, orders: Orders, counted: Mapping[str, Counter], testbed: Testbed) -> str:
     return cache.key(
         "cell",
         _CELL_KEY,
@@ -271,7 +273,7 @@ def _key(machine: Machine, orders: Orders, counted: Mapping[str, Counter], testb
         qemu_command.clock(machine),
         [machine.engine, machine.topology.cpus, machine.memory_mib, machine.backed],
         orders.archive().hex(),
-        [plugin.parent.name, *machine.plugin_options] if plugin else None,
+        _plugin(machine) or None,
         {name: counter.model_dump(mode="json") for name, counter in counted.items()},
         None if machine.engine.deterministic else host.identity(),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The time of kernel functions beside perf's: what is compared, and how the error is told."""
+"""The time of kernel functions beside perf's: what is compared, and how the error is stated."""
 
 from __future__ import annotations
 
