@@ -251,7 +251,7 @@ def of_requests(
     kind = Kind.MERGES_LESS if change > 0 else Kind.MERGES_MORE
     return Answer(
         kind,
-        f"{changed.code} {new:.3g} requests per I/O reach the driver instead of {old:.3g} "
+        f"{changed.code} for an I/O {old:.3g} -> {new:.3g} requests reach the driver "
         f"({_cell(planned)}, {len(after)} boot{'s' * (len(after) > 1)} a kernel)",
         planned,
         is_worse=kind is Kind.MERGES_LESS,
