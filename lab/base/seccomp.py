@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 # x86-64 numbers (arch/x86/entry/syscalls/syscall_64.tbl), here and below. These open files by a
 # description in memory, where no filter can read the mode of a new one.
-_OPEN_UNSEEN = {"openat2": 437}
-_IO_URING = {"io_uring": (425, 426, 427)}
+_OPENAT2 = 437
+_IO_URING = (425, 426, 427)
 # Where the mode of a file stands among the arguments.
 _MODES = {
     "chmod": (90, 1),
@@ -30,21 +30,24 @@ _CREATES = 0o100 | 0o20000000  # O_CREAT, and what O_TMPFILE adds to O_DIRECTORY
 _SET_ID = 0o6000
 # What Landlock does not restrict and bubblewrap does: to reach into other processes and the kernel,
 # to make namespaces, to leave the process group, and extended attributes of files out of view.
-_REACHING: dict[str, int | tuple[int, ...]] = {
+_REACHING = {
     "connect": 42,
     "ptrace": 101,
     "setpgid": 109,
     "setsid": 112,
-    "keys": (248, 249, 250),
+    "add_key": 248,
+    "request_key": 249,
+    "keyctl": 250,
     "unshare": 272,
     "perf_event_open": 298,
     "setns": 308,
-    "process_vm": (310, 311),
+    "process_vm_readv": 310,
+    "process_vm_writev": 311,
     "bpf": 321,
     "userfaultfd": 323,
     "pidfd_getfd": 438,
 }
-_ATTRIBUTES = {"setxattr": (188, 189, 190, 463), "removexattr": (197, 198, 199, 466)}
+_ATTRIBUTES = (188, 189, 190, 463, 197, 198, 199, 466)  # setxattr..., removexattr...
 _CHMODS = ("chmod", "fchmod", "fchmodat", "fchmodat2")
 _OTHERS_WRITE = 0o2
 _TRUNCATE, _SOCKET, _CLONE, _CLONE3 = 76, 41, 56, 435
@@ -68,9 +71,9 @@ def against_set_id() -> bytes:
 
 def with_landlock(*, truncate: bool) -> bytes:
     """A filter for what Landlock leaves open; truncate: whether truncate(2) is allowed."""
-    calls = [*_numbers(_REACHING.values()), *([] if truncate else [_TRUNCATE])]
-    steps = [*_beginning(), *_refused(calls)]
-    steps += _refused(_numbers(_ATTRIBUTES.values()), errno.EOPNOTSUPP)
+    steps = [*_beginning(), *_refused(_REACHING.values())]
+    steps += [] if truncate else _refused([_TRUNCATE])
+    steps += _refused(_ATTRIBUTES, errno.EOPNOTSUPP)
     steps += _set_id()
     for name in _CHMODS:
         number, place = _MODES[name]
@@ -99,8 +102,7 @@ def _beginning() -> list[_Step]:
 
 def _set_id() -> list[_Step]:
     """Refuse every call that gives a file one of the bits of 06000."""
-    steps = _refused(_numbers(_IO_URING.values()))
-    steps += _refused(_numbers(_OPEN_UNSEEN.values()), errno.ENOSYS)
+    steps = _refused(_IO_URING) + _refused([_OPENAT2], errno.ENOSYS)
     for number, place in _MODES.values():
         steps += _refused_bits(number, place, _SET_ID)
     for number, place in _OPENS.values():
@@ -109,11 +111,7 @@ def _set_id() -> list[_Step]:
     return steps
 
 
-def _numbers(calls: Iterable[int | tuple[int, ...]]) -> list[int]:
-    return [number for call in calls for number in (call if isinstance(call, tuple) else (call,))]
-
-
-def _refused(numbers: Sequence[int], error: int = errno.EPERM) -> list[_Step]:
+def _refused(numbers: Iterable[int], error: int = errno.EPERM) -> list[_Step]:
     """Refuse calls; the number is loaded."""
     return [step for number in numbers for step in ((_EQUAL, 0, 1, number), _refusal(error))]
 
