@@ -84,16 +84,16 @@ def private(suites: list[str], types: str = "deb") -> PrivateApt:
 
     Raises UsageError on systems other than Debian.
     """
-    mirrors = _mirrors(require_debian("a package of Debian's"))
+    codename = require_debian("a package of Debian's")
+    mirrors = _mirrors(codename)
     blocks = []
     for suite in suites:
-        uri = mirrors.get("security" if suite.endswith("-security") else "main")
-        if uri is None:
-            continue  # this system is set up without Debian's security archive
-        blocks.append(
-            f"Types: {types}\nURIs: {uri}\nSuites: {suite}\nComponents: main\n"
-            f"Signed-By: {_KEYRING}\n"
-        )
+        # A system may be set up without Debian's security archive.
+        if uri := mirrors.get(f"{codename}-security" if suite.endswith("-security") else codename):
+            blocks.append(
+                f"Types: {types}\nURIs: {uri}\nSuites: {suite}\nComponents: main\n"
+                f"Signed-By: {_KEYRING}\n"
+            )
     folder = cache.root() / "apt" / cache.key(blocks)
     sources = folder / "lab.sources"
     cache.write_atomically(sources, "\n".join(blocks))
@@ -113,7 +113,7 @@ def private(suites: list[str], types: str = "deb") -> PrivateApt:
 
 
 def _mirrors(codename: str) -> dict[str, str]:
-    """The URIs of the main and, if any, the security archive that this system's apt uses."""
+    """The URI that this system's apt uses for each suite, that of codename among them."""
     rows = run(["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)"]).output
     uris = dict(row.split(" ", 1) for row in rows.splitlines() if " " in row)
     if codename not in uris:
@@ -122,7 +122,4 @@ def _mirrors(codename: str) -> dict[str, str]:
             where="/etc/apt/sources.list, /etc/apt/sources.list.d",
             hint=_NO_APT,
         )
-    mirrors = {"main": uris[codename]}
-    if security := uris.get(f"{codename}-security"):
-        mirrors["security"] = security
-    return mirrors
+    return uris
