@@ -92,7 +92,7 @@ class Progress:
             return f"  {text} ... {duration(time.monotonic() - start)}{more}"
 
         try:
-            with self._repeated(line):
+            with self.status(line, first=False):
                 yield
         except BaseException:
             self.say(f"  {text}: failed after {duration(time.monotonic() - start)}")
@@ -100,10 +100,23 @@ class Progress:
         self.say(f"  {text}: {duration(time.monotonic() - start)}")
 
     @contextmanager
-    def status(self, tell: Callable[[], str]) -> Iterator[None]:
-        """Show what tell() says while the block runs: first in the live line, or once a minute."""
-        with self._repeated(tell, first=True):
+    def status(self, tell: Callable[[], str], *, first: bool = True) -> Iterator[None]:
+        """Show what tell() says, from a thread, while the block runs: in the live line, as its
+        first or its last part, or once a minute.
+        """
+        done = threading.Event()
+        ticker = threading.Thread(target=self._tick, args=(tell, done), daemon=True)
+        with self._lock:
+            self._parts.insert(0 if first else len(self._parts), tell)
+        ticker.start()
+        try:
             yield
+        finally:
+            done.set()
+            ticker.join()
+            with self._lock:
+                self._parts.remove(tell)
+                self._clear()
 
     def summary(self) -> str:
         """The time of each phase, what overlapped, and the total, on one line."""
@@ -121,23 +134,6 @@ class Progress:
             self.overlap_s += max(0, self._active - 1) * (now - self._since)
             self._active, self._since = self._active + more, now
             return now
-
-    @contextmanager
-    def _repeated(self, tell: Callable[[], str], *, first: bool = False) -> Iterator[None]:
-        """Have the line that tell() gives shown now and then, from a thread, for the block."""
-        done = threading.Event()
-        ticker = threading.Thread(target=self._tick, args=(tell, done), daemon=True)
-        with self._lock:
-            self._parts.insert(0 if first else len(self._parts), tell)
-        ticker.start()
-        try:
-            yield
-        finally:
-            done.set()
-            ticker.join()
-            with self._lock:
-                self._parts.remove(tell)
-                self._clear()
 
     def _tick(self, tell: Callable[[], str], done: threading.Event) -> None:
         live = self.out.isatty()
