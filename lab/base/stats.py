@@ -78,35 +78,31 @@ class Paired:
     @property
     def change(self) -> float:
         """The relative change from before to after, 0.2 for 20 % more: the geometric mean."""
-        return math.expm1(math.fsum(self.log_ratios) / self.pairs)
+        return math.expm1(statistics.fmean(self.log_ratios))
 
     @property
     def spread(self) -> float:
         """Standard deviation of the log-ratios, which for small ones is that of the change."""
-        if self.pairs < 2:
-            return math.inf
-        mean = math.fsum(self.log_ratios) / self.pairs
-        squares = math.fsum((ratio - mean) ** 2 for ratio in self.log_ratios)
-        return math.sqrt(squares / (self.pairs - 1))
+        return statistics.stdev(self.log_ratios) if self.pairs > 1 else math.inf
 
     def interval(self, alpha: float) -> Interval:
         """The changes that these pairs leave possible: the true one is among them at any number of
         pairs with the chance 1 - alpha. Infinite for few pairs.
         """
         enough = math.log(2 / alpha)
-        low = _last(lambda centre: _largest(self._above(centre)) >= enough)
-        high = -_last(lambda centre: _largest(self._below(-centre)) >= enough)
+        low = _last(lambda centre: max(self._above(centre)) >= enough)
+        high = -_last(lambda centre: max(self._below(-centre)) >= enough)
         return Interval(low, high).changes()
 
     def p_outside(self, bound: Interval) -> float:
         """How easily chance alone shows this, now or before, when the true change lies outside
         bound: small means that the change lies inside. For both sides of a bound together.
         """
-        return min(1.0, 2 * math.exp(-_largest(self._inside(bound))))
+        return min(1.0, 2 * math.exp(-max(self._inside(bound))))
 
     def p_inside(self, bound: Interval) -> float:
         """The same when the true change lies inside bound: small means that it lies outside."""
-        return min(1.0, 2 * math.exp(-_largest(self._outside(bound))))
+        return min(1.0, 2 * math.exp(-max(self._outside(bound))))
 
     def decides(self, bound: Interval, alpha: float, questions: int = 1) -> bool | None:
         """Whether the true change lies in bound, as the first pair tells that leaves a doubt of
@@ -188,10 +184,6 @@ def _log_mean(logarithms: Sequence[float]) -> float:
     )
 
 
-def _largest(evidence: Iterator[float]) -> float:
-    return max(evidence)
-
-
 def _last(holds: Callable[[float], bool]) -> float:
     """The largest log-ratio of which something holds that holds of all smaller ones."""
     low, high = -_WIDEST, _WIDEST
@@ -242,7 +234,7 @@ class Seeds:
 def _student(values: Sequence[float], alpha: float) -> Interval:
     from scipy.special import stdtrit  # takes longer to import than most commands take to run
 
-    mean, error = math.fsum(values) / len(values), statistics.stdev(values)
+    mean, error = statistics.fmean(values), statistics.stdev(values)
     off = float(stdtrit(len(values) - 1, 1 - alpha / 2)) * error / math.sqrt(len(values))
     return Interval(mean - off, mean + off)
 
