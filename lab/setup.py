@@ -159,7 +159,8 @@ def _qemu_suite() -> tuple[str, ...]:
 
 
 def _install(wanted: Sequence[Installation], progress: Progress) -> None:
-    names = ", ".join(package for installation in wanted for package in installation.packages)
+    packages = [package for installation in wanted for package in installation.packages]
+    names = ", ".join(packages)
     package_manager = manager()
     if package_manager is None:
         raise LabError(
@@ -171,9 +172,7 @@ def _install(wanted: Sequence[Installation], progress: Progress) -> None:
         for installation in wanted
         for command in package_manager.commands(installation.packages, installation.options)
     ]
-    lacking = package_manager.lacking(
-        [package for installation in wanted for package in installation.packages]
-    )
+    lacking = package_manager.lacking(packages)
     elsewhere = list(dict.fromkeys(lacking.values()))
     if not commands:
         raise LabError(f"missing on this system: {names}", hint="; ".join(elsewhere))

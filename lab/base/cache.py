@@ -152,10 +152,7 @@ def make_folder(path: Path) -> Path:
     try:
         places.make(path)
     except OSError as exc:
-        raise UsageError(
-            f"cannot create {path}: {exc.strerror}",
-            hint=_ELSEWHERE,
-        ) from exc
+        raise UsageError(f"cannot create {path}: {exc.strerror}", hint=_ELSEWHERE) from exc
     return path
 
 

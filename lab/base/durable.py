@@ -37,11 +37,20 @@ def sync(path: Path) -> None:
     inside = path.rglob("*") if path.is_dir() else ()
     for entry in (*inside, path):
         if not entry.is_symlink() and (entry.is_dir() or entry.is_file()):
-            opened = os.open(entry, os.O_RDONLY)
-            try:
-                os.fsync(opened)
-            finally:
-                os.close(opened)
+            _sync_one(entry)
+
+
+def sync_name(path: Path) -> None:
+    """Return when the disk has a file's name; what is in a folder beside it is not waited for."""
+    _sync_one(path.parent)
+
+
+def _sync_one(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 @contextmanager
@@ -76,15 +85,6 @@ def replace_by_link(path: Path, target: Path) -> None:
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)  # there still when both were one file already
-
-
-def sync_name(path: Path) -> None:
-    """Return when the disk has a file's name; what is in a folder beside it is not waited for."""
-    opened = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def sweep(folder: Path) -> None:

@@ -41,10 +41,11 @@ class Manager:
 
     def commands(self, wanted: Sequence[str], options: Sequence[str] = ()) -> list[list[str]]:
         """The commands that install packages, to be run by root; options go before the words."""
-        commands = [[self.program, *options, *self.refresh]] if self.refresh else []
-        if packages := self.packages(wanted):
-            commands.append([self.program, *options, *self.install, *packages])
-        return commands if packages else []
+        packages = self.packages(wanted)
+        if not packages:
+            return []
+        refresh = [[self.program, *options, *self.refresh]] if self.refresh else []
+        return [*refresh, [self.program, *options, *self.install, *packages]]
 
 
 APT = Manager(

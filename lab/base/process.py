@@ -208,7 +208,8 @@ class Process:
 
     def members(self) -> list[int]:
         """Process ids of the group that are alive."""
-        return [pid for pid in _process_ids() if _group_of(pid) == self.group]
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        return [pid for pid in pids if _group_of(pid) == self.group]
 
 
 @contextlib.contextmanager
@@ -300,10 +301,6 @@ def _missing(argv: Sequence[str], exc: FileNotFoundError) -> LabError:
         where=paste(argv),
         hint="`make setup`, or `python3 -m lab.setup`, installs what the lab needs",
     )
-
-
-def _process_ids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def _runs(pid: int) -> bool:
