@@ -87,6 +87,7 @@ class GuestError(LabError):
     def __init__(self, outcome: str, what: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(what, where=where, hint=hint)
         self.outcome = outcome
+        self.args = (outcome, what)  # what pickle makes it anew from: hosts of a fleet send it
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ from lab.base.errors import GuestError, LabError
 from lab.base.progress import Progress
 from lab.fleet import identity, network, parcel, remote
 from lab.fleet.parcel import Entry
-from lab.fleet.remote import Booted, RemoteFailure
+from lab.fleet.remote import Booted
 from lab.fleet.self_check import SelfCheck
 from lab.guest.time_slices import Slot
 from lab.measure.job import Job, Testbed
@@ -91,14 +91,12 @@ class Host:
         """Send what the host does not have of the cache, once."""
         with self._sending:
             for entry in self.ask(remote.lacking, entries, observe=observe):
-                self.ask(remote.take, self._sent(parcel.packed(entry)), observe=observe)
-
-    def _sent(self, data: object) -> Any:
-        """What stands for data that is too large for a message."""
-        try:
-            return self.client.scatter(data, workers=[self.address], hash=False)
-        except Exception as exc:
-            raise Lost from exc
+                packed = parcel.packed(entry)
+                try:  # an argument of a call would be too large for its message
+                    sent = self.client.scatter(packed, workers=[self.address], hash=False)
+                except Exception as exc:
+                    raise Lost from exc
+                self.ask(parcel.unpack, sent, observe=observe)
 
     def give_up(self, token: str) -> None:
         """End a boot there, if the host is still to be reached."""
@@ -166,15 +164,13 @@ class Fleet:
                 self._slots.put(held[-1])
 
     def _booted(self, host: Host, job: Job, observe: Callable[[str], None]) -> Booted:
-        machine, token = job.machine, uuid.uuid4().hex
+        code, token = job.machine.kernel.code, uuid.uuid4().hex
 
         def look() -> None:
             observe(host.address)
 
         try:
-            entries = (Entry("kernels", machine.kernel.id), Entry("guests", machine.guest.id))
-            host.provide(entries, look)
-            code = machine.kernel.code
+            host.provide(parcel.booted_by(job.machine), look)
             return cast(Booted, host.ask(remote.boot, job, code, token, observe=look))
         except BaseException as exc:
             if not isinstance(exc, (Lost, LabError)):
@@ -265,6 +261,6 @@ def _result(booted: Booted, folder: Path) -> Sample:
     for name, content in booted.files.items():
         (folder / Path(name).name).write_bytes(content)
     if booted.sample is None:
-        failure = booted.failure or RemoteFailure("died", "the host sent nothing", "", "")
+        failure = booted.failure or GuestError("died", "the host sent nothing")
         raise GuestError(failure.outcome, failure.what, where=str(folder), hint=failure.hint)
     return booted.sample

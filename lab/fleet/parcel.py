@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lab.base import archive, cache
 from lab.base.errors import LabError
+from lab.guest.qemu_command import Machine
 
 # What makes the sums of an entry anew where it arrives.
 _KINDS = ("kernels", "guests")
@@ -29,6 +30,11 @@ class Entry:
         if self.kind not in _KINDS or "/" in self.id or self.id.startswith("."):
             raise LabError(f"no entry of a cache: {self.kind}/{self.id}")
         return cache.root() / self.kind / self.id
+
+
+def booted_by(machine: Machine) -> tuple[Entry, Entry]:
+    """The kernel and the guest root of a machine."""
+    return Entry("kernels", machine.kernel.id), Entry("guests", machine.guest.id)
 
 
 @dataclass(frozen=True)

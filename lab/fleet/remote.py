@@ -16,9 +16,9 @@ from pathlib import Path
 from lab.base import cache
 from lab.base.errors import GuestError, LabError
 from lab.build import tcg_plugin
-from lab.fleet import identity, parcel
+from lab.fleet import identity
 from lab.fleet.identity import Identity
-from lab.fleet.parcel import Entry, Parcel
+from lab.fleet.parcel import Entry
 from lab.measure import host
 from lab.measure.job import Job
 from lab.measure.place import ThisHost
@@ -29,22 +29,12 @@ _given_up: set[str] = set()
 
 
 @dataclass(frozen=True)
-class RemoteFailure:
-    """A GuestError as it travels: its outcome, and what it says."""
-
-    outcome: str
-    what: str
-    where: str
-    hint: str
-
-
-@dataclass(frozen=True)
 class Booted:
     """What came of a boot: its files by name, and its numbers, or why there are none."""
 
     files: Mapping[str, bytes]
     sample: Sample | None
-    failure: RemoteFailure | None = None
+    failure: GuestError | None = None
 
 
 @once
@@ -70,11 +60,6 @@ def who() -> Identity:
 def lacking(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
     """Those of some entries that this host's cache does not have."""
     return tuple(entry for entry in entries if not cache.whole(entry.folder))
-
-
-def take(sent: Parcel) -> None:
-    """Put an entry into this host's cache."""
-    parcel.unpack(sent)
 
 
 def give_up(token: str) -> None:
@@ -103,7 +88,7 @@ def boot(job: Job, code: str, token: str) -> Booted:
             with _place().slot(local_job) as measure:
                 sample = measure(folder, observe)
         except GuestError as exc:
-            failure = RemoteFailure(exc.outcome, exc.what, exc.where, exc.hint)
+            failure = exc
         files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
         return Booted(files, sample, failure)
 

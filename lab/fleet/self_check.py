@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from lab.base import cache
-from lab.fleet import remote
+from lab.fleet import parcel, remote
 from lab.fleet.identity import Identity
 from lab.fleet.parcel import Entry
 from lab.fleet.remote import Booted
@@ -41,18 +41,13 @@ class SelfCheck:
 
     def refusal(self, host: Candidate) -> str:
         """Why a host may not join; empty when it may."""
-
-        def patiently() -> None:
-            pass
-
-        its: Identity = host.ask(remote.who, observe=patiently)
+        its: Identity = host.ask(remote.who, observe=lambda: None)
         if difference := self._this_host.difference(its):
             return difference
         machine = self._job.machine
-        entries = (Entry("kernels", machine.kernel.id), Entry("guests", machine.guest.id))
-        host.provide(entries, patiently)
+        host.provide(parcel.booted_by(machine), lambda: None)
         code, token = machine.kernel.code, "self-check"
-        booted: Booted = host.ask(remote.boot, self._job, code, token, observe=patiently)
+        booted: Booted = host.ask(remote.boot, self._job, code, token, observe=lambda: None)
         if booted.failure:
             return f"its guest failed: {booted.failure.what}"
         files = {name: _sum(data) for name, data in booted.files.items() if name in self._expected}

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from lab.base.errors import BuildError, GuestError, LabError, UsageError, nearest
@@ -28,6 +30,7 @@ def test_a_guests_error_carries_its_outcome_beside_the_message() -> None:
     error = GuestError("panic", "the guest's kernel panicked", where="console.log")
     assert error.outcome == "panic"
     assert error.exit_code == 3
+    assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
     assert str(error) == "the guest's kernel panicked\n  where: console.log"
 
 

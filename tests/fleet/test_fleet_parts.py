@@ -14,7 +14,7 @@ import pytest
 from fleet_hosts import FakeHost
 
 from lab.base import cache
-from lab.base.errors import LabError, UsageError
+from lab.base.errors import GuestError, LabError, UsageError
 from lab.guest.time_slices import Slot
 from lab.measure import sampling
 from lab.measure.job import Job
@@ -27,7 +27,7 @@ from distributed import Client, Scheduler, Security
 from lab.fleet import identity, network, parcel, remote
 from lab.fleet.identity import Identity
 from lab.fleet.parcel import Entry
-from lab.fleet.remote import Booted, RemoteFailure
+from lab.fleet.remote import Booted
 from lab.fleet.self_check import SelfCheck
 
 OWN = Identity("lab", "QEMU 10", "plugin")
@@ -133,7 +133,7 @@ def test_an_entry_arrives_as_it_was_sent(monkeypatch: pytest.MonkeyPatch, tmp_pa
     sent = parcel.packed(entry)
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "another"))
     assert remote.lacking((entry,)) == (entry,)
-    remote.take(sent)
+    parcel.unpack(sent)
     assert remote.lacking((entry,)) == ()
     assert (entry.folder / "bin/sh").read_bytes() == b"\x7fELF kernel"
 
@@ -144,7 +144,7 @@ def test_an_entry_that_was_damaged_is_not_taken(
     sent = parcel.packed(laid())
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "another"))
     with pytest.raises(LabError, match="damaged on its way"):
-        remote.take(replace(sent, archive=sent.archive + b"more"))
+        parcel.unpack(replace(sent, archive=sent.archive + b"more"))
     assert not sent.entry.folder.exists()
 
 
@@ -208,7 +208,7 @@ def test_a_host_with_another_qemu_is_not_even_asked_to_boot(check: SelfCheck) ->
     [
         (Booted({"insns": b"1001"}, Sample({}, {}, {})), "its self-check gives another insns"),
         (Booted({}, Sample({}, {}, {})), "its self-check gives another insns"),
-        (Booted({}, None, RemoteFailure("hang", "stuck", "", "")), "its guest failed: stuck"),
+        (Booted({}, None, GuestError("hang", "stuck")), "its guest failed: stuck"),
     ],
 )
 def test_a_host_that_finds_something_else_is_refused(
