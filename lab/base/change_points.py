@@ -24,7 +24,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 # In fewer observations no order is sure enough.
 _SHORTEST = 20
@@ -61,8 +61,19 @@ def find(
         return []
     stretches = _stretches(len(distinct))
     places = sum(end - start - 1 for start, end in stretches)
-    search = _Search(distinct, stretches, math.log(error / (series * max(1, places))))
-    cuts = sorted(search.cuts(0, len(distinct)))
+    allowed = math.log(error / (series * max(1, places)))
+    surest = {(start, end): _surest(distinct, start, end) for start, end in stretches}
+
+    def divide(start: int, end: int) -> Iterator[int]:
+        """The places where a part of the series is divided, and its parts are."""
+        inside = [best for (a, b), best in surest.items() if start <= a and b <= end]
+        chance, cut = min([_surest(distinct, start, end), *inside])
+        if chance <= allowed and start < cut < end:
+            yield cut
+            yield from divide(start, cut)
+            yield from divide(cut, end)
+
+    cuts = sorted(divide(0, len(distinct)))
     ends = [0, *cuts, len(distinct)]
     levels = [statistics.median(distinct[a:b]) for a, b in itertools.pairwise(ends)]
     return [
@@ -72,36 +83,14 @@ def find(
     ]
 
 
-@dataclass
-class _Search:
-    """Divides a series where that is surer than allowed, the logarithm of a chance."""
-
-    values: Sequence[float]
-    stretches: Sequence[tuple[int, int]]
-    allowed: float
-    known: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
-
-    def cuts(self, start: int, end: int) -> Iterator[int]:
-        """The places where a part of the series is divided, and its parts are."""
-        inside = [(a, b) for a, b in self.stretches if start <= a and b <= end]
-        chance, cut = min((self._best(a, b) for a, b in {(start, end), *inside}), default=(0.0, 0))
-        if chance > self.allowed or not start < cut < end:
-            return
-        yield cut
-        yield from self.cuts(start, cut)
-        yield from self.cuts(cut, end)
-
-    def _best(self, start: int, end: int) -> tuple[float, int]:
-        """The surest place in a stretch, and the logarithm of its chance."""
-        if (start, end) not in self.known:
-            self.known[start, end] = min(self._chances(start, end), default=(0.0, start))
-        return self.known[start, end]
-
-    def _chances(self, start: int, end: int) -> Iterator[tuple[float, int]]:
-        ranks, below, count = _ranks(self.values[start:end]), 0.0, end - start
-        for cut in range(1, count):
-            below += ranks[cut - 1]
-            yield _chance(below, cut, count), start + cut
+def _surest(values: Sequence[float], start: int, end: int) -> tuple[float, int]:
+    """The logarithm of the chance of the surest place to divide a stretch, and that place."""
+    sums = itertools.accumulate(_ranks(values[start:end]))
+    chances = (
+        (_chance(ranks, cut, end - start), start + cut)
+        for cut, ranks in zip(range(1, end - start), sums, strict=False)
+    )
+    return min(chances, default=(0.0, start))
 
 
 def _stretches(count: int) -> list[tuple[int, int]]:
