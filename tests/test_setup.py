@@ -8,10 +8,9 @@ import os
 import platform
 import re
 import shlex
-import stat
 import sys
 import tomllib
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -24,41 +23,65 @@ from lab.base.progress import Progress
 from lab.base.system import PROJECT, qemu_version
 from lab.setup import Need
 
-Fake = Callable[[str, str], Path]
 
+@dataclass
+class FakeMachine:
+    """A user's machine whose programs lie in a folder that is first in PATH."""
 
-@pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
-    """A function that puts a shell script of a name first in PATH."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    folder: Path
+    monkeypatch: pytest.MonkeyPatch
 
-    def make(name: str, script: str) -> Path:
-        path = folder / name
+    def program(self, name: str, script: str) -> None:
+        """Put a shell script into PATH."""
+        path = self.folder / name
         path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-        return path
+        path.chmod(0o755)
 
-    return make
+    def of(self, **facts: str) -> None:
+        """Say in os-release which distribution this is."""
+        self.monkeypatch.setattr(platform, "freedesktop_os_release", lambda: facts)
+
+    def needs(self, *needs: Need) -> None:
+        self.monkeypatch.setattr(setup, "NEEDS", needs)
+
+    def run_by_root(self) -> None:
+        self.monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    def lacks_ensurepip(self, python: str) -> None:
+        self.monkeypatch.setattr(setup, "_module_works", lambda name: name != "ensurepip")
+        self.monkeypatch.setattr(sys, "executable", python)
+
+    @property
+    def apt_calls(self) -> list[str]:
+        """What apt-get was told."""
+        record = self.folder / "apt-calls"
+        return record.read_text().splitlines() if record.exists() else []
+
+    def set_up(self) -> None:
+        setup.system_packages(Progress(io.StringIO()))
+
+    def refusal(self, what: str) -> LabError:
+        """The error that ends set-up, which says so."""
+        with pytest.raises(LabError, match=what) as caught:
+            self.set_up()
+        return caught.value
 
 
 @pytest.fixture
-def machine(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's machine that lacks one program; apt-get installs it and writes what it was told.
-
-    Returns that record of apt-get's arguments.
-    """
-    record = tmp_path / "apt-calls"
-    program = tmp_path / "bin/missing-program"
-    fake("apt-get", f'echo "$DEBIAN_FRONTEND: $*" >> {record}\ncp /bin/true {program}')
-    fake("sudo", "exit 1")
-    fake("qemu-system-x86_64", "echo QEMU emulator version 10.0.2")
-    monkeypatch.setattr(setup, "NEEDS", (Need("its-package", program="missing-program"),))
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    """A machine that lacks one program, which its apt-get installs."""
+    made = FakeMachine(tmp_path / "bin", monkeypatch)
+    made.folder.mkdir()
+    monkeypatch.setenv("PATH", f"{made.folder}:{os.environ['PATH']}")
+    calls, program = made.folder / "apt-calls", made.folder / "missing-program"
+    made.program("apt-get", f'echo "$DEBIAN_FRONTEND: $*" >> {calls}\ncp /bin/true {program}')
+    made.program("sudo", "exit 1")
+    made.program("qemu-system-x86_64", "echo QEMU emulator version 10.0.2")
+    made.needs(Need("its-package", program="missing-program"))
     monkeypatch.setattr(setup, "_module_works", lambda name: True)
     monkeypatch.setattr(apt, "system_codename", lambda: None)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    return record
+    return made
 
 
 @pytest.mark.parametrize(
@@ -86,68 +109,57 @@ def test_every_need_names_a_package_and_just_one_thing_to_look_for() -> None:
         assert bool(need.program) != bool(need.file)
 
 
-def test_who_may_not_install_is_given_the_exact_command(machine: Path, quiet: Progress) -> None:
-    with pytest.raises(LabError, match="missing packages: its-package") as caught:
-        setup.system_packages(quiet)
-    assert caught.value.hint == (
+def test_who_may_not_install_is_given_the_exact_command(machine: FakeMachine) -> None:
+    assert machine.refusal("missing packages: its-package").hint == (
         "run: sudo apt-get update && sudo apt-get install -y --no-install-recommends its-package"
     )
-    assert not machine.exists()
+    assert not machine.apt_calls
 
 
-def test_the_virtual_environment_module_is_a_need_too(
-    machine: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+def test_the_virtual_environment_module_is_a_need_too(machine: FakeMachine) -> None:
+    machine.lacks_ensurepip("/usr/bin/python3")
+    machine.refusal("missing packages: its-package, python3-venv")
+
+
+def test_the_module_of_another_python_has_a_package_of_its_own(
+    machine: FakeMachine, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(setup, "_module_works", lambda name: name != "ensurepip")
-    monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
-    with pytest.raises(LabError, match="missing packages: its-package, python3-venv"):
-        setup.system_packages(quiet)
+    machine.lacks_ensurepip(str(tmp_path / "python"))
+    machine.refusal(rf"its-package, python3\.{sys.version_info[1]}-venv")
 
 
-def test_sudo_that_asks_no_password_is_used(machine: Path, fake: Fake, quiet: Progress) -> None:
-    fake("sudo", 'while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"')
-    setup.system_packages(quiet)
-    assert machine.read_text().splitlines() == [
+def test_sudo_that_asks_no_password_is_used(machine: FakeMachine) -> None:
+    machine.program("sudo", 'while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"')
+    machine.set_up()
+    assert machine.apt_calls == [
         "noninteractive: update",
         "noninteractive: install -y --no-install-recommends its-package",
     ]
 
 
-def test_root_installs_without_sudo(
-    machine: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    setup.system_packages(quiet)
-    assert machine.read_text().endswith("its-package\n")
+def test_root_installs_without_sudo(machine: FakeMachine) -> None:
+    machine.run_by_root()
+    machine.set_up()
+    assert machine.apt_calls[-1].endswith("its-package")
 
 
-def test_a_failed_installation_shows_what_apt_said(
-    machine: Path, fake: Fake, quiet: Progress, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    fake("apt-get", "echo E: Unable to locate package; exit 100")
-    with pytest.raises(LabError, match="E: Unable to locate package") as caught:
-        setup.system_packages(quiet)
-    assert "apt-get.log" in caught.value.where
+def test_a_failed_installation_shows_what_apt_said(machine: FakeMachine) -> None:
+    machine.run_by_root()
+    machine.program("apt-get", "echo E: Unable to locate package; exit 100")
+    assert "apt-get.log" in machine.refusal("E: Unable to locate package").where
 
 
-def test_nothing_is_installed_when_nothing_is_missing(
-    machine: Path, fake: Fake, quiet: Progress
-) -> None:
-    fake("missing-program", "true")
-    setup.system_packages(quiet)
-    assert not machine.exists()
+def test_nothing_is_installed_when_nothing_is_missing(machine: FakeMachine) -> None:
+    machine.program("missing-program", "true")
+    machine.set_up()
+    assert not machine.apt_calls
 
 
-def test_a_system_without_apt_is_told_what_to_install(
-    machine: Path, tmp_path: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "bin/apt-get").unlink()
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr(platform, "freedesktop_os_release", dict)
-    with pytest.raises(LabError, match="its-package") as caught:
-        setup.system_packages(quiet)
-    assert "package manager" in caught.value.hint
+def test_a_system_without_apt_is_told_what_to_install(machine: FakeMachine) -> None:
+    (machine.folder / "apt-get").unlink()
+    machine.monkeypatch.setenv("PATH", str(machine.folder))
+    machine.of()
+    assert "package manager" in machine.refusal("its-package").hint
 
 
 @pytest.mark.parametrize(
@@ -159,26 +171,24 @@ def test_a_system_without_apt_is_told_what_to_install(
         ("something else", (0,)),
     ],
 )
-def test_the_version_of_qemu_is_read(fake: Fake, printed: str, version: tuple[int, ...]) -> None:
-    fake("qemu-system-x86_64", f"echo {shlex.quote(printed)}")
+def test_the_version_of_qemu_is_read(
+    machine: FakeMachine, printed: str, version: tuple[int, ...]
+) -> None:
+    machine.program("qemu-system-x86_64", f"echo {shlex.quote(printed)}")
     assert qemu_version() == version
 
 
-def test_an_old_qemu_is_to_be_replaced(machine: Path, fake: Fake, quiet: Progress) -> None:
-    fake("missing-program", "true")
-    fake("qemu-system-x86_64", "echo QEMU emulator version 7.2.0")
-    with pytest.raises(LabError) as caught:
-        setup.system_packages(quiet)
-    assert caught.value.hint.endswith("--no-install-recommends qemu-system-x86 seabios")
+def test_an_old_qemu_is_to_be_replaced(machine: FakeMachine) -> None:
+    machine.program("missing-program", "true")
+    machine.program("qemu-system-x86_64", "echo QEMU emulator version 7.2.0")
+    hint = machine.refusal("missing packages").hint
+    assert hint.endswith("--no-install-recommends qemu-system-x86 seabios")
 
 
-def test_a_qemu_that_stays_too_old_is_told_with_its_version(
-    machine: Path, fake: Fake, quiet: Progress, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    fake("qemu-system-x86_64", "echo QEMU emulator version 8.2.2")
-    with pytest.raises(LabError, match=r"10\.0 or newer is needed, this system has 8\.2\.2"):
-        setup.system_packages(quiet)
+def test_a_qemu_that_stays_too_old_is_told_with_its_version(machine: FakeMachine) -> None:
+    machine.run_by_root()
+    machine.program("qemu-system-x86_64", "echo QEMU emulator version 8.2.2")
+    machine.refusal(r"10\.0 or newer is needed, this system has 8\.2\.2")
 
 
 def test_a_python_that_is_too_old_is_told_how_to_give_another(
@@ -241,17 +251,15 @@ def test_what_the_lock_covers_is_installed_by_it_and_nothing_else(
         assert "does not cover Python" in said
 
 
-def test_an_installed_lab_makes_no_python_environment(
-    machine: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake("missing-program", "true")
-    monkeypatch.setattr(setup, "CHECKOUT", None)
-    monkeypatch.setattr(setup, "python_environment", lambda progress: pytest.fail("it did"))
+def test_an_installed_lab_makes_no_python_environment(machine: FakeMachine) -> None:
+    machine.program("missing-program", "true")
+    machine.monkeypatch.setattr(setup, "CHECKOUT", None)
+    machine.monkeypatch.setattr(setup, "python_environment", lambda progress: pytest.fail("it did"))
     assert setup.main() == 0
 
 
 def test_setup_that_cannot_go_on_ends_with_the_users_exit_code(
-    machine: Path, capsys: pytest.CaptureFixture[str]
+    machine: FakeMachine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert setup.main() == 2
     assert "hint:  run: sudo apt-get update" in capsys.readouterr().err
@@ -274,17 +282,12 @@ SYSTEMS = [
 
 @pytest.mark.parametrize(("facts", "said"), SYSTEMS, ids=lambda value: str(value)[:30])
 def test_every_distribution_is_told_its_own_command(
-    facts: dict[str, str],
-    said: str,
-    machine: Path,
-    quiet: Progress,
-    monkeypatch: pytest.MonkeyPatch,
+    facts: dict[str, str], said: str, machine: FakeMachine
 ) -> None:
-    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: facts)
-    with pytest.raises(LabError, match="missing packages: its-package") as caught:
-        setup.system_packages(quiet)
-    assert caught.value.hint.startswith(f"run: sudo {said}")
-    assert caught.value.hint.endswith(" its-package")
+    machine.of(**facts)
+    hint = machine.refusal("missing packages: its-package").hint
+    assert hint.startswith(f"run: sudo {said}")
+    assert hint.endswith(" its-package")
 
 
 @pytest.mark.parametrize("manager", packages.MANAGERS, ids=lambda manager: manager.program)
@@ -297,49 +300,27 @@ def test_every_need_has_a_name_everywhere(manager: packages.Manager) -> None:
         assert not any(name.endswith("-dev") for name in names)
 
 
-def test_what_a_distribution_does_not_have_is_told_with_where_it_is(
-    machine: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "arch"})
-    needs = (Need("dbench", program="no-dbench"), Need("libelf-dev", file="/none"))
-    monkeypatch.setattr(setup, "NEEDS", needs)
-    with pytest.raises(LabError) as caught:
-        setup.system_packages(quiet)
-    assert "pacman -S --noconfirm --needed libelf; dbench 4.0 is in the AUR" in caught.value.hint
-    monkeypatch.setattr(setup, "NEEDS", needs[:1])
-    with pytest.raises(LabError, match="missing on this system: dbench"):
-        setup.system_packages(quiet)
+def test_what_a_distribution_does_not_have_is_told_with_where_it_is(machine: FakeMachine) -> None:
+    machine.of(ID="arch")
+    dbench = Need("dbench", program="no-dbench")
+    machine.needs(dbench, Need("libelf-dev", file="/none"))
+    hint = machine.refusal("missing packages: dbench, libelf-dev").hint
+    assert "pacman -S --noconfirm --needed libelf; dbench 4.0 is in the AUR" in hint
+    machine.needs(dbench)
+    machine.refusal("missing on this system: dbench")
 
 
-def test_where_a_newer_qemu_is_not_packaged_it_is_told_once(
-    machine: Path, fake: Fake, quiet: Progress, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    facts = {"ID": "almalinux", "ID_LIKE": "rhel centos fedora"}
-    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: facts)
-    fake("qemu-system-x86_64", "echo QEMU emulator version 7.2.0")
-    with pytest.raises(LabError) as caught:
-        setup.system_packages(quiet)
-    assert caught.value.hint.endswith(
-        " its-package; QEMU 10.0 or newer is to be built from its source"
-    )
+def test_where_a_newer_qemu_is_not_packaged_it_is_told_once(machine: FakeMachine) -> None:
+    machine.of(ID="almalinux", ID_LIKE="rhel centos fedora")
+    machine.program("qemu-system-x86_64", "echo QEMU emulator version 7.2.0")
+    hint = machine.refusal("missing packages: its-package").hint
+    assert hint.endswith(" its-package; QEMU 10.0 or newer is to be built from its source")
 
 
-def test_a_package_that_does_not_have_its_program_is_told(
-    machine: Path, fake: Fake, quiet: Progress, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    fake("apt-get", "exit 0")
-    with pytest.raises(LabError, match="does not have missing-program"):
-        setup.system_packages(quiet)
-
-
-def test_the_module_of_another_python_has_a_package_of_its_own(
-    machine: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(setup, "_module_works", lambda name: name != "ensurepip")
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(LabError, match=rf"its-package, python3\.{sys.version_info[1]}-venv"):
-        setup.system_packages(quiet)
+def test_a_package_that_does_not_have_its_program_is_told(machine: FakeMachine) -> None:
+    machine.run_by_root()
+    machine.program("apt-get", "exit 0")
+    machine.refusal("does not have missing-program")
 
 
 def test_an_older_python_is_told_so_by_setup_itself() -> None:

@@ -124,16 +124,14 @@ def test_output_that_is_not_text_does_no_harm() -> None:
     assert run(["printf", r"a\377b"]).output == "a\ufffdb"
 
 
-def test_a_missing_program_is_named_with_how_to_get_it() -> None:
+@pytest.mark.parametrize("start", [run, lambda argv: piped(argv).__enter__()], ids=["run", "piped"])
+def test_a_missing_program_is_named_with_how_to_get_it(
+    start: Callable[[list[str]], object],
+) -> None:
     with pytest.raises(LabError, match="cannot start no-such-program") as caught:
-        run(["no-such-program", "-x"])
+        start(["no-such-program", "-x"])
     assert caught.value.where == "no-such-program -x"
     assert "make setup" in caught.value.hint
-
-
-def test_a_missing_program_with_piped_input_is_named() -> None:
-    with pytest.raises(LabError, match="cannot start no-such-program"), piped(["no-such-program"]):
-        pass
 
 
 def test_a_missing_program_in_a_logged_run_is_named(tmp_path: Path) -> None:
