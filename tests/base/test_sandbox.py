@@ -20,12 +20,16 @@ from lab.base.sandbox import Limits, Mode, View
 NOBODY = 65534
 
 
+def skip_unless_works(how: Mode) -> None:
+    if why := sandbox.obstacle_to(how):
+        pytest.skip(f"{how}: {why}")
+
+
 @pytest.fixture(params=[Mode.BWRAP, Mode.LANDLOCK])
 def confining(request: pytest.FixtureRequest) -> Mode:
     """Each mode that confines, where it works."""
     how = Mode(request.param)
-    if why := sandbox.obstacle_to(how):
-        pytest.skip(f"{how}: {why}")
+    skip_unless_works(how)
     return how
 
 
@@ -73,11 +77,8 @@ def test_a_link_leads_to_nothing_that_is_not_in_view(confining: Mode, tmp_path: 
 
 
 @pytest.mark.parametrize("how", Mode)
-def test_the_environment_is_the_views(
-    how: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if why := sandbox.obstacle_to(how):
-        pytest.skip(f"{how}: {why}")
+def test_the_environment_is_the_views(how: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_unless_works(how)
     monkeypatch.setenv("TOKEN_OF_THE_USER", "t0ken")
     monkeypatch.setenv("LD_PRELOAD_OF_THE_USER", "x")
     printed = shell("env", View(env={"GIVEN": "a b"}), how).output
@@ -225,16 +226,14 @@ def test_usual_modes_are_given(confining: Mode, user: list[str], anybodys: Path)
         'cd "$1"; touch f; chmod 755 f; install -m 644 f g; mkdir -m 700 d; cp -a f d/;'
         "ln -s f l; echo x >n; perl -e 'open(F, q(>), q(p)) or die'; stat -c %a f g d n p"
     )
-    argv = [
-        *user,
-        *sandbox.confined(["sh", "-c", script, "sh", str(folder)], View(write=(folder,))),
-    ]
-    assert run(argv, merge=True, timeout_s=60).output.split() == ["755", "644", "700", "644", "644"]
+    argv = ["sh", "-c", script, "sh", str(folder)]
+    command = [*user, *sandbox.confined(argv, View(write=(folder,)), confining)]
+    done = run(command, merge=True, timeout_s=60)
+    assert done.output.split() == ["755", "644", "700", "644", "644"]
 
 
 def test_landlock_leaves_no_file_to_everybody(tmp_path: Path) -> None:
-    if why := sandbox.obstacle_to(Mode.LANDLOCK):
-        pytest.skip(why)
+    skip_unless_works(Mode.LANDLOCK)
     (tmp_path / "own").mkdir()
     file = tmp_path / "other"
     file.touch(mode=0o600)
@@ -272,9 +271,8 @@ def test_a_link_in_a_view_is_followed_where_nobody_looks(
     assert (tmp_path / "victim/new").exists()
 
 
-def test_devices_take_nothing_up(tmp_path: Path) -> None:
-    if why := sandbox.obstacle_to(Mode.BWRAP):
-        pytest.skip(why)
+def test_devices_take_nothing_up() -> None:
+    skip_unless_works(Mode.BWRAP)
     script = "echo x >/dev/new; echo x >/dev/shm/new && echo x >/dev/null && head -c1 /dev/zero"
     done = shell(f"{script} && df --output=size -B1M /dev/shm", View(), Mode.BWRAP)
     assert done.status == 0
