@@ -33,12 +33,12 @@ def packed(*members: tarfile.TarInfo) -> io.BytesIO:
 
 
 def test_files_folders_and_links_arrive(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    (tmp_path / "whole/bin").mkdir(parents=True)
-    (tmp_path / "whole/bin/busybox").write_text("shell")
-    (tmp_path / "whole/bin/busybox").chmod(0o755)
-    (tmp_path / "whole/bin/sh").symlink_to("busybox")
-    (tmp_path / "whole/bin/ash").hardlink_to(tmp_path / "whole/bin/busybox")
+    folder, busybox = tmp_path / "in", tmp_path / "whole/bin/busybox"
+    busybox.parent.mkdir(parents=True)
+    busybox.write_text("shell")
+    busybox.chmod(0o755)
+    busybox.with_name("sh").symlink_to("busybox")
+    busybox.with_name("ash").hardlink_to(busybox)
     (tmp_path / "whole/empty").mkdir()
     with tarfile.open(tmp_path / "tar", "w") as tar:
         tar.add(tmp_path / "whole", ".")
