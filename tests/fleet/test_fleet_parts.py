@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from fleet_hosts import FakeHost
 
 from lab.base import cache
 from lab.base.errors import GuestError, LabError, UsageError
-from lab.guest.time_slices import Slot
 from lab.measure import sampling
 from lab.measure.job import Job
 from lab.measure.sampling import Sample
@@ -26,11 +24,18 @@ from distributed import Client, Scheduler, Security
 
 from lab.fleet import identity, network, parcel, remote
 from lab.fleet.identity import Identity
-from lab.fleet.parcel import Entry
+from lab.fleet.parcel import Entry, Parcel
 from lab.fleet.remote import Booted
 from lab.fleet.self_check import SelfCheck
 
 OWN = Identity("lab", "QEMU 10", "plugin")
+HEAD = "tls://head.example.org:8786"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    network.make_keys(tmp_path / "keys")
+    return tmp_path / "keys"
 
 
 @pytest.mark.parametrize(
@@ -67,32 +72,29 @@ def test_a_fleet_on_one_host_has_keys_that_are_made_at_first_use(address: str) -
     assert key.read_bytes() == content
 
 
-def test_keys_protect_and_are_made_once(tmp_path: Path) -> None:
-    folder = tmp_path / "keys"
-    with pytest.raises(UsageError, match=r"fleet\.pem is missing"):
-        network.security("tls://head.example.org:8786", folder)
-    network.make_keys(folder)
-    assert (folder / "fleet.key").stat().st_mode & 0o777 == 0o600
-    assert network.security("tls://head.example.org:8786", folder).require_encryption
+def test_keys_protect_and_are_made_once(keys: Path) -> None:
+    assert (keys / "fleet.key").stat().st_mode & 0o777 == 0o600
+    assert network.security(HEAD, keys).require_encryption
     with pytest.raises(UsageError, match="has keys already"):
-        network.make_keys(folder)
+        network.make_keys(keys)
     with pytest.raises(UsageError, match="is not protected"):
-        network.security("tcp://127.0.0.1:8786", folder)
+        network.security("tcp://127.0.0.1:8786", keys)
 
 
-def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    network.make_keys(tmp_path / "keys")
-    (tmp_path / "keys/fleet.key").chmod(0o640)
+def test_keys_that_are_missing_or_read_by_others_are_refused(keys: Path) -> None:
+    (keys / "fleet.key").chmod(0o640)
     with pytest.raises(UsageError, match="others can read"):
-        network.security("tls://head.example.org:8786", tmp_path / "keys")
+        network.security(HEAD, keys)
+    (keys / "fleet.pem").unlink()
+    with pytest.raises(UsageError, match=r"fleet\.pem is missing"):
+        network.security(HEAD, keys)
 
 
-def test_who_has_not_the_keys_is_not_listened_to(tmp_path: Path) -> None:
+def test_who_has_not_the_keys_is_not_listened_to(keys: Path) -> None:
     """As another user of the host has none: by TLS with keys of his own, or without."""
     network.configure()
     trusted = network.security("tls://127.0.0.1:8786", None)
-    network.make_keys(tmp_path / "keys")
-    foreign = network.security("tls://127.0.0.1:8786", tmp_path / "keys")
+    foreign = network.security("tls://127.0.0.1:8786", keys)
 
     async def knock(address: str, security: Security | None) -> str:
         try:
@@ -110,39 +112,35 @@ def test_who_has_not_the_keys_is_not_listened_to(tmp_path: Path) -> None:
         ) as scheduler:
             address = scheduler.address
             plain = address.replace("tls://", "tcp://")
-            return [
-                await knock(*who) for who in ((address, trusted), (plain, None), (address, foreign))
-            ]
+            knocks = ((address, trusted), (plain, None), (address, foreign))
+            return [await knock(*who) for who in knocks]
 
     known, *refusals = asyncio.run(attempts())
     assert known == str(os.getpid())
     assert not [answer for answer in refusals if answer.isdigit()]
 
 
-def laid(name: str = "abc") -> Entry:
-    entry = Entry("kernels", name)
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Parcel:
+    """An entry of another host's cache."""
+    entry = Entry("kernels", "abc")
     with cache.building(entry.folder) as folder:
         (folder / "vmlinux").write_bytes(b"\x7fELF kernel")
         (folder / "bin").mkdir()
         (folder / "bin/sh").symlink_to("../vmlinux")
-    return entry
-
-
-def test_an_entry_arrives_as_it_was_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    entry = laid()
-    sent = parcel.packed(entry)
+    packed = parcel.packed(entry)
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "another"))
-    assert remote.lacking((entry,)) == (entry,)
+    return packed
+
+
+def test_an_entry_arrives_as_it_was_sent(sent: Parcel) -> None:
+    assert remote.lacking((sent.entry,)) == (sent.entry,)
     parcel.unpack(sent)
-    assert remote.lacking((entry,)) == ()
-    assert (entry.folder / "bin/sh").read_bytes() == b"\x7fELF kernel"
+    assert remote.lacking((sent.entry,)) == ()
+    assert (sent.entry.folder / "bin/sh").read_bytes() == b"\x7fELF kernel"
 
 
-def test_an_entry_that_was_damaged_is_not_taken(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    sent = parcel.packed(laid())
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "another"))
+def test_an_entry_that_was_damaged_is_not_taken(sent: Parcel) -> None:
     with pytest.raises(LabError, match="damaged on its way"):
         parcel.unpack(replace(sent, archive=sent.archive + b"more"))
     assert not sent.entry.folder.exists()
@@ -170,13 +168,7 @@ def test_identities_differ_by_what_is_executed(tmp_path: Path) -> None:
 def check(monkeypatch: pytest.MonkeyPatch) -> SelfCheck:
     """What is expected of hosts: a boot whose counts are "1000"."""
 
-    def measure(
-        job: Job,
-        folder: Path,
-        observe: Callable[[str], None] = lambda phase: None,
-        slot: Slot | None = None,
-        host_cpu: int | None = None,
-    ) -> Sample:
+    def measure(job: Job, folder: Path) -> Sample:
         (folder / "insns").write_bytes(b"1000")
         (folder / "host").write_bytes(b"is not compared")
         return Sample({}, {}, {})
