@@ -14,7 +14,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 # In a folder whose files do not change: what `sha256sum` prints of each.
@@ -53,27 +53,17 @@ def _sync_one(path: Path) -> None:
         os.close(opened)
 
 
-@contextmanager
-def folder_aside(target: Path) -> Iterator[Path]:
-    """Yield an empty folder beside target for the block; what is not moved away vanishes."""
-    path, opened = _made_aside(target, Path.mkdir)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-        _close(opened)
+def folder_aside(target: Path) -> AbstractContextManager[Path]:
+    """An empty folder beside target for a block; what is not moved away vanishes."""
+    return _made_aside(target, Path.mkdir)
 
 
 def replace(path: Path, content: bytes) -> None:
     """Make content that of a file; whoever reads finds the old or the new, also after a crash."""
-    aside, opened = _made_aside(path, Path.touch)
-    try:
+    with _made_aside(path, Path.touch) as aside:
         aside.write_bytes(content)
         sync(aside)
         aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-        _close(opened)
     sync_name(path)
 
 
@@ -193,8 +183,11 @@ def _aside(target: Path) -> Path:
     return target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
 
 
-def _made_aside(target: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]:
-    """Something new beside target, locked if that can be; swept before it was, it is made again."""
+@contextmanager
+def _made_aside(target: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """Yield something new beside target, locked if that can be; swept before it was, it is made
+    again. What is still there after the block is deleted.
+    """
     for left in reversed(range(_ATTEMPTS)):
         path = _aside(target)
         make(path)
@@ -203,7 +196,14 @@ def _made_aside(target: Path, make: Callable[[Path], None]) -> tuple[Path, int |
             break
         delete(path)
         _close(opened)
-    return path, opened
+    try:
+        yield path
+    finally:
+        if _is_folder(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+        _close(opened)
 
 
 def _close(opened: int | None) -> None:

@@ -52,11 +52,8 @@ def abi() -> int:
 
 
 def confine(read: Iterable[str], write: Iterable[str], devices: Iterable[str], calls: str) -> None:
-    """Confine this process and all that it will start. Paths that are not there are skipped.
-
-    calls is the filter of system calls.
-
-    Raises OSError when the kernel cannot do it.
+    """Confine this process and all that it will start: to paths, of which those that are not there
+    are skipped, and by a filter of system calls. Raises OSError when the kernel cannot do it.
     """
     version = abi()
     if version < OLDEST_ABI or os.uname().machine != "x86_64":

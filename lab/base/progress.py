@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import RLock
 from typing import TextIO
 
 from lab.base.text import visible
@@ -61,7 +60,7 @@ class Progress:
     _since: float = 0.0
     # What the live line shows, in its order.
     _parts: list[Callable[[], str]] = field(default_factory=list)
-    _lock: RLock = field(default_factory=RLock)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def say(self, text: str) -> None:
         """Print one line of its own."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 
-_NOTHING = "-"
 # Control characters but for newline and tab, what turns the direction of writing around or takes no
 # room, other ends of lines, and halves of characters, which nobody can print.
 _CONTROL = re.compile(
@@ -30,7 +29,7 @@ def visible(text: str) -> str:
 def number(value: float | None) -> str:
     """A value with about four significant digits, thousands separated."""
     if value is None:
-        return _NOTHING
+        return "-"
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     if abs(value) >= 10:

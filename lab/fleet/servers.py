@@ -42,11 +42,8 @@ def run_scheduler(address: str, keys: Path | None, progress: Progress) -> None:
 
 
 def run_worker(address: str, keys: Path | None, progress: Progress) -> None:
-    """Boot guests for whoever uses a fleet's scheduler, until the process is ended.
-
-    A scheduler that is gone is waited for.
-
-    Raises UsageError for an address that is not protected.
+    """Boot guests for whoever uses a fleet's scheduler, until the process is ended; wait for a
+    scheduler that is gone. Raises UsageError for an address that is not protected.
     """
     network.configure()
     security = network.security(address, keys)
