@@ -47,10 +47,6 @@ class FakeMachine:
     def run_by_root(self) -> None:
         self.monkeypatch.setattr(os, "geteuid", lambda: 0)
 
-    def lacks_ensurepip(self, python: str) -> None:
-        self.monkeypatch.setattr(setup, "_module_works", lambda name: name != "ensurepip")
-        self.monkeypatch.setattr(sys, "executable", python)
-
     @property
     def apt_calls(self) -> list[str]:
         """What apt-get was told."""
@@ -116,16 +112,19 @@ def test_who_may_not_install_is_given_the_exact_command(machine: FakeMachine) ->
     assert not machine.apt_calls
 
 
-def test_the_virtual_environment_module_is_a_need_too(machine: FakeMachine) -> None:
-    machine.lacks_ensurepip("/usr/bin/python3")
-    machine.refusal("missing packages: its-package, python3-venv")
-
-
-def test_the_module_of_another_python_has_a_package_of_its_own(
-    machine: FakeMachine, tmp_path: Path
+@pytest.mark.parametrize(
+    ("python", "package"),
+    [
+        ("/usr/bin/python3", "python3-venv"),
+        ("/nowhere/python", rf"python3\.{sys.version_info[1]}-venv"),
+    ],
+)
+def test_the_virtual_environment_module_is_a_need_too(
+    python: str, package: str, machine: FakeMachine
 ) -> None:
-    machine.lacks_ensurepip(str(tmp_path / "python"))
-    machine.refusal(rf"its-package, python3\.{sys.version_info[1]}-venv")
+    machine.monkeypatch.setattr(setup, "_module_works", lambda name: name != "ensurepip")
+    machine.monkeypatch.setattr(sys, "executable", python)
+    machine.refusal(f"missing packages: its-package, {package}\n")
 
 
 def test_sudo_that_asks_no_password_is_used(machine: FakeMachine) -> None:
