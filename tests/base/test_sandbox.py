@@ -164,10 +164,15 @@ def test_every_user_confines(confining: Mode, user: list[str], anybodys: Path) -
     assert "secret\n" not in done.output
 
 
-# Ways to make a file that runs as its owner or its group, whoever starts it.
 # Perl hands no constant text to system calls.
 _PERL = "umask 0; use Fcntl; use POSIX; $f = q(f);"
-_BY_NUMBER = f"{_PERL} syscall({{}}) >= 0 or die"
+
+
+def _by_number(arguments: str) -> str:
+    return f"perl -e '{_PERL} syscall({arguments}) >= 0 or die'"
+
+
+# Ways to make a file that runs as its owner or its group, whoever starts it.
 SET_ID = {
     "chmod": "touch f; chmod 4755 f",
     "chmod of the group": "touch f; chmod 2755 f",
@@ -176,16 +181,12 @@ SET_ID = {
     "a file without a name": f"perl -e '{_PERL} sysopen(F, q(.), 020200002, 04755) or die;"
     " $p = q(/proc/self/fd/).fileno(F);"
     " syscall(265, -100, $p, -100, $f, 0x400) >= 0 or die'",
-    "creat": "perl -e '" + _BY_NUMBER.format("85, $f, 04755") + "'",
-    "openat2": "perl -e '"
-    + _BY_NUMBER.format("437, -100, $f, $h = pack(q(QQQ), 0102, 04755, 0), 24")
-    + "'",
-    "mknod": "perl -e '" + _BY_NUMBER.format("133, $f, 0104755, 0") + "'",
-    "mknodat": "perl -e '" + _BY_NUMBER.format("259, -100, $f, 0104755, 0") + "'",
-    "fchmod": "touch f; perl -e '"
-    + _BY_NUMBER.format("91, do { open(F, q(<), q(f)); fileno(F) }, 04755")
-    + "'",
-    "fchmodat2": "touch f; perl -e '" + _BY_NUMBER.format("452, -100, $f, 04755, 0") + "'",
+    "creat": _by_number("85, $f, 04755"),
+    "openat2": _by_number("437, -100, $f, $h = pack(q(QQQ), 0102, 04755, 0), 24"),
+    "mknod": _by_number("133, $f, 0104755, 0"),
+    "mknodat": _by_number("259, -100, $f, 0104755, 0"),
+    "fchmod": "touch f; " + _by_number("91, do { open(F, q(<), q(f)); fileno(F) }, 04755"),
+    "fchmodat2": "touch f; " + _by_number("452, -100, $f, 04755, 0"),
 }
 
 
