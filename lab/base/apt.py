@@ -34,14 +34,11 @@ class PrivateApt:
         """The newest version of a package over all suites, or None."""
         rows = run(["apt-cache", *self.options, "madison", package]).output.splitlines()
         versions = [row.split("|")[1].strip() for row in rows if row.count("|") == 2]
-        best: str | None = None
+        best = ""  # which dpkg takes for older than all
         for version in versions:
-            if (
-                best is None
-                or not run(["dpkg", "--compare-versions", version, "gt", best], check=False).status
-            ):
+            if not run(["dpkg", "--compare-versions", version, "gt", best], check=False).status:
                 best = version
-        return best
+        return best or None
 
     def download(self, package: str, version: str, folder: Path) -> Path:
         """Download one package, verified by apt, and return the file. Raises LabError."""

@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from lab.base.progress import Progress
@@ -66,17 +66,12 @@ def _taken(name: str, how: int, look: Callable[[], None]) -> Iterator[None]:
     path = FOLDER / f"blocklab-{os.geteuid()}.{name}"
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        while not _got(handle, how):
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(handle, how | fcntl.LOCK_NB)
+                break
             look()
             time.sleep(_POLL_S)
         yield
     finally:
         os.close(handle)
-
-
-def _got(handle: int, how: int) -> bool:
-    try:
-        fcntl.flock(handle, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
