@@ -38,7 +38,7 @@ _SETTINGS = {
 }
 # Where what serves nothing listens: not beyond this host, at any free port.
 LOOPBACK = "127.0.0.1"
-NO_DASHBOARD = f"{LOOPBACK}:0"
+NO_DASHBOARD = {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
 
 
 def configure() -> None:

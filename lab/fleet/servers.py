@@ -30,8 +30,7 @@ def run_scheduler(address: str, keys: Path | None, progress: Progress) -> None:
 
     async def serve() -> None:
         endpoint = {"protocol": parts.scheme, "host": parts.hostname, "port": parts.port}
-        nothing = {"dashboard": False, "dashboard_address": network.NO_DASHBOARD}
-        async with Scheduler(security=security, **endpoint, **nothing) as scheduler:
+        async with Scheduler(security=security, **endpoint, **network.NO_DASHBOARD) as scheduler:
             progress.say(f"the fleet's scheduler is at {scheduler.address}")
             await scheduler.finished()
 
@@ -53,11 +52,10 @@ def run_worker(address: str, keys: Path | None, progress: Progress) -> None:
     slots, _ = remote.slots(), remote.who()
 
     async def serve(folder: Path) -> None:
-        settings = {"nthreads": slots, "memory_limit": 0, "name": name}
-        settings |= {"dashboard": False, "dashboard_address": network.NO_DASHBOARD}
+        settings = {"nthreads": slots, "memory_limit": 0, "name": name, **network.NO_DASHBOARD}
+        settings |= {"local_directory": str(folder), "security": security}
         settings |= {"host": network.LOOPBACK} if network.is_loopback(address) else {}
-        local = {"local_directory": str(folder), "security": security}
-        async with Worker(address, **settings, **local) as worker:
+        async with Worker(address, **settings) as worker:
             progress.say(f"{name}: {slots} CPUs for the fleet at {address}")
             await worker.finished()
 

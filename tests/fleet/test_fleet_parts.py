@@ -106,10 +106,8 @@ def test_who_has_not_the_keys_is_not_listened_to(keys: Path) -> None:
             return type(exc).__name__
 
     async def attempts() -> list[str]:
-        nothing = {"dashboard": False, "dashboard_address": network.NO_DASHBOARD}
-        async with Scheduler(
-            security=trusted, protocol="tls", host="127.0.0.1", port=0, **nothing
-        ) as scheduler:
+        endpoint = {"protocol": "tls", "host": "127.0.0.1", "port": 0}
+        async with Scheduler(security=trusted, **endpoint, **network.NO_DASHBOARD) as scheduler:
             address = scheduler.address
             plain = address.replace("tls://", "tcp://")
             knocks = ((address, trusted), (plain, None), (address, foreign))
