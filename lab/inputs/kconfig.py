@@ -19,7 +19,6 @@ holds the patches that every kernel with this fragment gets first.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,26 +36,16 @@ Version = tuple[int, int]
 _SET = re.compile(r"""^(CONFIG_\w+)=("(?:[^"\\]|\\.)*"|[^\s"]+)$""")
 _UNSET = re.compile(r"^# (CONFIG_\w+) is not set$")
 _VERSION = re.compile(r"^(VERSION|PATCHLEVEL) *= *(\d+)$", re.MULTILINE)
-_FIRST, _NEVER = (0, 0), (sys.maxsize, 0)
-_RANGE = re.compile(r"\s+#(?: since (?P<since>\d+\.\d+))?(?: before (?P<before>\d+\.\d+))?$")
+_RANGE = re.compile(r"\s+#(?=.)(?: since (\d+\.\d+))?(?: before (\d+\.\d+))?$")
 
 
 @dataclass(frozen=True)
 class Option:
-    """One line of a fragment: CONFIG_ name, wanted value (``n`` for not set), and where it is.
-
-    It is for the versions from since on, and for those before the version before.
-    """
+    """One line of a fragment: CONFIG_ name, wanted value (``n`` for not set), and where it is."""
 
     name: str
     value: str
     where: str
-    since: Version = _FIRST
-    before: Version = _NEVER
-
-    def is_for(self, kernel: Version) -> bool:
-        """Whether a kernel of this version is to have the option."""
-        return self.since <= kernel < self.before
 
     def line(self) -> str:
         """The option in the syntax of a .config file."""
@@ -90,8 +79,7 @@ def merge(names: Sequence[str], kernel: Version, folder: Path = FRAGMENTS) -> di
     for name in names:
         path = named(folder, name, ".config", "kernel fragment")
         for number, line in enumerate(path.read_text().splitlines(), start=1):
-            option = _option(line, f"{path}:{number}")
-            if option and option.is_for(kernel):
+            if option := _option(line.strip(), f"{path}:{number}", kernel):
                 merged[option.name] = option
     return merged
 
@@ -142,13 +130,13 @@ def check_survivors(
     )
 
 
-def _option(line: str, where: str) -> Option | None:
-    line = line.strip()
-    text, since, before = _for_versions(line)
-    if match := _SET.match(text):
-        return Option(match[1], match[2], where, since, before)
-    if match := _UNSET.match(text):
-        return Option(match[1], "n", where, since, before)
+def _option(line: str, where: str, kernel: Version) -> Option | None:
+    """The option of a line; None for a comment, and for one that is for other versions."""
+    versions = _RANGE.search(line)
+    text = line[: versions.start()] if versions else line
+    if match := _SET.match(text) or _UNSET.match(text):
+        value = match[2] if match.re is _SET else "n"
+        return Option(match[1], value, where) if _is_for(kernel, versions) else None
     if line and (not line.startswith("#") or " is not set" in line):
         raise UsageError(
             f"not a kernel option: {line!r}",
@@ -158,17 +146,13 @@ def _option(line: str, where: str) -> Option | None:
     return None
 
 
-def _for_versions(line: str) -> tuple[str, Version, Version]:
-    """A line without the versions at its end, and these: the first, and the first too late."""
-    match = _RANGE.search(line)
-    if not match or not any(match.groups()):
-        return line, _FIRST, _NEVER
-    return line[: match.start()], _parsed(match["since"], _FIRST), _parsed(match["before"], _NEVER)
+def _is_for(kernel: Version, versions: re.Match[str] | None) -> bool:
+    """Whether a line with these versions at its end is for a kernel."""
+    since, before = versions.groups() if versions else (None, None)
+    return (not since or _parsed(since) <= kernel) and (not before or kernel < _parsed(before))
 
 
-def _parsed(text: str | None, default: Version) -> Version:
-    if text is None:
-        return default
+def _parsed(text: str) -> Version:
     major, minor = text.split(".")
     return int(major), int(minor)
 
