@@ -88,18 +88,15 @@ def read(text: str) -> Message:
     """What a message publishes, in the order in which it stands there."""
     files, rest = _job_files(text.splitlines()[:_MOST_LINES])
     lines = [_CPUS.sub(_NPROC, line[:_LONGEST_LINE]) for line in _joined(rest)]
-    commands = [_PROMPT.sub("", line) for line in lines]
-    jobs = [line.strip() for line in commands if _FIO.match(line) or _URING.match(line)]
-    devices = [
-        f"{module[1]} {' '.join(module[2].split())}".strip()
-        for line in commands
-        if (module := _MODULE.match(line))
-    ]
-    prose = [
-        line
-        for line, command in zip(lines, commands, strict=True)
-        if not (_FIO.match(command) or _URING.match(command) or _MODULE.match(command))
-    ]
+    jobs, devices, prose = list[str](), list[str](), list[str]()
+    for line in lines:
+        command = _PROMPT.sub("", line)
+        if _FIO.match(command) or _URING.match(command):
+            jobs.append(command.strip())
+        elif module := _MODULE.match(command):
+            devices.append(f"{module[1]} {' '.join(module[2].split())}".strip())
+        else:
+            prose.append(line)
     figures = list(dict.fromkeys(_figures(prose)))[:_MOST_FIGURES]
     return Message(
         tuple(figures),
@@ -135,8 +132,8 @@ def _joined(lines: Sequence[str]) -> Iterator[str]:
     """The lines of a text; one that ends with a backslash, or is followed by options, goes on."""
     whole = ""
     for line in lines:
-        goes_on = whole.endswith("\\") or (_FIO.match(_PROMPT.sub("", whole)) and _option(line))
-        if goes_on:
+        is_option = line.lstrip().startswith("--")
+        if whole.endswith("\\") or (is_option and _FIO.match(_PROMPT.sub("", whole))):
             whole = f"{whole.removesuffix(chr(92)).rstrip()} {line.strip()}"
             continue
         if whole:
@@ -144,10 +141,6 @@ def _joined(lines: Sequence[str]) -> Iterator[str]:
         whole = line.rstrip()
     if whole:
         yield whole
-
-
-def _option(line: str) -> bool:
-    return line.lstrip().startswith("--")
 
 
 def _figures(lines: Sequence[str]) -> Iterator[Figure]:
