@@ -54,7 +54,7 @@ _DROPPED = {
     "unique_filename": "no network",
     "replay_redirect": "nothing is replayed",
 }
-_OF_FILES = frozenset({"filename", "directory", "filename_format", "nrfiles", "openfiles"})
+_OF_FILES = frozenset({"filename_format", "nrfiles", "openfiles"})
 _IDLE = ("rate", "rate_iops", "thinktime", "startdelay")
 _ZONE = 64 << 20
 # More than any run does: fio goes over a region again.
@@ -116,8 +116,8 @@ def fitted(job: FioJob, guest: Guest, jobs: int) -> Fitted:
         )
     changes = Changes()
     sections = []
-    paths = _disk_paths(options for _, options in job_sections)
-    disks = {path: number % guest.disks for number, path in enumerate(paths)}
+    paths = [path for _, section in job_sections for path in _paths(section.get("filename", ""))]
+    disks = {path: number % guest.disks for number, path in enumerate(dict.fromkeys(paths))}
     for name, options in job_sections:
         adjusted = {**options, "numjobs": str(jobs)} if jobs != needs.jobs else options
         fit = _JobSection(name, adjusted, guest, changes, disks)
@@ -157,15 +157,14 @@ class _JobSection:
         self._name = name
         self._disks = disks
         self._options = options
+        self._files = fio_needs.is_on_files(options)
         self._guest = guest
         self._tell = changes.tell
 
     def options(self) -> dict[str, str]:
         """All options of the section as the guest's fio gets them."""
         kept = {name: value for name, value in self._options.items() if self._keeps(name)}
-        kept = dict(self._where()) | {
-            k: v for k, v in kept.items() if k not in _OF_FILES or self._files
-        }
+        kept = dict(self._where()) | kept
         if not self._files:
             kept |= self._scaled(kept)
         kept |= self._cpus(kept)
@@ -185,10 +184,6 @@ class _JobSection:
             )
         return kept
 
-    @property
-    def _files(self) -> bool:
-        return fio_needs.is_on_files(self._options)
-
     def _keeps(self, name: str) -> bool:
         """Whether an option stays as it is; what becomes of others is told."""
         if name in _AMOUNT:
@@ -200,9 +195,7 @@ class _JobSection:
         elif name in _OF_THE_LAB:
             if name != "norandommap" and not fio_needs.is_on({name: "1", **self._options}, name):
                 self._tell(f"{name}=0", "is 1, as in all jobs of the lab")
-        elif name in ("filename", "directory"):
-            return False
-        else:
+        elif name not in ("filename", "directory") and (self._files or name not in _OF_FILES):
             return not self._is_of_another_engine(name)
         return False
 
@@ -293,11 +286,6 @@ class _JobSection:
 def _paths(text: str) -> list[str]:
     """The files of fio's list."""
     return [part for part in re.split(r"(?<!\\):", text) if part]
-
-
-def _disk_paths(sections: Iterable[dict[str, str]]) -> list[str]:
-    """The disks that sections name, each once, in the order in which they come."""
-    return list(dict.fromkeys(p for each in sections for p in _paths(each.get("filename", ""))))
 
 
 def _file_names(text: str) -> list[str]:

@@ -107,11 +107,11 @@ def of(job: FioJob) -> Needs:
             "sections on the disk and on files of a file system: a guest has one disk",
             hint="leave out one kind",
         )
-    counts = [number_of_jobs(options) for options in sections]
+    jobs = sum(map(number_of_jobs, sections))
     polled = [options for options in sections if is_on(options, "hipri")]
     buffers = sum(
-        count * _depth(options) * fio_sizes.blocks(options)[1]
-        for options, count in zip(sections, counts, strict=True)
+        number_of_jobs(options) * _depth(options) * fio_sizes.blocks(options)[1]
+        for options in sections
     )
     if buffers > _MOST_BUFFERS:
         raise UsageError(
@@ -120,7 +120,7 @@ def of(job: FioJob) -> Needs:
         )
     on_files, keeps = kinds == {True}, any(map(verifies, sections))
     return Needs(
-        jobs=sum(counts),
+        jobs=jobs,
         on_files=on_files,
         keeps=keeps,
         polled=bool(polled),
@@ -128,10 +128,8 @@ def of(job: FioJob) -> Needs:
         character=any(engine(options) == _CHARACTER for options in sections),
         trims=any("trim" in direction(options) for options in sections),
         buffers=buffers,
-        ios=_ios(sections, counts, _BYTES_KEPT if on_files or keeps else _BYTES),
-        twofold=sum(
-            count for options, count in zip(sections, counts, strict=True) if verifies(options)
-        ),
+        ios=_ios(sections, jobs, _BYTES_KEPT if on_files or keeps else _BYTES),
+        twofold=sum(map(number_of_jobs, filter(verifies, sections))),
     )
 
 
@@ -202,9 +200,8 @@ def _require_possible(name: str, options: Options) -> None:
         )
 
 
-def _ios(sections: Sequence[Options], counts: Sequence[int], most_bytes: int) -> tuple[int, int]:
+def _ios(sections: Sequence[Options], jobs: int, most_bytes: int) -> tuple[int, int]:
     """The I/Os of all jobs in two runs, as many for each job."""
-    jobs = sum(counts)
     largest = max(fio_sizes.blocks(options)[1] for options in sections)
     deepest = max(map(_depth, sections))
     each = max(_IOS[0] // jobs, _FILLS * deepest, 1)
