@@ -95,7 +95,12 @@ def fields(line: str) -> Fields:
         given[name] = value
     made = {"title": line, "holds_data": True, **_DRIVERS[driver](given)}
     for layer in layers:
-        made |= _over(layer, made)
+        kind, _, table = layer.partition(" ")
+        if kind not in _LAYERS:
+            raise _wrong(f"nothing over a disk is called {kind[:40]!r}", nearest(kind, _LAYERS))
+        if any(made.get(name) for name in ("dm", "array", "loop")):
+            raise _wrong("two layers over a disk", "leave one out")
+        made |= _LAYERS[kind](table, made)
     return made
 
 
@@ -280,16 +285,6 @@ _DRIVERS: dict[str, Callable[[Parameters], Fields]] = {
 }
 
 
-def _over(layer: str, below: Fields) -> Fields:
-    """What a layer changes of the disk that it lies over."""
-    kind, _, words = layer.partition(" ")
-    if kind not in _LAYERS:
-        raise _wrong(f"nothing over a disk is called {kind[:40]!r}", nearest(kind, _LAYERS))
-    if any(below.get(name) for name in ("dm", "array", "loop")):
-        raise _wrong("two layers over a disk", "leave one out")
-    return _LAYERS[kind](words, below)
-
-
 def _dm(table: str, below: Fields) -> Fields:
     if not _TABLE.fullmatch(table) or "DISK" not in table.split():
         raise _wrong(f"not a device-mapper table: {table[:80]!r}", "as in dm 'linear DISK 0'")
@@ -322,4 +317,5 @@ def _loop(words: str, _below: Fields) -> Fields:
     return {"loop": True}
 
 
+# What a layer changes of the disk that it lies over.
 _LAYERS: dict[str, Callable[[str, Fields], Fields]] = {"dm": _dm, "md": _md, "loop": _loop}
