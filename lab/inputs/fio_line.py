@@ -130,7 +130,7 @@ def parse(text: str, full_name: Callable[[str], str] = str) -> FioJob:
         raise UsageError(f"a job of more than {MOST_BYTES >> 10} KiB is none")
     if match := _UNPRINTABLE.search(text):
         raise UsageError(f"a job has no character {match[0]!a}")
-    job = FioJob(tuple(_of_file(text) if _is_file(text) else _of_line(text, full_name)))
+    job = FioJob(tuple(file_sections(text) if _is_file(text) else _of_line(text, full_name)))
     _require_jobs(job)
     return job
 
@@ -164,7 +164,10 @@ def _stripped(line: str) -> str:
     return re.split("[;#]", line, maxsplit=1)[0].strip()
 
 
-def _of_file(text: str) -> Iterator[Section]:
+def file_sections(text: str) -> Iterator[Section]:
+    """The sections of a job file's text. Raises UsageError for what stands in none, and for other
+    files that are included.
+    """
     name, options = "", list[tuple[str, str]]()
     for number, line in enumerate(map(_stripped, text.split("\n")), start=1):
         if section := _SECTION.fullmatch(line):

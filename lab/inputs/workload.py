@@ -212,8 +212,7 @@ def give(text: str, where: str, stem: str = "") -> str:
     """
     work = _of_job(text, where)
     ((_, first), *_) = list(fio_line.parse(work.fio).jobs())
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", stem or fio_needs.direction(first))
-    name = f"{plain[:_LONGEST_STEM]}-{cache.key(work.fio)[:_ID_LENGTH]}"
+    name = _name_of(stem or fio_needs.direction(first), work.fio)
     if not is_given(name):
         cache.write_atomically(_given_job_file(name), work.fio)
     return name
@@ -243,10 +242,15 @@ def give_command(command: str, setup: str = "") -> tuple[str, list[str]]:
     }
     # JSON's text, numbers and lists are TOML, too.
     text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in content.items())
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", Path(command.split()[0]).name)
-    name = f"{plain[:_LONGEST_STEM]}-{cache.key(text)[:_ID_LENGTH]}"
+    name = _name_of(Path(command.split()[0]).name, text)
     cache.write_atomically(_given_command(name), text)
     return name, list(dict.fromkeys([*changes, *more]))
+
+
+def _name_of(stem: str, content: str) -> str:
+    """The name of a workload that a user gave, which is_given() knows."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", stem)
+    return f"{plain[:_LONGEST_STEM]}-{cache.key(content)[:_ID_LENGTH]}"
 
 
 def options(name: str) -> list[str]:
@@ -349,14 +353,8 @@ def command_line(name: str, parameters: Mapping[str, Value]) -> str:
     if work.job:
         return fio_line.command_line(work.job, _OF_THE_LAB)
     unfixed = {"ios": 0} if "ios" in parameters else {}
-    words = ["fio"]
-    for line in fio_job(name, {**parameters, **unfixed}).splitlines():
-        option, _, value = line.partition("=")
-        if line.startswith("["):
-            words += [f"--name={line.strip('[]')}"] if line != "[global]" else []
-        elif line and not line.startswith("#") and option not in _OF_THE_LAB:
-            words.append(f"--{option}={value}" if value else f"--{option}")
-    return " ".join(words)
+    sections = fio_line.file_sections(fio_job(name, {**parameters, **unfixed}))
+    return fio_line.command_line(FioJob(tuple(sections)), _OF_THE_LAB)
 
 
 @once
