@@ -36,8 +36,6 @@ from lab.inputs.seeds import SeedCount
 from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 
-EngineName = Annotated[Engine, Field(strict=False)]
-
 
 class Published(Model):
     """A figure as somebody published it: levels, or the change where no levels are known.
@@ -103,7 +101,6 @@ class KnownMiss(Model):
 
 
 Metric = Annotated[Name, Field(description="a metric or a counter")]
-Because = Annotated[str, Field(description="the reason for the bound")]
 
 
 class ExpectationKeys(Model):
@@ -121,14 +118,14 @@ class ExpectationKeys(Model):
     arm: Name = Field(
         default="", description="the arm whose value is bounded; default: the second of compare"
     )
-    because: Because = ""
+    because: str = Field(default="", description="the reason for the bound")
     published: Published | None = Field(
         default=None, description="the published figure; claims only"
     )
     known_miss: KnownMiss | None = Field(
         default=None, description="records that the expectation does not hold here"
     )
-    engine: tuple[EngineName, ...] = Field(
+    engine: tuple[Annotated[Engine, Field(strict=False)], ...] = Field(
         default=(),
         description="engines, of which the first that works is used; default: exact for costs and "
         "counters, else kvm, tcg",

@@ -14,11 +14,9 @@ def _bootable(count: int) -> int:
     """A number of seeds that is booted as it stands. Raises ValueError for any other."""
     counts = (0, 1, *SEED_COUNTS)
     if count not in counts:
-        nearest = [
-            max((n for n in counts if n < count), default=None),
-            min((n for n in counts if n > count), default=None),
-        ]
-        advice = " or ".join(str(n) for n in nearest if n is not None)
+        below = [n for n in counts if n < count][-1:]
+        above = [n for n in counts if n > count][:1]
+        advice = " or ".join(map(str, below + above))
         raise ValueError(f"{count} seeds are never booted: write {advice}")
     return count
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
 
@@ -18,7 +18,6 @@ from lab.inputs.claims import Check, Claim, PublishedClaim, wrong
 from lab.inputs.names import Name, TopologyName, Word
 
 FOLDER = data("kernel-patches")
-C = TypeVar("C", bound=Claim)
 PatchLevel = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 BASE, SERIES = "base", "series"
 USUAL_TREE = "debian:6.12"
@@ -122,9 +121,8 @@ class Series(Model):
 
     def patches(self, level: PatchLevel) -> tuple[Path, ...]:
         """The patch files of a level in order: base alone, or base and then another folder."""
-        parts = dict.fromkeys((BASE, level))
-        by_part = (sorted((self.folder / part).glob("*.patch")) for part in parts)
-        return tuple(path for paths in by_part for path in paths)
+        folders = (self.folder / part for part in dict.fromkeys((BASE, level)))
+        return tuple(path for folder in folders for path in sorted(folder.glob("*.patch")))
 
     @property
     def levels(self) -> tuple[PatchLevel, ...]:
@@ -173,21 +171,13 @@ def reverse(judged: Series) -> Series:
 def without_known_misses(judged: Series) -> Series:
     """The series as if nothing were recorded of it: for a control, or another kernel source."""
 
-    def cleared(claims: Mapping[str, C]) -> dict[str, C]:
-        return {
-            name: claim.model_copy(
-                update={
-                    "expect": tuple(
-                        expectation.model_copy(update={"known_miss": None})
-                        for expectation in claim.expect
-                    )
-                }
-            )
-            for name, claim in claims.items()
-        }
+    def cleared(claim: Claim) -> Claim:
+        expect = (each.model_copy(update={"known_miss": None}) for each in claim.expect)
+        return claim.model_copy(update={"expect": tuple(expect)})
 
-    update = {"claims": cleared(judged.claims), "checks": cleared(judged.checks)}
-    return judged.model_copy(update=update)
+    claims = {name: cleared(claim) for name, claim in judged.claims.items()}
+    checks = {name: cleared(check) for name, check in judged.checks.items()}
+    return judged.model_copy(update={"claims": claims, "checks": checks})
 
 
 def no_op(judged: Series) -> Series:
