@@ -20,40 +20,35 @@ _PAGE = 4096
 # Chosen: a file system needs space for itself, and a log.
 _SHARE_FOR_FILES = 0.6
 # How much is fixed, so that time and repetition are not.
-_AMOUNT = frozenset(
-    {
-        *("runtime", "time_based", "ramp_time", "loops", "number_ios", "io_size", "fill_device"),
-        *("steadystate", "steadystate_duration", "steadystate_ramp_time"),
-        *("exitall", "exit_what", "exitall_on_error", "rate_min", "rate_iops_min"),
-    }
+_AMOUNT = (
+    *("runtime", "time_based", "ramp_time", "loops", "number_ios", "io_size", "fill_device"),
+    *("steadystate", "steadystate_duration", "steadystate_ramp_time"),
+    *("exitall", "exit_what", "exitall_on_error", "rate_min", "rate_iops_min"),
 )
-_OUTPUT = frozenset(
-    {
-        *("group_reporting", "new_group", "description", "per_job_logs", "stats", "disk_util"),
-        *("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog"),
-        *("bwavgtime", "iopsavgtime", "log_entries", "log_avg_msec", "log_hist_msec"),
-        *("log_hist_coarseness", "log_max_value", "log_offset", "log_prio", "log_compression"),
-        *("log_compression_cpus", "log_store_compressed", "log_unix_epoch", "log_alternate_epoch"),
-        *("log_alternate_epoch_clock_id", "block_error_percentiles", "clat_percentiles"),
-        *("lat_percentiles", "slat_percentiles", "percentile_list", "significant_figures"),
-        *("unified_rw_reporting", "kb_base", "unit_base", "verify_state_save", "error_dump"),
-    }
+_OUTPUT = (
+    *("group_reporting", "new_group", "description", "per_job_logs", "stats", "disk_util"),
+    *("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog"),
+    *("bwavgtime", "iopsavgtime", "log_entries", "log_avg_msec", "log_hist_msec"),
+    *("log_hist_coarseness", "log_max_value", "log_offset", "log_prio", "log_compression"),
+    *("log_compression_cpus", "log_store_compressed", "log_unix_epoch", "log_alternate_epoch"),
+    *("log_alternate_epoch_clock_id", "block_error_percentiles", "clat_percentiles"),
+    *("lat_percentiles", "slat_percentiles", "percentile_list", "significant_figures"),
+    *("unified_rw_reporting", "kb_base", "unit_base", "verify_state_save", "error_dump"),
 )
-# The lab sets them as its own jobs have them.
-_OF_THE_LAB = frozenset({"thread", "randrepeat", "allrandrepeat", "norandommap"})
 _DROPPED = {
+    **dict.fromkeys(_AMOUNT, "the amount of I/O is the lab's"),
+    **dict.fromkeys(_OUTPUT, "output"),
     "ioscheduler": "the cell has one",
-    "cgroup": "a guest has one group",
-    "cgroup_weight": "a guest has one group",
-    "cgroup_nodelete": "a guest has one group",
+    **dict.fromkeys(("cgroup", "cgroup_weight", "cgroup_nodelete"), "a guest has one group"),
     "uid": "a guest has one user",
     "gid": "a guest has one group of users",
-    "numa_cpu_nodes": "a guest has one node",
-    "numa_mem_policy": "a guest has one node",
+    **dict.fromkeys(("numa_cpu_nodes", "numa_mem_policy"), "a guest has one node"),
     "gtod_cpu": "a guest has no CPU for that",
     "unique_filename": "no network",
     "replay_redirect": "nothing is replayed",
 }
+# The lab sets them as its own jobs have them.
+_OF_THE_LAB = frozenset({"thread", "randrepeat", "allrandrepeat", "norandommap"})
 _OF_FILES = frozenset({"filename_format", "nrfiles", "openfiles"})
 _IDLE = ("rate", "rate_iops", "thinktime", "startdelay")
 _ZONE = 64 << 20
@@ -186,12 +181,8 @@ class _JobSection:
 
     def _keeps(self, name: str) -> bool:
         """Whether an option stays as it is; what becomes of others is told."""
-        if name in _AMOUNT:
-            self._tell(name, "dropped: the amount of I/O is the lab's")
-        elif name in _DROPPED:
+        if name in _DROPPED:
             self._tell(name, f"dropped: {_DROPPED[name]}")
-        elif name in _OUTPUT:
-            self._tell(name, "dropped: output")
         elif name in _OF_THE_LAB:
             if name != "norandommap" and not fio_needs.is_on({name: "1", **self._options}, name):
                 self._tell(f"{name}=0", "is 1, as in all jobs of the lab")
@@ -203,13 +194,9 @@ class _JobSection:
         """Whether an option of [global] is one that only the engine of another section has."""
         if name in fio_program.options():
             return False
-        engine = fio_needs.engine(self._options)
-        having = (
-            candidate
-            for candidate in fio_needs.ENGINES
-            if name in fio_program.engine_options(candidate)
-        )
-        return name not in fio_program.engine_options(engine) and any(having)
+        own = fio_program.engine_options(fio_needs.engine(self._options))
+        of_engines = map(fio_program.engine_options, fio_needs.ENGINES)
+        return name not in own and any(name in options for options in of_engines)
 
     def _where(self) -> Iterator[tuple[str, str]]:
         """Where the section's I/O goes."""
@@ -291,7 +278,7 @@ def _paths(text: str) -> list[str]:
 def _file_names(text: str) -> list[str]:
     """The names of files in fio's list, without the folders that they lie in."""
     parts = [part.replace("\\:", "_") for part in _paths(text)]
-    names = [re.sub(r"[^\w.-]", "_", part.rpartition("/")[2]) or "file" for part in parts if part]
+    names = [re.sub(r"[^\w.-]", "_", part.rpartition("/")[2]) or "file" for part in parts]
     return [name if names.count(name) == 1 else f"{name}.{n}" for n, name in enumerate(names)]
 
 
