@@ -46,8 +46,7 @@ class Published(Model):
     before: float | None = Field(default=None, gt=0, description="without the patches")
     after: float | None = Field(default=None, ge=0, description="with the patches")
     change: PublishedChange | None = Field(
-        default=None,
-        description="such as '+40%' or '-8% .. +20%', where levels are not known",
+        default=None, description="such as '+40%' or '-8% .. +20%', where levels are not known"
     )
     unit: str = Field(default="", description="of the levels, such as 'IOPS'")
     machine: str = Field(default="", description="the machine of the measurement")
@@ -130,10 +129,7 @@ class ExpectationKeys(Model):
         description="engines, of which the first that works is used; default: exact for costs and "
         "counters, else kvm, tcg",
     )
-    machine: Name = Field(
-        default="",
-        description="machine model, for the engine sim",
-    )
+    machine: Name = Field(default="", description="machine model, for the engine sim")
     cpus: int = Field(
         default=0, ge=0, le=64, description="vCPUs; default: the claim's, or the machine's"
     )
@@ -142,8 +138,7 @@ class ExpectationKeys(Model):
         default=None, description="two arms; default: the claim's"
     )
     subtract: Name = Field(
-        default="",
-        description="an arm whose value is subtracted from both that are compared",
+        default="", description="an arm whose value is subtracted from both that are compared"
     )
     needs_cpus: int = Field(
         default=0,
@@ -151,10 +146,7 @@ class ExpectationKeys(Model):
         le=64,
         description="host CPUs; with fewer the verdict is INCONCLUSIVE; also the default of cpus",
     )
-    seeds: SeedCount = Field(
-        default=0,
-        description="least number of seeds",
-    )
+    seeds: SeedCount = Field(default=0, description="least number of seeds")
     may_be_zero: bool = Field(default=False, description="the counter may be zero with the patches")
 
     @field_validator("published", mode="before")

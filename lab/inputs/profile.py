@@ -31,8 +31,7 @@ class Profile(Model):
     boots: int = Field(default=1, ge=1, description="boots of each cell")
     rounds: int = Field(default=16, ge=1, description="most rounds of a wall-clock comparison")
     seeds: SeedCount = Field(
-        default=1,
-        description="most seeds of a deterministic cell: 1, 3, 6, 12 or 24",
+        default=1, description="most seeds of a deterministic cell: 1, 3, 6, 12 or 24"
     )
     without: tuple[str, ...] = Field(
         default=(), description="fragments with which it builds no kernel"
@@ -40,10 +39,7 @@ class Profile(Model):
     series: tuple[str, ...] = Field(
         default=(), description="the series that lab run judges where none is named; default: all"
     )
-    checks: bool = Field(
-        default=True,
-        description="boot for checks alone, too",
-    )
+    checks: bool = Field(default=True, description="boot for checks alone, too")
     alpha: float = Field(default=0.05, gt=0, lt=0.5, description="rate of wrong verdicts")
     matrix: tuple[Block, ...] = Field(description="blocks of cells for lab matrix")
     parameters: dict[str, dict[str, Value | tuple[Value, ...]]] = Field(

@@ -46,9 +46,7 @@ class Topology(Model):
     title: str = Field(description="the hardware, in one line")
     since: str = Field(default="", pattern=_VERSION, description="first kernel version that has it")
     before: str = Field(
-        default="",
-        pattern=_VERSION,
-        description="first kernel version that no longer has it",
+        default="", pattern=_VERSION, description="first kernel version that no longer has it"
     )
     hw_queues: int = Field(ge=1, le=128, description="hardware queues of the disk")
     cpus: int = Field(default=2, ge=1, description="online vCPUs")
