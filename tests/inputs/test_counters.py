@@ -17,11 +17,7 @@ def define(folder: Path, name: str, keys: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "operands"),
-    [
-        ("stable_merges", set()),
-        ("mean_batch", {"dispatch_lists"}),
-        ("switches", {"idle_ends"}),
-    ],
+    [("stable_merges", set()), ("mean_batch", {"dispatch_lists"}), ("switches", {"idle_ends"})],
 )
 def test_a_counter_is_counted_with_its_operands_and_the_requests(
     name: str, operands: set[str]

@@ -26,10 +26,7 @@ def folder(tmp_path: Path) -> Path:
     ("names", "merged"),
     [
         (["base"], 'CONFIG_CMDLINE="a=b c"\nCONFIG_NR_CPUS=128\nCONFIG_SMP=y\n'),
-        (
-            ["base", "small"],
-            'CONFIG_CMDLINE="a=b c"\nCONFIG_NR_CPUS=1\n# CONFIG_SMP is not set\n',
-        ),
+        (["base", "small"], 'CONFIG_CMDLINE="a=b c"\nCONFIG_NR_CPUS=1\n# CONFIG_SMP is not set\n'),
         (["small", "base"], 'CONFIG_CMDLINE="a=b c"\nCONFIG_NR_CPUS=128\nCONFIG_SMP=y\n'),
         ([], ""),
     ],
