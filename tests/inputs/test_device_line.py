@@ -51,33 +51,68 @@ def test_a_solid_state_disk_has_its_driver_and_reads_its_parameters_back() -> No
     assert {"flashdisk.disks=1", "flashdisk.size_mb=256", "flashdisk.dies=1"} <= parameters
     assert disk.effective["flashdisk/read_ns"] == "50000"
     assert disk.setup_steps(256) == ["disk scsi flashdisk", "queue rotational=0"]
-    assert not of("flashdisk keep=0").holds_data
 
 
-def test_what_is_memory_backed_holds_data_in_the_guests_memory() -> None:
-    disk = of("null_blk memory_backed=1")
-    assert disk.holds_data
-    assert disk.disk_in_memory
-
-
-def test_several_disks_are_made_and_the_first_is_used() -> None:
-    steps = of("null_blk nr_devices=3 shared_tags=1 hw_queue_depth=16").setup_steps(64)
-    assert [step.split()[1] for step in steps[:3]] == ["nb2", "nb1", "nb"]
-    assert steps[3] == "disk name nb"
-
-
-def test_tags_that_disks_share_are_those_of_the_module() -> None:
-    disk = of("null_blk nr_devices=2 shared_tags=1 hw_queue_depth=16 submit_queues=2")
-    assert "null_blk.hw_queue_depth=16" in disk.kernel_parameters
-    assert "null_blk.submit_queues={hw_queues}" in disk.kernel_parameters
-    assert "null_blk.poll_queues=0" in disk.kernel_parameters
+def test_several_disks_are_made_the_first_is_used_and_the_module_has_the_tags_they_share() -> None:
+    disk = of("null_blk nr_devices=3 shared_tags=1 hw_queue_depth=16 submit_queues=2")
+    *made, found = disk.setup_steps(64)
+    assert [step.split()[1] for step in made] == ["nb2", "nb1", "nb"]
+    assert found == "disk name nb"
+    of_module = ("hw_queue_depth=16", "submit_queues={hw_queues}", "poll_queues=0")
+    assert set(disk.kernel_parameters) == {f"null_blk.{parameter}" for parameter in of_module}
     assert disk.hw_queues == 2
 
 
-def test_more_queues_to_poll_than_the_module_allows_are_allowed() -> None:
-    disk = of("null_blk poll_queues=32 submit_queues=16")
-    assert disk.kernel_parameters == ("null_blk.poll_queues=32",)
-    assert (disk.poll_queues, disk.possible_cpus) == (32, 32)
+MULTIPATH = "dm multipath 2 queue_mode mq 0 1 1 round-robin 0 1 1 /dev/nullb0 1"
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("null_blk memory_backed=1", "holds_data", True),
+        ("null_blk memory_backed=1", "disk_in_memory", True),
+        # The module allows more queues to poll than its default where it is told.
+        ("null_blk poll_queues=32", "kernel_parameters", ("null_blk.poll_queues=32",)),
+        ("null_blk poll_queues=32 submit_queues=16", "poll_queues", 32),
+        ("null_blk poll_queues=32 submit_queues=16", "possible_cpus", 32),
+        ("null_blk no_sched=1 submit_queues=2", "has_scheduler", False),
+        ("null_blk no_sched=1 submit_queues=2", "reported_queues", 2),
+        ("null_blk zoned=1 zone_size=64", "kernel", ("zoned",)),
+        ("scsi_debug zbc=host-managed", "kernel", ("zoned",)),
+        # What is larger than its memory holds no data.
+        ("scsi_debug dev_size_mb=64 virtual_gb=2", "size_mib", 2048),
+        ("scsi_debug dev_size_mb=64 virtual_gb=2", "holds_data", False),
+        ("scsi_debug dev_size_mb=64 virtual_gb=2", "memory_mib", 2112),
+        ("flashdisk keep=0", "holds_data", False),
+        # Multipath takes requests.
+        (f"null_blk + {MULTIPATH}", "takes_bios", False),
+        (
+            f"null_blk + {MULTIPATH}",
+            "kernel_parameters",
+            ("dm_mod.dm_mq_nr_hw_queues={hw_queues}",),
+        ),
+        ("null_blk submit_queues=2 + md raid0 3", "kernel", ("md",)),
+        ("null_blk submit_queues=2 + md raid0 3", "reported_queues", 0),
+        ("null_blk submit_queues=2 + md raid0 3", "driver", "null_"),
+        ("null_blk submit_queues=2 + md raid0 3", "needs_more_steps", True),
+        # A loop disk has one queue, whatever lies below.
+        ("null_blk submit_queues=4 + loop", "reported_queues", 1),
+        ("null_blk submit_queues=4 + loop", "driver", "loop_"),
+    ],
+)
+def test_a_line_is_a_disk_with_what_its_drivers_give(line: str, name: str, value: object) -> None:
+    assert getattr(of(*line.split(" + ")), name) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "device"),
+    [
+        ("nvme queues=8", "nvme,drive=disk,serial=lab-nvme,max_ioqpairs=8,msix_qsize=9"),
+        ("virtio-blk queues=4", "virtio-blk-pci,drive=disk,num-queues=4,ioeventfd=off"),
+    ],
+)
+def test_an_emulated_disk_has_the_queues_that_were_given(line: str, device: str) -> None:
+    assert of(line).devices == (device,)
 
 
 def test_scsi_debug_is_read_back() -> None:
@@ -86,11 +121,6 @@ def test_scsi_debug_is_read_back() -> None:
     assert "scsi_debug.host_max_queue=1" in disk.kernel_parameters
     assert disk.effective["scsi_debug/opts"] == "32768"
     assert disk.holds_data
-
-
-def test_a_disk_that_is_larger_than_its_memory_holds_no_data() -> None:
-    disk = of("scsi_debug dev_size_mb=64 virtual_gb=2")
-    assert (disk.size_mib, disk.holds_data, disk.memory_mib) == (2048, False, 2112)
 
 
 def test_a_boolean_parameter_is_equal_as_a_letter() -> None:
@@ -106,17 +136,6 @@ def test_a_boolean_parameter_is_equal_as_a_letter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "device"),
-    [
-        ("nvme queues=8", "nvme,drive=disk,serial=lab-nvme,max_ioqpairs=8,msix_qsize=9"),
-        ("virtio-blk queues=4", "virtio-blk-pci,drive=disk,num-queues=4,ioeventfd=off"),
-    ],
-)
-def test_an_emulated_disk_has_the_queues_that_were_given(line: str, device: str) -> None:
-    assert of(line).devices == (device,)
-
-
-@pytest.mark.parametrize(
     "table", ["linear DISK 0", "0 2097152 linear /dev/nullb0 0", "linear /dev/nullb0 0"]
 )
 def test_a_device_mapper_table_lies_over_the_disk(table: str) -> None:
@@ -125,17 +144,6 @@ def test_a_device_mapper_table_lies_over_the_disk(table: str) -> None:
     assert disk.takes_bios
     # What it is given, it gives the disk below.
     assert disk.driver == "null_"
-
-
-def test_multipath_takes_requests() -> None:
-    disk = of("null_blk", "dm multipath 2 queue_mode mq 0 1 1 round-robin 0 1 1 /dev/nullb0 1")
-    assert not disk.takes_bios
-    assert disk.kernel_parameters == ("dm_mod.dm_mq_nr_hw_queues={hw_queues}",)
-
-
-def test_a_zoned_disk_asks_for_its_fragment() -> None:
-    assert of("null_blk zoned=1 zone_size=64").kernel == ("zoned",)
-    assert of("scsi_debug zbc=host-managed").kernel == ("zoned",)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +194,8 @@ def test_a_line_is_repeated_by_its_options() -> None:
     assert topology.options("nullb") == ["--topology", "nullb"]
 
 
-def test_a_disk_that_takes_bios_has_no_scheduler_to_choose() -> None:
+def test_a_disk_without_schedulers_has_none_to_choose() -> None:
+    assert of("null_blk no_sched=1").scheduler_steps("none") == []
     disk = of("null_blk", "dm linear DISK 0")
     assert disk.scheduler_steps("none") == []
     facts = {"hw_queues": "0", "online_cpus": "0-1"}
@@ -194,25 +203,9 @@ def test_a_disk_that_takes_bios_has_no_scheduler_to_choose() -> None:
     topology.require_match(disk.title, disk, "none", facts | read_back)
 
 
-def test_an_array_lies_over_several_disks() -> None:
-    disk = of("null_blk submit_queues=2", "md raid0 3")
-    *made, found, array = disk.setup_steps(64)
-    assert [step.split()[1] for step in made] == ["nb2", "nb1", "nb"]
-    assert (found, array) == ("disk name nb", "md raid0 3 nb nb1 nb2")
-    assert disk.kernel == ("md",)
-    assert (disk.reported_queues, disk.driver) == (0, "null_")
-    assert disk.needs_more_steps
-
-
-def test_a_loop_disk_has_one_queue_whatever_lies_below() -> None:
-    disk = of("null_blk submit_queues=4", "loop")
-    assert disk.setup_steps(64)[-1] == "loop"
-    assert "submit_queues=4" in disk.setup_steps(64)[0]
-    assert (disk.reported_queues, disk.driver) == (1, "loop_")
-
-
-def test_a_disk_without_schedulers_has_none_to_choose() -> None:
-    disk = of("null_blk no_sched=1 submit_queues=2")
-    assert not disk.has_scheduler
-    assert disk.scheduler_steps("none") == []
-    assert disk.reported_queues == 2
+def test_an_array_lies_over_several_disks_and_a_loop_disk_over_one() -> None:
+    array = of("null_blk submit_queues=2", "md raid0 3")
+    assert array.setup_steps(64)[3:] == ["disk name nb", "md raid0 3 nb nb1 nb2"]
+    made, _, loop = of("null_blk submit_queues=4", "loop").setup_steps(64)
+    assert "submit_queues=4" in made
+    assert loop == "loop"
