@@ -39,10 +39,8 @@ def test_what_is_measured_stays_and_time_and_output_go() -> None:
 
 
 def test_options_of_one_fate_are_told_together() -> None:
-    changes = fit(
-        "--rw=read --runtime=3 --time_based --filename=/dev/sda --ioscheduler=bfq"
-    ).changes
-    assert changes == (
+    job = fit("--rw=read --runtime=3 --time_based --filename=/dev/sda --ioscheduler=bfq")
+    assert job.changes == (
         "runtime, time_based dropped: the amount of I/O is the lab's",
         "ioscheduler dropped: the cell has one",
         "filename=/dev/sda is the disk",
@@ -116,17 +114,17 @@ def test_i_o_goes_to_the_guests_disk_or_to_files_on_it(line: str, where: dict[st
     assert {k: v for k, v in section.items() if k in ("directory", "filename")} == where
 
 
-def test_files_fit_the_file_system_together() -> None:
-    ((_, section),) = fit("--rw=write --directory=/mnt --size=10g --numjobs=4").sections
-    assert section["size"] == "157184k"  # a fourth of 614 MiB
-    ((_, shared),) = fit("--rw=write --filename=/mnt/x --size=10g --numjobs=4").sections
-    assert shared["size"] == "614m"
-    ((_, small),) = fit("--rw=write --directory=/mnt --size=1m --numjobs=4").sections
-    assert small["size"] == "1m"
-    ((_, many),) = fit("--rw=write --directory=/mnt --filesize=1g --nrfiles=2").sections
-    assert many["filesize"] == "307m"
-    with pytest.raises(UsageError, match="have no space on the disk of 1g"):
-        fit("--rw=write --directory=/mnt --filesize=4k --nrfiles=1000 --numjobs=1000")
+@pytest.mark.parametrize(
+    ("line", "option", "size"),
+    [
+        ("--directory=/mnt --size=10g --numjobs=4", "size", "157184k"),  # a fourth of 614 MiB
+        ("--filename=/mnt/x --size=10g --numjobs=4", "size", "614m"),
+        ("--directory=/mnt --size=1m --numjobs=4", "size", "1m"),
+        ("--directory=/mnt --filesize=1g --nrfiles=2", "filesize", "307m"),
+    ],
+)
+def test_files_fit_the_file_system_together(line: str, option: str, size: str) -> None:
+    assert options(f"--rw=write {line}")[option] == size
 
 
 def test_one_section_takes_another_number_of_jobs_and_several_do_not() -> None:
@@ -159,6 +157,10 @@ def test_an_option_that_only_another_sections_engine_has_stays_with_that() -> No
         ("--rw=read --create_only=1 --size=1m", "does no I/O that has a cost"),
         ("--rw=read --ioengine=libaio --iodepth=1024 --bs=1m --numjobs=64", "buffers take 64 GiB"),
         ("--name=a --filename=/dev/sda --name=b --directory=/mnt", "a guest has one disk"),
+        (
+            "--rw=write --directory=/mnt --filesize=4k --nrfiles=1000 --numjobs=1000",
+            "have no space on the disk of 1g",
+        ),
     ],
 )
 def test_what_no_guest_can_run_is_refused_with_the_reason(line: str, message: str) -> None:
@@ -233,10 +235,8 @@ TWO = "--rw=read --name=a --filename=/dev/sda --name=b --filename=/dev/sdb:/dev/
 def test_each_disk_that_a_line_names_is_one_of_the_guests_in_turn() -> None:
     job = parse(TWO)
     three = fio_job.fitted(job, Guest(GIB, 2, disks=3), 2)
-    assert [options["filename"] for _, options in three.sections] == [
-        "${DISK}",
-        "${DISK}1:${DISK}2",
-    ]
+    names = [section["filename"] for _, section in three.sections]
+    assert names == ["${DISK}", "${DISK}1:${DISK}2"]
     assert three.changes == (
         "filename=/dev/sda is disk 1",
         "filename=/dev/sdb:/dev/sdc are disks 2 and 3",
