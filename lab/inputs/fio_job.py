@@ -8,7 +8,7 @@ sections that wait for each other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lab.base.errors import UsageError
@@ -111,12 +111,12 @@ def fitted(job: FioJob, guest: Guest, jobs: int) -> Fitted:
         )
     changes = Changes()
     sections = []
-    paths = [path for _, section in job_sections for path in _paths(section.get("filename", ""))]
+    paths = [path for _, options in job_sections for path in _paths(options.get("filename", ""))]
     disks = {path: number % guest.disks for number, path in enumerate(dict.fromkeys(paths))}
     for name, options in job_sections:
         adjusted = {**options, "numjobs": str(jobs)} if jobs != needs.jobs else options
-        fit = _JobSection(name, adjusted, guest, changes, disks)
-        sections.append((name, fit.options()))
+        section = _JobSection(name, adjusted, needs.on_files, guest, disks, changes.tell)
+        sections.append((name, section.options()))
     if needs.on_files:
         _shrink_files(sections, guest, changes)
     used = 1 if needs.on_files or needs.character else len(set(disks.values())) or 1
@@ -138,43 +138,36 @@ class Changes:
         return tuple(f"{', '.join(options)} {what}" for what, options in self._found.items())
 
 
+@dataclass(frozen=True)
 class _JobSection:
     """One section on its way into a guest; changes are told as they are made."""
 
-    def __init__(
-        self,
-        name: str,
-        options: dict[str, str],
-        guest: Guest,
-        changes: Changes,
-        disks: Mapping[str, int],
-    ) -> None:
-        self._name = name
-        self._disks = disks
-        self._options = options
-        self._files = fio_needs.is_on_files(options)
-        self._guest = guest
-        self._tell = changes.tell
+    name: str
+    written: dict[str, str]
+    on_files: bool
+    guest: Guest
+    disks: Mapping[str, int]
+    tell: Callable[[str, str], None]
 
     def options(self) -> dict[str, str]:
         """All options of the section as the guest's fio gets them."""
-        kept = {name: value for name, value in self._options.items() if self._keeps(name)}
+        kept = {name: value for name, value in self.written.items() if self._keeps(name)}
         kept = dict(self._where()) | kept
-        if not self._files:
+        if not self.on_files:
             kept |= self._scaled(kept)
         kept |= self._cpus(kept)
-        if fio_needs.verifies(self._options):
-            self._tell("verify", "has a disk that keeps what is written")
+        if fio_needs.verifies(self.written):
+            self.tell("verify", "has a disk that keeps what is written")
         else:
             kept |= {"norandommap": "1", "io_size": _WITHOUT_END}
-            if fio_needs.direction(kept).startswith("rand") and "norandommap" not in self._options:
-                self._tell("norandommap", "added: offsets may repeat, as work is fixed")
+            if fio_needs.direction(kept).startswith("rand") and "norandommap" not in self.written:
+                self.tell("norandommap", "added: offsets may repeat, as work is fixed")
         for name in _IDLE:
             if kept.get(name, "0") not in ("", "0"):
-                self._tell(name, "kept: to wait costs no instructions")
+                self.tell(name, "kept: to wait costs no instructions")
         if kept.get("zonemode") == "zbd" and "zonesize" not in kept:
             kept["zonesize"] = str(_ZONE)
-            self._tell(
+            self.tell(
                 "zonemode=zbd", f"has zones of {fio_sizes.shown(_ZONE)} without write pointers"
             )
         return kept
@@ -182,11 +175,11 @@ class _JobSection:
     def _keeps(self, name: str) -> bool:
         """Whether an option stays as it is; what becomes of others is told."""
         if name in _DROPPED:
-            self._tell(name, f"dropped: {_DROPPED[name]}")
+            self.tell(name, f"dropped: {_DROPPED[name]}")
         elif name in _OF_THE_LAB:
-            if name != "norandommap" and not fio_needs.is_on({name: "1", **self._options}, name):
-                self._tell(f"{name}=0", "is 1, as in all jobs of the lab")
-        elif name not in ("filename", "directory") and (self._files or name not in _OF_FILES):
+            if name != "norandommap" and not fio_needs.is_on({name: "1", **self.written}, name):
+                self.tell(f"{name}=0", "is 1, as in all jobs of the lab")
+        elif name not in ("filename", "directory") and (self.on_files or name not in _OF_FILES):
             return not self._is_of_another_engine(name)
         return False
 
@@ -194,42 +187,42 @@ class _JobSection:
         """Whether an option of [global] is one that only the engine of another section has."""
         if name in fio_program.options():
             return False
-        own = fio_program.engine_options(fio_needs.engine(self._options))
+        own = fio_program.engine_options(fio_needs.engine(self.written))
         of_engines = map(fio_program.engine_options, fio_needs.ENGINES)
         return name not in own and any(name in options for options in of_engines)
 
     def _where(self) -> Iterator[tuple[str, str]]:
         """Where the section's I/O goes."""
-        name, folder = self._options.get("filename", ""), self._options.get("directory", "")
-        if not self._files:
-            character = fio_needs.engine(self._options) == "io_uring_cmd"
+        name, folder = self.written.get("filename", ""), self.written.get("directory", "")
+        if not self.on_files:
+            character = fio_needs.engine(self.written) == "io_uring_cmd"
             written = f"filename={name}" if name else "no filename"
-            numbers = [*dict.fromkeys(self._disks[path] for path in _paths(name))] or [0]
+            numbers = [*dict.fromkeys(self.disks[path] for path in _paths(name))] or [0]
             disks = ":".join(f"${{DISK}}{number or ''}" for number in numbers)
             what = "is the disk's NVMe character device" if character else self._which(numbers)
-            self._tell(written, what)
+            self.tell(written, what)
             yield "filename", _CHARACTER_DEVICE if character else disks
             return
         written = " ".join(f"{k}={v}" for k, v in (("filename", name), ("directory", folder)) if v)
-        self._tell(written, "is on XFS on the disk")
+        self.tell(written, "is on XFS on the disk")
         yield "directory", _MOUNT
         if name:
             yield "filename", ":".join(_file_names(name))
 
     def _which(self, numbers: list[int]) -> str:
         """Which disks of the guest those are that the section names."""
-        if not any(self._disks.values()):
+        if not any(self.disks.values()):
             return "is the disk"
         which = " and ".join(str(number + 1) for number in numbers)
         return f"are disks {which}" if len(numbers) > 1 else f"is disk {which}"
 
     def _scaled(self, kept: dict[str, str]) -> dict[str, str]:
         """Sizes and offsets that do not fit the disk, made smaller alike."""
-        disk, jobs = self._guest.disk, number_of_jobs(kept)
+        disk, jobs = self.guest.disk, number_of_jobs(kept)
         region = fio_sizes.region(kept, jobs, disk)
         if fio_sizes.blocks(kept)[1] > disk:
             raise UsageError(
-                f"a block of job {self._name} is larger than the disk of {fio_sizes.shown(disk)}",
+                f"a block of job {self.name} is larger than the disk of {fio_sizes.shown(disk)}",
                 hint="write a smaller bs",
             )
         if region.end <= disk:
@@ -243,12 +236,12 @@ class _JobSection:
         if fits.end > disk:
             raise UsageError(
                 f"the disk of {fio_sizes.shown(disk)} has no space for the {jobs} parts of job "
-                f"{self._name}",
+                f"{self.name}",
                 hint="take less of numjobs, offset_increment or bs",
             )
         for name, value in changed.items():
             if value != kept[name]:
-                self._tell(
+                self.tell(
                     f"{name}={kept[name]}", f"is {value}: the disk has {fio_sizes.shown(disk)}"
                 )
         return changed
@@ -260,13 +253,13 @@ class _JobSection:
             bits = fio_sizes.of(mask) or 1
             kept["cpus_allowed"] = ",".join(str(n) for n in range(64) if bits >> n & 1) or "0"
         if text := kept.get("cpus_allowed", ""):
-            changed["cpus_allowed"] = _numbers({n % self._guest.cpus for n in _cpu_numbers(text)})
+            changed["cpus_allowed"] = _numbers({n % self.guest.cpus for n in _cpu_numbers(text)})
         if (cpu := kept.get("sqthread_poll_cpu", "")).isdecimal():
-            changed["sqthread_poll_cpu"] = str(int(cpu[:9]) % self._guest.cpus)
+            changed["sqthread_poll_cpu"] = str(int(cpu[:9]) % self.guest.cpus)
         for name, value in changed.items():
-            if value != self._options.get(name):
-                written = self._options.get(name) or f"cpumask {mask}"
-                self._tell(f"{name}={written}", f"is {value}: the guest's CPUs")
+            if value != self.written.get(name):
+                written = self.written.get(name) or f"cpumask {mask}"
+                self.tell(f"{name}={written}", f"is {value}: the guest's CPUs")
         return changed
 
 
