@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from lab.base.errors import UsageError
 from lab.inputs import fio_needs, fio_program, fio_sizes
 from lab.inputs.fio_line import FioJob, number_of_jobs
+from lab.inputs.fio_sizes import PAGE
 
 _MOUNT = "mnt"
-_PAGE = 4096
 # Chosen: a file system needs space for itself, and a log.
 _SHARE_FOR_FILES = 0.6
 # How much is fixed, so that time and repetition are not.
@@ -219,21 +219,20 @@ class _JobSection:
     def _scaled(self, kept: dict[str, str]) -> dict[str, str]:
         """Sizes and offsets that do not fit the disk, made smaller alike."""
         disk, jobs = self.guest.disk, number_of_jobs(kept)
-        region = fio_sizes.region(kept, jobs, disk)
+        end, block = fio_sizes.end(kept, jobs, disk), fio_sizes.block_pages(kept)
         if fio_sizes.blocks(kept)[1] > disk:
             raise UsageError(
                 f"a block of job {self.name} is larger than the disk of {fio_sizes.shown(disk)}",
                 hint="write a smaller bs",
             )
-        if region.end <= disk:
+        if end <= disk:
             return {}
         changed = {}
         for name in fio_sizes.ON_DISK:
-            size = fio_sizes.of(kept.get(name, ""))
-            if size:
-                changed[name] = fio_sizes.shown(region.scaled(size, disk))
-        fits = fio_sizes.region(kept | changed, jobs, disk)
-        if fits.end > disk:
+            if size := fio_sizes.of(kept.get(name, "")):
+                scaled = size * disk // end // block * block
+                changed[name] = fio_sizes.shown(max(min(size, block), scaled))
+        if fio_sizes.end(kept | changed, jobs, disk) > disk:
             raise UsageError(
                 f"the disk of {fio_sizes.shown(disk)} has no space for the {jobs} parts of job "
                 f"{self.name}",
@@ -309,21 +308,21 @@ def _shrink_files(
     jobs = sum(number_of_jobs(options) for _, options in sections)
     for name, options in sections:
         option, size = _file_size(options)
-        files = _number(options, "nrfiles")
-        least = -(-fio_sizes.blocks(options)[1] // _PAGE) * _PAGE * files
+        files = fio_needs.count(options, "nrfiles")
+        least = fio_sizes.block_pages(options) * files
         if size is None:
-            size, less = 0, max(least, available // jobs // _PAGE * _PAGE)
+            size, less = 0, max(least, available // jobs // PAGE * PAGE)
         elif wanted <= available:
             continue
         else:
-            less = size * available // wanted // _PAGE * _PAGE
+            less = size * available // wanted // PAGE * PAGE
         if less < least:
             raise UsageError(
                 f"the files of job {name} have no space on the disk of "
                 f"{fio_sizes.shown(guest.disk)}",
                 hint="take less of numjobs, nrfiles or bs",
             )
-        each = less // files // _PAGE * _PAGE if option == "filesize" else less
+        each = less // files // PAGE * PAGE if option == "filesize" else less
         written = f"{option}={options[option]}" if size else f"no {option}"
         changes.tell(
             written, f"is {fio_sizes.shown(each)}: files have {fio_sizes.shown(available)}"
@@ -336,11 +335,5 @@ def _file_size(options: dict[str, str]) -> tuple[str, int | None]:
     if size := fio_sizes.of(options.get("size", "")):
         return "size", size
     if size := fio_sizes.of(options.get("filesize", "")):
-        return "filesize", size * _number(options, "nrfiles")
+        return "filesize", size * fio_needs.count(options, "nrfiles")
     return "size", None
-
-
-def _number(options: dict[str, str], name: str) -> int:
-    """An option that counts; 1 for what is no number."""
-    text = options.get(name, "")
-    return max(1, int(text[:9])) if text.isdecimal() else 1

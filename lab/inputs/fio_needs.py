@@ -157,10 +157,14 @@ def _is_direct(options: Options) -> bool:
     return is_on(options, "direct") or options.get("buffered") == "0"
 
 
+def count(options: Options, name: str) -> int:
+    """An option that counts; 1 for what is no number."""
+    text = options.get(name, "")
+    return max(1, int(text[:9])) if text.isdecimal() else 1
+
+
 def _depth(options: Options) -> int:
-    text = options.get("iodepth", "")
-    deep = engine(options) in _ASYNCHRONOUS and text.isdecimal()
-    return max(1, int(text[:9])) if deep else 1
+    return count(options, "iodepth") if engine(options) in _ASYNCHRONOUS else 1
 
 
 def _require_possible(name: str, options: Options) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 # What a direct I/O begins and ends at, and what offsets are rounded to.
 SECTOR = 512
-_PAGE = 4096
+PAGE = 4096
 _SIZE = re.compile(r"(\d{1,19}|0x[0-9a-f]{1,16})([kmgtp]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {unit: 1 << 10 * power for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
 # Their sizes are of the disk; fio counts zones, too, as in 4z.
@@ -36,30 +35,21 @@ def blocks(options: Mapping[str, str]) -> tuple[int, int]:
     """The smallest and the largest block of a job, in bytes."""
     words = (re.split("[,:-]", options[name]) for name in _BLOCKS if name in options)
     sizes = [of(word.partition("/")[0]) for parts in words for word in parts]
-    block_sizes = [size for size in sizes if size] or [_PAGE]
+    block_sizes = [size for size in sizes if size] or [PAGE]
     return min(block_sizes), max(block_sizes)
 
 
-@dataclass(frozen=True)
-class Region:
-    """The bytes of a disk from its beginning to where the last job of a section ends."""
-
-    end: int
-    align: int
-
-    def scaled(self, size: int, disk: int) -> int:
-        """A size of a job on a disk that is too small for the region, at least one block."""
-        least = size if size < self.align else self.align
-        return max(least, size * disk // self.end // self.align * self.align)
+def block_pages(options: Mapping[str, str]) -> int:
+    """The bytes of the pages that the largest block of a job takes."""
+    return -(-blocks(options)[1] // PAGE) * PAGE
 
 
-def region(options: Mapping[str, str], jobs: int, disk: int) -> Region:
-    """Where the jobs of a section end on a disk of so many bytes."""
-    align = -(-max(_PAGE, blocks(options)[1]) // _PAGE) * _PAGE
+def end(options: Mapping[str, str], jobs: int, disk: int) -> int:
+    """Where the last of a section's jobs ends on a disk of so many bytes."""
     offset = _bytes(options.get("offset", ""), disk)
     increment = _bytes(options.get("offset_increment", ""), disk)
     size = _bytes(options.get("size", ""), disk)
-    return Region(offset + increment * (jobs - 1) + (size or increment or align), align)
+    return offset + increment * (jobs - 1) + (size or increment or block_pages(options))
 
 
 def _bytes(text: str, disk: int) -> int:
