@@ -79,10 +79,7 @@ def _with_disk(layer: str) -> str:
 
 
 def fields(line: str) -> Fields:
-    """The fields of the topology that a line stands for; see lab.inputs.topology.Topology.
-
-    Raises UsageError as read() does.
-    """
+    """The fields of the topology that a line stands for. Raises UsageError as read() does."""
     disk, *layers = line.split(OVER)
     driver, *words = disk.split(" ")
     if driver not in _DRIVERS:

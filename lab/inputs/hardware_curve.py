@@ -68,7 +68,5 @@ def known() -> list[str]:
 
 
 def get(machine: str) -> tuple[HardwareCurve, ...]:
-    """The curves of a machine. Raises UsageError that names the nearest one, or for what is wrong
-    in the file.
-    """
+    """The curves of a machine; UsageError names the nearest one, or what its file has wrong."""
     return load(named(FOLDER, machine, ".toml", "measured machine"), MeasuredMachine).curve

@@ -182,10 +182,7 @@ class MachineModel(Model):
 
 
 def scaled(names: Sequence[str]) -> str:
-    """The plugin's word for costs that SENSITIVITY names.
-
-    Raises UsageError for others, which a lab of another version had.
-    """
+    """The plugin's word for costs that SENSITIVITY names; UsageError for any other."""
     if unknown := [name for name in names if name not in SENSITIVITY]:
         raise UsageError(
             f"a machine model has no costs that are called {unknown[0]!r}",

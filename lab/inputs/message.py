@@ -58,10 +58,7 @@ _NPROC = "16"
 
 @dataclass(frozen=True)
 class Figure:
-    """A published figure and the line that it stands in.
-
-    It has two levels with a unit, or a change as a fraction.
-    """
+    """A published figure and its line: two levels with a unit, or a change as a fraction."""
 
     line: str
     before: float | None = None

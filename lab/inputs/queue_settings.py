@@ -34,9 +34,7 @@ def parse(text: str) -> tuple[str, str]:
 
 
 def steps(settings: Settings, *, after_scheduler: bool) -> list[str]:
-    """The agent's steps that write settings in their order, before or after the scheduler is
-    chosen.
-    """
+    """The agent's steps that write settings in order, before or after a scheduler is chosen."""
     return [
         f"queue {name}={value}"
         for name, value in settings

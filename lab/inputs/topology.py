@@ -151,9 +151,7 @@ class Topology(Model):
         return (*null_blk, *scsi, *(name for name, there in over.items() if there))
 
     def refusal(self, release: str, fragments: Collection[str]) -> str:
-        """Why a kernel of this release, such as 6.12.117, that was configured with these fragments
-        cannot have it; empty when it can.
-        """
+        """Why a kernel such as 6.12.117 with these fragments cannot have it; empty if it can."""
         if lacking := [name for name in self.kernel if name not in fragments]:
             return f"{self.title} needs the kernel fragment {lacking[0]} (--config)"
         kernel = _version(release)
@@ -207,9 +205,7 @@ class Topology(Model):
         ]
 
     def scheduler_steps(self, scheduler: str) -> list[str]:
-        """The agent's steps that choose a scheduler and tune it as this topology says; none where
-        there are none to choose from.
-        """
+        """The agent's steps that choose and tune a scheduler; none if there is none to choose."""
         if not self.has_scheduler:
             return []
         tuned = self.iosched.get(scheduler, {}).items()

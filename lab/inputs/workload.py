@@ -72,9 +72,7 @@ class Noise(Model):
         return counted
 
     def of_counter(self, name: str) -> float:
-        """How far two seeds are apart in a counter; of one that was not looked at, the most that
-        was seen of any.
-        """
+        """How far two seeds are apart in a counter; if nobody looked, the most seen of any."""
         return self.counted.get(name, _COUNTED)
 
 
@@ -300,10 +298,7 @@ def noise(name: str) -> Noise:
 
 
 def fio_job(name: str, parameters: Mapping[str, Value]) -> str:
-    """The job file of an fio workload.
-
-    Raises UsageError when the template is missing, is wrong or uses an unknown parameter.
-    """
+    """The job file of an fio workload; UsageError where its template is missing or wrong."""
     template = f"{name}.fio.j2"
     try:
         return _environment(FOLDER).get_template(template).render(parameters) + "\n"
