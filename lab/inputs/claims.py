@@ -206,12 +206,13 @@ class Expectation(ExpectationKeys):
         assert bound is not None
         return bound
 
-    def repeats(self, other: Expectation) -> bool:
-        """Whether both bound the same number, be it in other words or by other limits."""
+    @property
+    def bounded_number(self) -> tuple[object, ...]:
+        """What is bounded, whatever the limits and the words are."""
         said = {"change", "value", "because", "published", "needs_cpus"}
         said |= {"may_be_zero", "seeds", "known_miss"}
-        same = self.model_dump(exclude=said) == other.model_dump(exclude=said)
-        return same and self.bound.unit == other.bound.unit
+        conditions = self.model_dump(exclude={*said, "parameters"}).values()
+        return (self.bound.unit, frozenset(self.parameters.items()), *conditions)
 
 
 class ExpectationTable(ExpectationKeys):
@@ -234,15 +235,16 @@ def _expectations(written: Any) -> tuple[Expectation, ...]:
     if not (isinstance(written, dict) and "rows" in written):
         return (Expectation.model_validate(written),)
     table = ExpectationTable.model_validate(written)
-    full = [{**_keys(table), **_keys(row)} for row in table.rows]
-    for row, keys in zip(table.rows, full, strict=True):
-        if "parameters" in keys:
-            keys["parameters"] = {**table.parameters, **row.parameters}
-    expectations = _Expanded.model_validate({"rows": tuple(full)}).rows
-    for place, row in enumerate(expectations):
-        for earlier in range(place):
-            if row.repeats(expectations[earlier]):
-                raise wrong(f"bounds the same number as rows.{earlier}", "rows", place)
+    full = tuple(
+        {**_keys(table), **_keys(row), "parameters": {**table.parameters, **row.parameters}}
+        for row in table.rows
+    )
+    expectations = _Expanded.model_validate({"rows": full}).rows
+    places: dict[tuple[object, ...], int] = {}
+    for place, expectation in enumerate(expectations):
+        earlier = places.setdefault(expectation.bounded_number, place)
+        if earlier != place:
+            raise wrong(f"bounds the same number as rows.{earlier}", "rows", place)
     return expectations
 
 
