@@ -252,7 +252,7 @@ class _JobSection:
             bits = fio_sizes.of(mask) or 1
             kept["cpus_allowed"] = ",".join(str(n) for n in range(64) if bits >> n & 1) or "0"
         if text := kept.get("cpus_allowed", ""):
-            changed["cpus_allowed"] = _numbers({n % self.guest.cpus for n in _cpu_numbers(text)})
+            changed["cpus_allowed"] = _numbers(_cpu_numbers(text, self.guest.cpus))
         if (cpu := kept.get("sqthread_poll_cpu", "")).isdecimal():
             changed["sqthread_poll_cpu"] = str(int(cpu[:9]) % self.guest.cpus)
         for name, value in changed.items():
@@ -274,15 +274,18 @@ def _file_names(text: str) -> list[str]:
     return [name if names.count(name) == 1 else f"{name}.{n}" for n, name in enumerate(names)]
 
 
-def _cpu_numbers(text: str) -> set[int]:
-    """The CPUs of a list such as 0-3,8. Raises UsageError for what is none."""
-    cpus = set[int]()
+def _cpu_numbers(text: str, cpus: int) -> set[int]:
+    """The CPUs of a guest that stand for those of a list such as 0-3,8. Raises UsageError for what
+    is none.
+    """
+    numbers = set[int]()
     for part in re.split("[,:]", text.replace(" ", "")):
         if not _CPUS.fullmatch(part):
             raise UsageError(f"cpus_allowed={text[:80]} is no list of CPUs", hint="write 0-3,8")
         first, _, last = part.partition("-")
-        cpus |= set(range(int(first), int(last or first) + 1))
-    return cpus
+        # A range of as many CPUs as the guest has covers all of them.
+        numbers |= {number % cpus for number in range(int(first), int(last or first) + 1)[:cpus]}
+    return numbers
 
 
 def _numbers(cpus: set[int]) -> str:
