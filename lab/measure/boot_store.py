@@ -86,9 +86,7 @@ class StoredBoot:
 
 @dataclass(frozen=True)
 class Ends:
-    """How boots ended: how many there were, in how many of them each kind of failure was seen, and
-    a boot that shows it.
-    """
+    """How many boots ended, how many with each kind of failure, and a boot that shows it."""
 
     boots: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
@@ -144,8 +142,7 @@ class BootStore:
         return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:6]}"
 
     def finished(self, key: str) -> list[StoredBoot]:
-        """The successful boots of a measurement, in the order in which they ended, whatever the
-        host's clock said.
+        """The successful boots of a measurement, in the order in which they ended.
 
         A boot whose files are gone or damaged is told, and is none of them from now on.
         """
@@ -178,12 +175,10 @@ class BootStore:
     def boots(self, identities: Sequence[str]) -> dict[str, StoredBoot]:
         """Boots by id; those that are not on record are skipped."""
         by_id = {}
+        query = f"SELECT {_COLUMNS} FROM boots WHERE id = ?"
         with self.connection() as connection:
             for identity in identities:
-                row = connection.execute(
-                    f"SELECT {_COLUMNS} FROM boots WHERE id = ?", (identity,)
-                ).fetchone()
-                if row:
+                for row in connection.execute(query, (identity,)):
                     by_id[identity] = _stored(connection, row)
         return by_id
 
@@ -192,33 +187,31 @@ class BootStore:
 
         Each is the time (seconds since 1970), the kernel's id and the value.
         """
-        with self.connection() as connection:
-            rows = connection.execute(
-                "SELECT started, kernel, value FROM boots JOIN samples ON boot = id"
-                " WHERE metric = ? AND outcome = 'ok'"
-                " AND (cell, arm) = (SELECT cell, arm FROM boots WHERE id = ?)"
-                " ORDER BY boots.rowid",
-                (metric, boot),
-            )
-            return [(float(when), str(kernel), float(value)) for when, kernel, value in rows]
+        rows = self.rows(
+            "SELECT started, kernel, value FROM boots JOIN samples ON boot = id"
+            " WHERE metric = ? AND outcome = 'ok'"
+            " AND (cell, arm) = (SELECT cell, arm FROM boots WHERE id = ?)"
+            " ORDER BY boots.rowid",
+            (metric, boot),
+        )
+        return [(float(when), str(kernel), float(value)) for when, kernel, value in rows]
 
     def by_seed(self, cell: Cell, metric: str) -> list[list[float]]:
         """A metric of all boots of a deterministic cell: all seeds of each kernel and emulation."""
         groups: dict[tuple[str, str], list[float]] = {}
-        with self.connection() as connection:
-            rows = connection.execute(
-                "SELECT kernel, qemu, value FROM boots JOIN samples ON boot = id"
-                " WHERE metric = ? AND outcome = 'ok'"
-                " AND json_remove(cell, '$.seed') = json_remove(?, '$.seed') ORDER BY boots.rowid",
-                (metric, written(cell)),
-            )
-            for kernel, qemu, value in rows:
-                groups.setdefault((kernel, qemu), []).append(float(value))
+        rows = self.rows(
+            "SELECT kernel, qemu, value FROM boots JOIN samples ON boot = id"
+            " WHERE metric = ? AND outcome = 'ok'"
+            " AND json_remove(cell, '$.seed') = json_remove(?, '$.seed') ORDER BY boots.rowid",
+            (metric, written(cell)),
+        )
+        for kernel, qemu, value in rows:
+            groups.setdefault((kernel, qemu), []).append(float(value))
         return list(groups.values())
 
     def reject(self, round_id: str, outcome: str, why: str) -> None:
-        """Take a round out of the results: ``disturbed`` by the host, or ``alone``, for another of
-        its guests failed. Its boots stay on record.
+        """Take a round out of the results, as ``disturbed`` by the host or, where another of its
+        guests failed, as ``alone``. Its boots stay on record.
         """
         with self.connection() as connection:
             connection.execute(
@@ -228,28 +221,25 @@ class BootStore:
 
     def rejected(self, keys: Sequence[str]) -> int:
         """How many rounds of the arms with these keys were rejected."""
-        with self.connection() as connection:
-            marks = ", ".join("?" * len(keys))
-            (count,) = connection.execute(
-                "SELECT count(DISTINCT round) FROM boots"
-                f" WHERE outcome = 'disturbed' AND key IN ({marks})",
-                list(keys),
-            ).fetchone()
-            return int(count)
+        marks = ", ".join("?" * len(keys))
+        ((count,),) = self.rows(
+            "SELECT count(DISTINCT round) FROM boots"
+            f" WHERE outcome = 'disturbed' AND key IN ({marks})",
+            keys,
+        )
+        return int(count)
 
     def ends(self, kernels: Collection[str]) -> Ends:
-        """How all boots of kernels ended that are on record, those of earlier runs too.
+        """How all boots of kernels ended: by the outcome of a GuestError, or a kernel's complaint.
 
-        A kind is what the guest's end is called (see GuestError), or what its kernel complained of.
         What was the lab's, the host's or surely QEMU's fault counts for nothing.
         """
         marks = ", ".join("?" * len(kernels))
-        with self.connection() as connection:
-            rows = connection.execute(
-                f"SELECT id, outcome, complaints FROM boots WHERE kernel IN ({marks})"
-                " AND outcome NOT IN ('lost', 'killed', ?, ?, ?) ORDER BY boots.rowid",
-                [*kernels, *LABS_FAILURES, _DAMAGED],
-            ).fetchall()
+        rows = self.rows(
+            f"SELECT id, outcome, complaints FROM boots WHERE kernel IN ({marks})"
+            " AND outcome NOT IN ('lost', 'killed', ?, ?, ?) ORDER BY boots.rowid",
+            [*kernels, *LABS_FAILURES, _DAMAGED],
+        )
         failures, examples = Counter[str](), dict[str, str]()
         for boot, outcome, complaints in rows:
             kinds = complaints.splitlines() if outcome in _WHOLE else [outcome]
@@ -259,12 +249,11 @@ class BootStore:
 
     def complaints(self, kernel: str) -> list[str]:
         """What a kernel complained of in boots that came to their end, each kind once."""
-        with self.connection() as connection:
-            rows = connection.execute(
-                "SELECT complaints FROM boots WHERE kernel = ? AND outcome IN (?, ?, ?)"
-                " ORDER BY boots.rowid",
-                [kernel, *_WHOLE],
-            ).fetchall()
+        rows = self.rows(
+            "SELECT complaints FROM boots WHERE kernel = ? AND outcome IN (?, ?, ?)"
+            " ORDER BY boots.rowid",
+            [kernel, *_WHOLE],
+        )
         return list(dict.fromkeys(line for (text,) in rows for line in text.splitlines()))
 
     def add(
@@ -306,40 +295,40 @@ class BootStore:
 
     def started_before(self, horizon: float) -> list[str]:
         """The ids of all boots that started before a time in seconds since 1970, however ended."""
-        with self.connection() as connection:
-            rows = connection.execute("SELECT id FROM boots WHERE started < ?", (horizon,))
-            return [str(row[0]) for row in rows]
+        rows = self.rows("SELECT id FROM boots WHERE started < ?", (horizon,))
+        return [str(identity) for (identity,) in rows]
 
     def newest(self) -> float | None:
         """When the newest boot started, in seconds since 1970; None before the first."""
-        with self.connection() as connection:
-            (newest,) = connection.execute("SELECT max(started) FROM boots").fetchone()
-            return newest if newest is None else float(newest)
+        ((newest,),) = self.rows("SELECT max(started) FROM boots")
+        return newest if newest is None else float(newest)
 
     def kernels_since(self, horizon: float) -> set[str]:
         """The ids of the kernels that were booted since a time in seconds since 1970."""
-        with self.connection() as connection:
-            rows = connection.execute("SELECT kernel FROM boots WHERE started >= ?", (horizon,))
-            return {str(row[0]) for row in rows}
+        rows = self.rows("SELECT kernel FROM boots WHERE started >= ?", (horizon,))
+        return {str(kernel) for (kernel,) in rows}
 
     def forget(self, boots: Sequence[str]) -> None:
         """Delete what is written down of boots, and their samples."""
         with self.connection() as connection:
-            for boot in boots:
-                connection.execute("DELETE FROM samples WHERE boot = ?", (boot,))
-                connection.execute("DELETE FROM files WHERE boot = ?", (boot,))
-                connection.execute("DELETE FROM boots WHERE id = ?", (boot,))
+            ids = [(boot,) for boot in boots]
+            for table, column in (("samples", "boot"), ("files", "boot"), ("boots", "id")):
+                connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", ids)
 
     def forget_unfinished(self) -> None:
         """Delete the folders of boots that were cut off and so never written down."""
         folders = {path.name: path for path in (self.folder / "boots").glob("*")}
-        with self.connection() as connection:
-            known = {row[0] for row in connection.execute("SELECT id FROM boots")}
+        known = {identity for (identity,) in self.rows("SELECT id FROM boots")}
         for name in folders.keys() - known:
             durable.delete(folders[name])
         for folder in (self.folder / "runs").glob("*/"):
             durable.sweep(folder)
         self.sweep()
+
+    def rows(self, query: str, parameters: Sequence[object] = ()) -> list[Any]:
+        """What a query finds, row by row."""
+        with self.connection() as connection:
+            return connection.execute(query, parameters).fetchall()
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
@@ -390,10 +379,6 @@ _COLUMNS = "id, kernel, round, started, seconds, facts"
 
 def _stored(connection: sqlite3.Connection, row: Sequence[Any]) -> StoredBoot:
     boot, kernel, round_id, started, seconds, facts = row
-    values = _values(connection, boot)
-    return StoredBoot(boot, kernel, round_id, started, seconds, json.loads(facts), values)
-
-
-def _values(connection: sqlite3.Connection, boot: str) -> dict[str, float]:
     rows = connection.execute("SELECT metric, value FROM samples WHERE boot = ?", (boot,))
-    return {str(metric): float(value) for metric, value in rows}
+    values = {str(metric): float(value) for metric, value in rows}
+    return StoredBoot(boot, kernel, round_id, started, seconds, json.loads(facts), values)

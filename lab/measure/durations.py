@@ -28,8 +28,9 @@ class Durations:
 
     def of(self, cell: Cell) -> float:
         """How many seconds a boot of a cell takes."""
-        if (seconds := self.known.get(_kind(cell))) is not None:
-            return seconds
+        kind = cell.topology, cell.workload, str(cell.engine), cell.cpus
+        if kind in self.known:
+            return self.known[kind]
         base, each = _SIMULATED if cell.engine.simulated else _EXACT
         base, each = (base, each) if cell.engine.deterministic else _TIMED
         dbench = workload.get(cell.workload).tool == "dbench"
@@ -42,12 +43,7 @@ def recorded(store: BootStore) -> Durations:
         return Durations()
     parts = ("topology", "workload", "engine", "cpus")
     kind = ", ".join(f"json_extract(cell, '$.{part}')" for part in parts)
-    with store.connection() as connection:
-        rows = connection.execute(
-            f"SELECT {kind}, avg(seconds) FROM boots WHERE outcome = 'ok' GROUP BY {kind}"
-        ).fetchall()
+    rows = store.rows(
+        f"SELECT {kind}, avg(seconds) FROM boots WHERE outcome = 'ok' GROUP BY {kind}"
+    )
     return Durations({(key[0], key[1], key[2], key[3]): mean for *key, mean in rows})
-
-
-def _kind(cell: Cell) -> Kind:
-    return cell.topology, cell.workload, str(cell.engine), cell.cpus

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,28 +38,24 @@ def find(store: BootStore, name: str) -> Recorded:
 
     Raises UsageError when there is none, or several.
     """
-    with store.connection() as connection:
-        rows = connection.execute(
-            "SELECT id, cell, arm, kernel, key, outcome, reason, round FROM boots"
-            " WHERE substr(id, 1, ?) = ? ORDER BY rowid",
-            (0 if name == _LATEST else len(name), "" if name == _LATEST else name),
-        ).fetchall()
-        exact = [row for row in rows if row[0] == name]
-        rows = exact or (rows[-1:] if name == _LATEST else rows)
-        if len(rows) != 1:
-            what = f"{len(rows)} boots begin with" if rows else "no boot is called"
-            raise UsageError(
-                f"{what} {name!r}",
-                where=str(store.folder),
-                hint="a run's page names its boots, and so do the folders in boots/",
-            )
-        return _recorded(connection, rows[0])
-
-
-def _recorded(connection: sqlite3.Connection, row: tuple[Any, ...]) -> Recorded:
-    boot, cell, arm, kernel, key, outcome, reason, round_id = row
+    beginning = "" if name == _LATEST else name
+    rows = store.rows(
+        "SELECT id, cell, arm, kernel, key, outcome, reason, round FROM boots"
+        " WHERE substr(id, 1, ?) = ? ORDER BY rowid",
+        (len(beginning), beginning),
+    )
+    exact = [row for row in rows if row[0] == name]
+    rows = exact or (rows[-1:] if name == _LATEST else rows)
+    if len(rows) != 1:
+        what = f"{len(rows)} boots begin with" if rows else "no boot is called"
+        raise UsageError(
+            f"{what} {name!r}",
+            where=str(store.folder),
+            hint="a run's page names its boots, and so do the folders in boots/",
+        )
+    boot, cell, arm, kernel, key, outcome, reason, round_id = rows[0]
     query = "SELECT metric, value FROM samples WHERE boot = ? ORDER BY metric"
-    values = dict(connection.execute(query, (boot,)).fetchall())
+    values = dict(store.rows(query, (boot,)))
     alone = "" if round_id else key
     return Recorded(boot, _cell(json.loads(cell)), arm, kernel, alone, outcome, reason, values)
 
