@@ -15,12 +15,6 @@ from lab.base import cache
 from lab.inputs.terms import Engine
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_ALL = "measure/sampling"
-_BY_TOOL = {
-    "fio": ("measure/fio",),
-    "dbench": ("measure/dbench",),
-    "command": ("measure/command",),
-}
 _COUNTED = (
     "measure/insn_counts",
     "measure/call_counts",
@@ -30,13 +24,14 @@ _COUNTED = (
     "measure/plugin_output",
 )
 _SIMULATED = (*_COUNTED, "measure/sim_counts")
-_HOST_TIME = ("guest/host_noise",)
+_TIMED = ("guest/host_noise",)
 
 
 def identity(tool: str, engine: Engine) -> str:
     """A hash of the modules that make numbers of a tool's raw files under an engine."""
     deterministic = _SIMULATED if engine.simulated else _COUNTED
-    modules = (_ALL, *_BY_TOOL[tool], *(deterministic if engine.deterministic else _HOST_TIME))
+    by_engine = deterministic if engine.deterministic else _TIMED
+    modules = ("measure/sampling", f"measure/{tool}", *by_engine)
     return cache.key([(name, _code(_PACKAGE / f"{name}.py")) for name in modules])
 
 

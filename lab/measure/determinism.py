@@ -21,8 +21,6 @@ from lab.measure.job import Job, Testbed, resolve
 # What a boot leaves that must not differ: the console with its time stamps, the result channel
 # with fio's own numbers, the instruction counts or the simulated time of every block of the kernel.
 COMPARED = ("console.log", "results", "insns", "sim")
-
-
 # The first that the kernel can have is booted for the check.
 _PROBES = ("nullb_mq", "nullb_mq_old")
 
@@ -55,8 +53,8 @@ def require_sound(
 ) -> None:
     """Raise LabError when a deterministic engine does not repeat itself on this host.
 
-    The answer is kept for this kernel, guest root, QEMU and plugin until `lab doctor --fresh`.
-    look is called now and then while guests run; what it raises ends them.
+    The answer is kept until `lab doctor --fresh`. look is called now and then while guests run;
+    what it raises ends them.
     """
     kept = _answer(testbed, engine)
     probes = cache.root() / "probe"
@@ -104,17 +102,13 @@ def first_difference(left: Path, right: Path) -> str:
     for name in COMPARED:
         if not (left / name).exists() and not (right / name).exists():
             continue
-        lines = (_lines(folder / name) for folder in (left, right))
+        texts = [(folder / name).read_text(errors="replace") for folder in (left, right)]
         for number, (left_line, right_line) in enumerate(
-            zip_longest(*lines, fillvalue="(nothing)"), start=1
+            zip_longest(*map(str.splitlines, texts), fillvalue="(nothing)"), start=1
         ):
             if left_line != right_line:
                 return f"{name}, line {number}: {left_line!r} against {right_line!r}"
     return ""
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text(errors="replace").splitlines()
 
 
 def _text(answer: object) -> str:

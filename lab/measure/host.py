@@ -25,6 +25,7 @@ from lab.inputs import machine_model
 from lab.inputs.terms import Engine
 from lab.inputs.topology import Disk, Topology
 
+_LEAST_QEMU = ".".join(map(str, system.MIN_QEMU))
 _FIRMWARE = ("bios-256k.bin", "linuxboot_dma.bin", "pvh.bin")
 # Chosen. On an idle host a guest came up in 3.4 s under TCG and in 4.5 s under exact; 120 s leave
 # room for a busy one. KVM is faster where it works; where it does not, all wait for its deadline.
@@ -44,9 +45,9 @@ PROBE = Topology(
 class Facts:
     """What this machine has; memory and disk in GiB.
 
-    qemu is the first line that QEMU prints of its version: number and distribution's revision.
-    emulator names everything of QEMU that a count depends on: version, build and firmware.
-    sandbox is what confines builds and guests, and why nothing better does.
+    qemu is the first line of `qemu --version`. emulator names everything of QEMU that a count
+    depends on: version, build and firmware. sandbox is what confines builds and guests, and why
+    nothing better does.
     """
 
     cpus: int
@@ -152,7 +153,8 @@ def examine(
     up met a bad moment of the host, and is asked again.
     """
     identity = cache.key(host_facts.qemu, kernel.id, guest.id, str(plugin), host_facts.sandbox)
-    record = cache.root() / "host" / f"{_boot_id()}-{identity}.json"
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    record = cache.root() / "host" / f"{boot_id}-{identity}.json"
     known = None if fresh else cache.read(record, _reports)
     kept = {
         report.engine: report
@@ -201,18 +203,18 @@ def check_engine(
         try:
             done = retries.steadily(lambda: boot.run(machine, orders))
         except GuestError as exc:
-            return EngineReport(engine, False, _failure(engine, machine, exc, deadline))
+            return EngineReport(engine, False, _failure(machine, exc, deadline))
     if engine is Engine.KVM and "Hypervisor detected: KVM" not in machine.console.read_text():
         return EngineReport(engine, False, "QEMU fell back to TCG")
     took = sum(done.phases_s.values())
     return EngineReport(engine, True, f"booted to the agent in {took:.1f} s", took)
 
 
-def _failure(engine: Engine, machine: Machine, error: GuestError, deadline: float) -> str:
+def _failure(machine: Machine, error: GuestError, deadline: float) -> str:
     """Why a probe did not come up, in one line."""
     printed = machine.console.read_text(errors="replace") if machine.console.exists() else ""
     complaint = next((line for line in printed.splitlines() if "error:" in line), "")
-    opens = "/dev/kvm opens, but " if engine is Engine.KVM else ""
+    opens = "/dev/kvm opens, but " if machine.engine is Engine.KVM else ""
     if error.outcome == "died" and complaint:
         return f"{opens}QEMU gives up: {complaint.partition('error:')[2].strip()}"
     if not any(line.startswith("[") for line in printed.splitlines()):
@@ -225,21 +227,13 @@ def _obstacle(engine: Engine, plugin: Path | None) -> str | None:
     if engine.deterministic and platform.machine() != "x86_64":
         return "its clock stands in for the TSC of an x86-64 host only"
     if engine.deterministic and not plugin:
-        return f"no compiler, or a QEMU before {_least()} or without plugins"
+        return f"no compiler, or a QEMU before {_LEAST_QEMU} or without plugins"
     if engine is Engine.KVM:
         if not system.KVM.exists():
             return "there is no /dev/kvm"
         if not os.access(system.KVM, os.R_OK | os.W_OK):
             return "no permission to open /dev/kvm"
     return None
-
-
-def _least() -> str:
-    return ".".join(map(str, system.MIN_QEMU))
-
-
-def _boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def cpu_model() -> str:
@@ -277,7 +271,7 @@ def lines(report: Report) -> Sequence[str]:
     enough = (
         "enough for every engine"
         if host.qemu_version >= system.MIN_QEMU
-        else f"exact and sim need {_least()}"
+        else f"exact and sim need {_LEAST_QEMU}"
     )
     rows = [
         f"system    {host.system}, kernel {host.host_kernel}",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Jobs: tasks with everything that is executed for them, read from their files once.
+"""Jobs: tasks with everything that is executed for them.
 
-What the files say is read when a job is made and never again: a workload that is edited during a
-run cannot be kept under the key of what it was.
+Files are read once, when a job is made: a workload that is edited during a run cannot be kept under
+the key of what it was.
 """
 
 from __future__ import annotations
@@ -51,10 +51,9 @@ _NOWHERE = Path("/folder")
 
 @dataclass(frozen=True)
 class Testbed:
-    """What every measurement needs: the guest's root, what the host can do, and the plugin.
+    """What every measurement needs; probe_kernel is the one that the engines were checked with.
 
-    probe_kernel is the kernel that the engines were checked with: the one to be measured may be
-    broken. Without a plugin there are no deterministic engines.
+    Without a plugin there are no deterministic engines.
     """
 
     probe_kernel: Kernel
@@ -65,10 +64,7 @@ class Testbed:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A task, resolved: its machine, workload, orders for the agent, counters, and its key.
-
-    block_layer are the functions whose cost is summed as that of the block layer, where this is
-    measured.
+    """A task, resolved; block_layer are the functions whose cost is summed as the block layer's.
 
     The key is what makes two boots repetitions of one measurement: a hash of everything that is
     executed (kernel, guest root, QEMU with its firmware and command line, the plugin, the agent's
@@ -149,6 +145,10 @@ def resolve(task: Task, testbed: Testbed) -> Job:
     executed = _key(machine, orders, counted, testbed)
     if cell.callers:
         executed = cache.key(executed, "callers")
+    # What makes numbers of a boot's raw files: the lab's own code, and names of addresses. Kernels
+    # that are equal to the byte may come with another System.map or another block layer.
+    code = computation.identity(work.tool, machine.engine)
+    symbols_hash = task.kernel.symbols_hash if machine.plugin else None
     return Job(
         task=task,
         machine=machine,
@@ -156,14 +156,12 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         orders=orders,
         counters=counted,
         block_layer=functions,
-        key=cache.key(executed, *_interpretation(machine, work, functions)),
+        key=cache.key(executed, code, symbols_hash, sorted(functions)),
     )
 
 
 def _guest_root(work: Workload, guest_topology: Topology) -> GuestRoot | None:
-    """A root with the files that a command names, and with more steps; None where a cell needs
-    none.
-    """
+    """A root with more steps and the files that a command names; None where neither is needed."""
     if work.tool != "command":
         needed = guest_topology.needs_more_steps
         return guest_root.build(Progress(), user_files={}) if needed else None
@@ -180,17 +178,6 @@ def _block_layer(task: Task, work: Workload) -> frozenset[str]:
     if work.tool != "fio" or not has_block_layer(task.cell):
         return frozenset()
     return task.kernel.block_layer(task.kernel) if task.block_layer is None else task.block_layer
-
-
-def _interpretation(
-    machine: Machine, work: Workload, functions: frozenset[str]
-) -> tuple[object, ...]:
-    """What makes numbers of a boot's raw files: the lab's own code, and names of addresses.
-
-    Kernels that are equal to the byte may come with another System.map or another block layer.
-    """
-    symbols_hash = machine.kernel.symbols_hash if machine.plugin else None
-    return computation.identity(work.tool, machine.engine), symbols_hash, sorted(functions)
 
 
 def _unknown_parameter(device: str, kernel: Kernel) -> str:

@@ -83,8 +83,7 @@ class Rounds:
 
 
 class Runner:
-    """Runs the boots that are still missing: deterministic guests in a place, which is this host
-    unless another is given, all others here.
+    """Runs the boots that are still missing: deterministic guests in a place, all others here.
 
     Several threads may ask for deterministic guests at the same time.
     """
@@ -114,9 +113,8 @@ class Runner:
     ) -> list[Outcome]:
         """The outcome of every task, in order, with at least that many boots.
 
-        Deterministic guests come first and run side by side; of these one boot is enough: more are
-        equal. Among those that several threads ask for the ones of the lowest urgency run first.
-        title says what the boots are for.
+        Deterministic guests come first and run side by side, those of the lowest urgency of all
+        threads first; one boot of each is enough: more are equal. title says what boots are for.
         """
         jobs = self._resolved(tasks)
         self._run_deterministic(
@@ -138,10 +136,9 @@ class Runner:
 
         decided is asked after each round of all that are complete, those of earlier runs too. In a
         round the guests take turns of a time slice where their engine lets them and the host's
-        memory holds them all, else each runs to its end (A B, B A, A B, ...). A round is kept whole
-        or not at all. One in which the host disturbed a guest counts for nothing; after several of
-        these in a row there are fewer rounds than most. Nor does one in which a guest failed: its
-        failure is on record. Several of these in a row are returned as an error.
+        memory holds them all, else each runs to its end (A B, B A, A B, ...). A round in which the
+        host disturbed a guest, or a guest failed, counts for nothing. Several disturbed ones in a
+        row end the rounds; several failures in a row are returned as an error.
         """
         jobs = self._resolved(tasks)
         arms = [job.task.arm for job in jobs]
@@ -155,7 +152,7 @@ class Runner:
         forecast = [took.of(job.cell) for job in jobs] * (most - rounds.complete)
         tally = Tally(self._progress, lambda: len(jobs) if together else 1)
         with tally.expecting(f"{tasks[0]}, at most {most} rounds of {', '.join(keys)}", forecast):
-            return self._run_rounds(jobs, keys, most, decided, tally, together=together)
+            return self._run_rounds(rounds, jobs, keys, most, decided, tally, together=together)
 
     def _resolved(self, tasks: Sequence[Task]) -> list[Job]:
         """The jobs of tasks; what was changed in a user's own fio job is said once."""
@@ -167,6 +164,7 @@ class Runner:
 
     def _run_rounds(
         self,
+        rounds: Rounds,
         jobs: Sequence[Job],
         keys: Mapping[str, str],
         most: int,
@@ -175,8 +173,7 @@ class Runner:
         *,
         together: bool,
     ) -> Rounds:
-        """Boot rounds until that is decided, or most are there; see rounds()."""
-        rounds = self._complete_rounds(keys)
+        """Boot more rounds until that is decided, or most are there; see rounds()."""
         disturbed = 0
         failed: list[GuestError] = []
         while rounds.complete < most and disturbed < _ROUND_ATTEMPTS and not decided(rounds):
@@ -206,10 +203,7 @@ class Runner:
         return rounds
 
     def require_exact(self, tasks: Iterable[Task]) -> None:
-        """Raise LabError unless the deterministic engines of tasks repeat themselves exactly here.
-
-        Several threads may ask; each engine is checked once.
-        """
+        """Raise LabError unless the deterministic engines of tasks repeat themselves here."""
         with self._proving:
             for engine in sorted({task.cell.engine for task in tasks}):
                 if engine.deterministic:
@@ -233,9 +227,7 @@ class Runner:
             self._results([self._submit(job, urgency) for job in missing])
 
     def _submit(self, job: Job, urgency: int) -> Future[Sample | GuestError]:
-        """The boot of a deterministic guest; of equal ones that several threads ask for there is
-        one.
-        """
+        """The boot of a deterministic guest: one of equal ones that several threads ask for."""
         with self._lock:
             if job.key not in self._submitted:
                 self._submitted[job.key] = self._workers.submit(
@@ -244,9 +236,7 @@ class Runner:
             return self._submitted[job.key]
 
     def _run_timed(self, jobs: Sequence[Job], boots: int, title: str) -> None:
-        """Boot what is missing of jobs one after the other: all of them once, then all twice, so
-        that drift meets all alike.
-        """
+        """Boot what is missing of jobs: all once, then all twice, so that drift meets all alike."""
         lacking = [(job, boots - len(self._store.finished(job.key))) for job in _distinct(jobs)]
         missing = [job for repetition in range(boots) for job, lack in lacking if repetition < lack]
         if not missing:
@@ -351,17 +341,10 @@ class Runner:
         place = self._place if job.cell.engine.deterministic else self._here
         started = time.time()
 
-        def observe(phase: str) -> None:
-            del phase
-            self._look()
-
         try:
-            with (
-                slot or nullcontext(),
-                place.slot(job, self._look) as measure,
-            ):
+            with slot or nullcontext(), place.slot(job, self._look) as measure:
                 started = time.time()
-                sample = measure(folder, observe, slot)
+                sample = measure(folder, lambda phase: self._look(), slot)
         except GuestError as exc:
             self._store.add(
                 identity, task, origin, started, None, outcome=exc.outcome, reason=str(exc)

@@ -31,13 +31,11 @@ from lab.measure.runner import Outcome, Runner
 
 @dataclass
 class Session:
-    """What one command measures with: a profile, the store, the terminal, and a testbed.
+    """What one command measures with; it started at a time in seconds since 1970.
 
-    config are kernel fragments beside the profile's or the series'.
-    host_time tells that the host's clock is believed even where it is the emulator's time. place is
-    where deterministic guests run, if not on this host. started
-    is when the command began, in seconds since 1970. warned tells that it was said that nothing
-    confines what runs.
+    config are kernel fragments beside the profile's or the series'. host_time tells that the host's
+    clock is believed even where it is the emulator's time. place is where deterministic guests run,
+    if not on this host. warned tells that it was said that nothing confines what runs.
     """
 
     profile: Profile
@@ -78,7 +76,10 @@ class Session:
         """
         # A disk may need a fragment that the user gives, too, and its driver's patch applies once.
         fragments = tuple(dict.fromkeys(fragments or self.fragments))
-        self._require_trust(spec or self.profile.tree, patches)
+        trust.require(spec or self.profile.tree, patches)
+        if trust.unconfined() and not self.warned:
+            self.warned = True
+            self.progress.say(trust.UNCONFINED)
         with self.progress.phase("source"):
             resolved = source.resolve(spec or self.profile.tree, self.progress)
             patched = patching.patched(resolved, (*kconfig.patches(fragments), *patches))
@@ -90,8 +91,7 @@ class Session:
     ) -> Testbed:
         """A guest root, and the engines checked with a kernel without patches of any series.
 
-        The first that is checked is the session's testbed. With fresh what was checked before is
-        checked again.
+        The first that is checked is the session's testbed. With fresh all are checked again.
         """
         base = self.kernel(spec, (), fragments)
         with self.progress.phase("guest root"):
@@ -109,11 +109,7 @@ class Session:
 
     @contextmanager
     def measuring(self, tasks: Sequence[Task]) -> Iterator[Runner]:
-        """A runner for tasks: the store is this command's alone.
-
-        The exact engine checks first that it is exact, when there are tasks for it; raises
-        LabError when it is not.
-        """
+        """A runner for tasks, as opened() gives; LabError when an engine of theirs is not exact."""
         with self.opened() as runner:
             runner.require_exact(tasks)
             yield runner
@@ -144,24 +140,16 @@ class Session:
             return runner.all(tasks, boots)
 
     def costs(self, tasks: Sequence[Task]) -> list[tuple[Outcome, Cost]]:
-        """The outcomes of fio tasks and what an I/O of each costs by function.
+        """The outcomes of fio tasks, and what an I/O of each costs by function.
 
-        Raises LabError when the guest fails, UsageError for a cell that has no cost for an I/O.
+        Raises LabError when a guest fails, UsageError for a cell that has no cost for an I/O.
         """
-        return [(outcome, self._cost(outcome)) for outcome in self.outcomes(tasks)]
-
-    def _require_trust(self, spec: str, patches: Sequence[Path]) -> None:
-        trust.require(spec, patches)
-        if trust.unconfined() and not self.warned:
-            self.warned = True
-            self.progress.say(trust.UNCONFINED)
-
-    def _cost(self, outcome: Outcome) -> Cost:
-        task = outcome.task
-        outcome.require_boots()
-        cost = self.store.cost(outcome.boots[-1].id)
-        if cost is None:
-            raise UsageError(
-                f"{task.cell.workload} has no cost per I/O", hint="choose an fio workload"
-            )
-        return cost
+        costs = []
+        for outcome in self.outcomes(tasks):
+            outcome.require_boots()
+            cost = self.store.cost(outcome.boots[-1].id)
+            if cost is None:
+                what = f"{outcome.task.cell.workload} has no cost per I/O"
+                raise UsageError(what, hint="choose an fio workload")
+            costs.append((outcome, cost))
+        return costs
