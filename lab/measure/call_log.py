@@ -24,8 +24,7 @@ class Call(NamedTuple):
 def parse(output: str, phase: int | None = None) -> list[Call]:
     """The calls in one phase, in order; None means in all.
 
-    Raises GuestError (``corrupt``) for a file that was cut off, and for a line that is none of the
-    plugin's.
+    Raises GuestError (``corrupt``) for a file that was cut off or has a line of anybody else's.
     """
     calls = []
     for number, line in plugin_output.lines(output, _CONTENT):

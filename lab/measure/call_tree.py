@@ -140,8 +140,7 @@ def _flags(name: str) -> int:
 def parse(output: str) -> dict[int, dict[int, tuple[int, int, int, int]]]:
     """Each phase's nodes, by their numbers: parent, address, instructions, calls.
 
-    Raises GuestError (``corrupt``) for a file that was cut off, and for a line that is none of the
-    plugin's.
+    Raises GuestError (``corrupt``) for a file that was cut off or has a line of anybody else's.
     """
     phases: dict[int, dict[int, tuple[int, int, int, int]]] = {}
     nodes: dict[int, tuple[int, int, int, int]] | None = None

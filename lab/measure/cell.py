@@ -22,13 +22,12 @@ STOCK = "stock"
 class Cell:
     """One thing to measure, resolved: everything that is executed but the kernel.
 
-    parameters are the workload's, sorted by name, and then the attributes of the disk's queue that
-    a user set, in their order, as queue/NAME. cpus are the vCPUs, hw_queues the disk's hardware
-    queues, kernel_parameters those beside the topology's own. A deterministic engine counts the
-    counters, beside what an I/O costs or, without cost, alone. machine is the model of a simulated
-    cell, which is measured again with the costs that variants name (machine_model.SENSITIVITY).
-    seed chooses a deterministic guest's random numbers: equal guests with another seed do the same
-    work a little differently. With callers an exact guest tells who calls whom, too, and is slower.
+    parameters are the workload's, sorted by name, then the user's queue attributes, in their order,
+    as queue/NAME. cpus are vCPUs; kernel_parameters those beside the topology's own. A
+    deterministic engine counts the counters, beside what an I/O costs or, without cost, alone.
+    machine is the model of a simulated cell, which is measured again with the costs that variants
+    name (machine_model.SENSITIVITY). seed chooses a deterministic guest's random numbers. With
+    callers an exact guest tells who calls whom, too, and is slower.
     """
 
     topology: str
@@ -83,11 +82,10 @@ def written(cell: Cell) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A cell on a kernel. arm and swept only label it: what is executed does not depend on them.
+    """A cell on a kernel, labelled by its arm and by the parameters that tell it from others.
 
-    swept names the parameters that tell the cell from its neighbours in a table. block_layer are
-    the functions that count as the kernel's block layer; None stands for those of its own list,
-    which only a kernel that is compared with nothing has.
+    block_layer are the functions that count as the kernel's block layer; None stands for those of
+    its own list, which only a kernel that is compared with nothing has.
     """
 
     cell: Cell
@@ -148,12 +146,9 @@ def resolved(
     variants: tuple[str, ...] = (),
     queue: Settings = (),
 ) -> Cell:
-    """A cell; 0 vCPUs or hardware queues stand for as many as its topology has. With counters
-    these alone are measured, and a check of data has no cost. queue are attributes of the disk's
-    queue.
-
-    A simulated one is on the machine called so, or the usual one, and has as many vCPUs as that has
-    active ones. Raises UsageError for a topology or a machine that does not exist.
+    """A cell; 0 vCPUs or hardware queues stand for as many as its topology has, or the machine of a
+    simulated cell has active ones. With counters these alone are measured. queue are attributes of
+    the disk's queue. Raises UsageError for a topology or a machine that does not exist.
     """
     guest_topology = topology.get(topology_name)
     if engine.simulated:

@@ -118,10 +118,9 @@ def other_work(arms: Sequence[Sequence[Mapping[str, float]]]) -> str:
 
 
 def changes(before: Sequence[Cost], after: Sequence[Cost], alpha: float = _ALPHA) -> list[Change]:
-    """Every function whose mean cost differs between the seeds of two kernels, in the same order.
+    """Every function whose mean cost differs between two kernels' seeds, the largest change first.
 
-    The largest difference comes first; they sum to that of the totals. Which ones are sure is told
-    for all together: with the chance 1 - alpha none of them is chance.
+    They sum to the difference of the totals. With the chance 1 - alpha no sure one is chance.
     """
     names = sorted({name for cost in (*before, *after) for name in cost.kernel})
     changed = []

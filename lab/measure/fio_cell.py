@@ -23,9 +23,7 @@ def disk_mib(cell: Cell, work: Workload) -> int:
 
 
 def fitted(cell: Cell, work: Workload) -> Fitted | None:
-    """The job of a cell fit for its guest, None where a template makes it. Raises UsageError for
-    what does not fit into the guest.
-    """
+    """The job of a cell fit for its guest, None where a template makes it; or UsageError."""
     if work.job is None:
         return None
     available = len(topology.get(cell.topology).job_disks)
@@ -34,9 +32,7 @@ def fitted(cell: Cell, work: Workload) -> Fitted | None:
 
 
 def disks(cell: Cell, work: Workload, guest_topology: Topology) -> tuple[str, ...]:
-    """The names of the disks that a cell's job uses, the disk under test first. Raises UsageError
-    for more than the topology has.
-    """
+    """The names of a cell's disks, that under test first; UsageError for more than there are."""
     fit = fitted(cell, work)
     wanted = fit.disks if fit else int(cell.number("disks")) or 1
     names = guest_topology.job_disks
@@ -116,15 +112,10 @@ def changes(cell: Cell, work: Workload, ios: dict[str, int]) -> str:
 
 
 def require_possible(cell: Cell, where: str = "") -> None:
-    """Raise UsageError, before anything is built, for a job that the cell's disk or CPUs cannot
-    run, and for a scheduler on a disk that has none.
-    """
+    """Raise UsageError for a job or an I/O scheduler that the cell's disk or CPUs cannot run."""
     if not topology.get(cell.topology).has_scheduler and cell.scheduler != "none":
-        raise UsageError(
-            f"{cell.topology} has no I/O scheduler",
-            where=where,
-            hint="write --scheduler none",
-        )
+        what = f"{cell.topology} has no I/O scheduler"
+        raise UsageError(what, where=where, hint="write --scheduler none")
     work, guest_topology = workload.get(cell.workload), topology.get(cell.topology)
     if work.job is None:
         return

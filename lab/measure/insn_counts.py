@@ -139,8 +139,7 @@ def _symbols(system_map: Path, kinds: str, left_out: re.Pattern[str]) -> Symbols
 def phases(output: str) -> list[Phase]:
     """The phases that the plugin wrote, in order.
 
-    Raises GuestError (``corrupt``) for a file that was cut off, as it is when the guest says that
-    it has ended and does not, and for a line that is none of the plugin's.
+    Raises GuestError (``corrupt``) for a file that was cut off or has a line of anybody else's.
     """
     phases_written: list[Phase] = []
     kernel = Counter[int]()

@@ -36,9 +36,7 @@ def is_disk(name: str) -> bool:
 
 def natively(cpus: Sequence[int]) -> Measured:
     """The reads on this machine, in ns, of all processes together. The kernel's log tells that they
-    fail.
-
-    Raises LabError for a user who may not make a loop disk.
+    fail. Raises LabError for a user who may not make a loop disk.
     """
     if not os.access(_CONTROL, os.R_OK | os.W_OK):
         raise LabError(

@@ -105,10 +105,7 @@ def cells(profile: Profile, selection: Selection, engine: Engine) -> list[Planne
 
 
 def by_scheduler(profile: Profile, selection: Selection, engine: Engine) -> list[PlannedCell]:
-    """A cell for each scheduler of a selection, in its order, none twice.
-
-    Raises UsageError as cells() does.
-    """
+    """A cell for each scheduler of a selection, in its order, none twice; raises as cells()."""
     return [
         cells(profile, replace(selection, schedulers=(name,)), engine)[0]
         for name in dict.fromkeys(selection.schedulers)

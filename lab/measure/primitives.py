@@ -83,9 +83,7 @@ def parsed(text: str) -> Measured:
 
 
 def undisturbed(measured: Measured) -> Measured:
-    """What is left without repetitions before or after which the CPUs were farther from each other,
-    or nearer, than they mostly were.
-    """
+    """The repetitions before and after which the CPUs were as far from each other as mostly."""
     return at_each_distance(measured)[0]
 
 

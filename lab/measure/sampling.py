@@ -53,10 +53,8 @@ def measure(
     """Boot a job once in folder, where its raw outputs stay, and return its numbers.
 
     With a slot it shares the host with other guests, a time slice each; with a CPU of the host it
-    runs on that one alone.
-
-    Raises GuestError when the guest fails, is not what its topology says, or sends what its
-    programs cannot have written.
+    runs on that one alone. Raises GuestError when the guest fails, is not what its topology says,
+    or sends what its programs cannot have written.
     """
     machine, cell = job.at(folder, host_cpu), job.cell
     done = boot.run(machine, job.orders, observe, slot)
@@ -84,8 +82,7 @@ def _with_reason(error: GuestError, messages: Sequence[str]) -> GuestError:
 
 
 def counted_again(job: Job, folder: Path) -> dict[str, float]:
-    """A job's counters out of the files of an exact boot on record, in whose folder they lie: what
-    its last run made. None where the files are not there.
+    """The counters of a job's last run out of the folder of an exact boot; none without its files.
 
     Raises GuestError for files that are none of the plugin's, and as call_counts.values does.
     """

@@ -2,8 +2,7 @@
 """What the simulation wrote: the guest's time, and where it and the cache lines went.
 
 Of a run of fio the I/Os after a warm-up are measured (lab/build/sim/plugin.c), and after another
-one again, at another cache-line transfer cost. These phases stand between the
-run's beginning and its end.
+one again, at another cache-line transfer cost, between the run's beginning and its end.
 """
 
 from __future__ import annotations
@@ -85,11 +84,9 @@ class Line:
 @dataclass(frozen=True)
 class Simulated:
     """What the simulation says of a workload: CPU time and cache-line transfers per I/O, and IOPS
-    by its own clock.
+    by its own clock. lines are those that move most, the first most of all.
 
     Part of the CPU time is waiting for spinlocks.
-
-    lines are those that move most, the first most of all.
     """
 
     simulated_iops: float
@@ -115,8 +112,7 @@ def variant(metric: str, scaled: str) -> str:
 def phases(output: str) -> list[SimPhase]:
     """The phases that the plugin wrote, in order.
 
-    Raises GuestError (``corrupt``) for a file that was cut off, as it is when the guest says that
-    it has ended and does not, and for a line that is none of the plugin's.
+    Raises GuestError (``corrupt``) for a file that was cut off or has a line of anybody else's.
     """
     phases_written: list[SimPhase] = []
     for number, line in plugin_output.record_lines(output, _CONTENT):

@@ -46,9 +46,7 @@ class Tally:
                 self._titles.remove(title)
 
     def ended(self, title: str, shown: str, seconds: float, *, done: bool) -> None:
-        """Count a boot that ended, and print it where it failed or all is to be printed; one that
-        failed is not done.
-        """
+        """Count a boot that ended; print it where it failed (not done), or all is to be printed."""
         with self._lock:
             expected = self._forecast[min(self._done, len(self._forecast) - 1)]
             self._done += done
