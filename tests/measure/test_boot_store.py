@@ -34,12 +34,26 @@ def sample(value: float = 1.5) -> Sample:
     return Sample({"iops": value, "ios": 10.0}, FACTS, {})
 
 
-def add(store: BootStore, value: float = 1.5, key: str = "key", ago: float = 0.0) -> str:
-    """Write down a boot that began some seconds ago."""
+def add(
+    store: BootStore,
+    value: float = 1.5,
+    *,
+    task: Task = TASK,
+    outcome: str = "ok",
+    ago: float = 0.0,
+    **origin: str,
+) -> str:
+    """Write down a boot that began some seconds ago; only an ok one has numbers."""
     identity = store.new_boot()
-    origin = Provenance(key, "kernel", "QEMU 10.0.2", "host")
-    store.add(identity, TASK, origin, time.time() - ago, sample(value))
+    done = sample(value) if outcome == "ok" else None
+    began = time.time() - ago
+    store.add(identity, task, replace(ORIGIN, **origin), began, done, outcome=outcome)
     return identity
+
+
+def finished(store: BootStore, key: str = "key") -> list[str]:
+    """The ids of the successful boots of a measurement."""
+    return [boot.id for boot in store.finished(key)]
 
 
 def add_many(folder: Path, worker: int, count: int) -> None:
@@ -76,39 +90,26 @@ def test_boots_keep_their_order_when_the_clock_is_set_back(store: BootStore) -> 
     for value, ago in ((2.0, 20.0), (3.0, 10.0), (1.0, 30.0)):
         add(store, value, ago=ago)
     assert [boot.values["iops"] for boot in store.finished("key")] == [2, 3, 1]
-    ids = [add_to_round(store, name, "A", ago=ago) for name, ago in (("1", 0.0), ("2", 86400.0))]
+    ids = [add(store, round=name, key="A", ago=ago) for name, ago in (("1", 0.0), ("2", 86400.0))]
     assert [boot.id for boot in store.in_rounds("A").values()] == ids
     assert recorded.find(store, "last").id == ids[-1]
-    first = store.finished("key")[0].id
+    first = finished(store)[0]
     assert [value for _, _, value in store.history(first, "iops")][:3] == [2, 3, 1]
 
 
-def test_a_failed_boot_is_kept_but_is_no_result(store: BootStore) -> None:
-    identity = store.new_boot()
-    store.boot_folder(identity).mkdir(parents=True)
-    store.add(identity, TASK, ORIGIN, time.time() - 500, None, outcome="panic", reason="BUG: x")
-    assert store.finished("key") == []
-    store.forget_unfinished()
-    assert store.boot_folder(identity).exists()
-
-
-def test_a_failed_boot_does_not_hide_a_good_one(store: BootStore) -> None:
-    good = add(store)
-    store.add(store.new_boot(), TASK, ORIGIN, time.time(), None, outcome="hang", reason="late")
-    assert [boot.id for boot in store.finished("key")] == [good]
-
-
-def test_only_boots_that_were_cut_off_are_forgotten(store: BootStore) -> None:
-    kept, cut = add(store), store.new_boot()
-    for identity in (kept, cut):
-        store.boot_folder(identity).mkdir(parents=True)
-        (store.boot_folder(identity) / "console.log").write_text("x")
+def test_only_boots_that_were_cut_off_are_forgotten_and_failed_ones_are_no_result(
+    store: BootStore,
+) -> None:
+    good, failed, cut = add(store), add(store, outcome="panic"), store.new_boot()
+    for identity in (good, failed, cut):
+        (cache.make_folder(store.boot_folder(identity)) / "console.log").write_text("x")
     (store.folder / "last-table.txt").write_text("x")
     store.forget_unfinished()
     assert not store.boot_folder(cut).exists()
-    assert (store.boot_folder(kept) / "console.log").exists()
+    assert (store.boot_folder(good) / "console.log").exists()
+    assert (store.boot_folder(failed) / "console.log").exists()
     assert (store.folder / "last-table.txt").exists()
-    assert [boot.id for boot in store.finished("key")] == [kept]
+    assert finished(store) == [good]
 
 
 def test_a_boot_with_an_unknown_metric_leaves_no_half_row(store: BootStore) -> None:
@@ -139,30 +140,21 @@ def test_ids_differ_and_sort_by_time(store: BootStore) -> None:
     assert [name[:15] for name in ids] == sorted(name[:15] for name in ids)
 
 
-def test_results_lie_where_the_environment_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("absolute", [False, True])
+def test_results_lie_where_the_environment_says_wherever_a_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absolute: bool
 ) -> None:
-    monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "elsewhere"))
-    assert BootStore().folder == tmp_path / "elsewhere"
+    monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "own") if absolute else "own")
+    monkeypatch.chdir(tmp_path)
+    assert BootStore().folder == tmp_path / "own"
     add(BootStore())
-    assert (tmp_path / "elsewhere/lab.sqlite").exists()
-
-
-def add_to_round(
-    store: BootStore, round: str, key: str, outcome: str = "ok", ago: float = 0.0
-) -> str:
-    """Write down a boot of a round."""
-    identity = store.new_boot()
-    origin = Provenance(key, "kernel", "QEMU 10.0.2", "host", round)
-    done = sample() if outcome == "ok" else None
-    store.add(identity, TASK, origin, time.time() - ago, done, outcome=outcome)
-    return identity
+    assert (tmp_path / "own/lab.sqlite").exists()
 
 
 def test_boots_are_found_by_their_round_oldest_first(store: BootStore) -> None:
-    ids = [add_to_round(store, round, "A") for round in ("9", "1", "5")]
-    add_to_round(store, "9", "B")
-    add_to_round(store, "7", "A", outcome="panic")
+    ids = [add(store, round=round, key="A") for round in ("9", "1", "5")]
+    add(store, round="9", key="B")
+    add(store, round="7", key="A", outcome="panic")
     boots = store.in_rounds("A")
     assert [(round, boot.id) for round, boot in boots.items()] == list(
         zip(("9", "1", "5"), ids, strict=True)
@@ -173,24 +165,20 @@ def test_boots_are_found_by_their_round_oldest_first(store: BootStore) -> None:
 def test_a_rejected_round_is_taken_out_of_all_arms_but_kept_on_record(store: BootStore) -> None:
     for round in ("1", "2"):
         for key in ("A", "B"):
-            add_to_round(store, round, key)
+            add(store, round=round, key=key)
+    without_a_round = add(store)
     store.reject("1", "disturbed", "steal 2.0 %")
     assert store.in_rounds("A").keys() == store.in_rounds("B").keys() == {"2"}
     with sqlite3.connect(store.folder / "lab.sqlite") as connection:
         rows = connection.execute("SELECT round, outcome, reason FROM boots").fetchall()
-    assert rows == [("1", "disturbed", "steal 2.0 %")] * 2 + [("2", "ok", "")] * 2
-
-
-def test_rejecting_a_round_leaves_boots_without_a_round_alone(store: BootStore) -> None:
-    kept = add(store)
-    add_to_round(store, "1", "key")
-    store.reject("1", "disturbed", "noise")
-    assert [boot.id for boot in store.finished("key")] == [kept]
+    rejected, kept = ("1", "disturbed", "steal 2.0 %"), ("2", "ok", "")
+    assert rows == [rejected, rejected, kept, kept, ("", "ok", "")]
+    assert finished(store) == [without_a_round]
 
 
 def test_rejected_rounds_are_counted_once_and_only_those_of_the_arms(store: BootStore) -> None:
     for round, key in (("1", "A"), ("1", "B"), ("2", "A"), ("3", "C"), ("4", "A")):
-        add_to_round(store, round, key)
+        add(store, round=round, key=key)
     assert store.rejected(["A", "B"]) == 0
     for round in ("1", "2", "3"):
         store.reject(round, "disturbed", "noise")
@@ -210,16 +198,10 @@ def test_boots_are_found_by_their_ids(store: BootStore) -> None:
 
 
 def test_a_history_is_that_of_a_cell_and_an_arm_on_whatever_kernel(store: BootStore) -> None:
-    def boot(task: Task, kernel: str, value: float) -> str:
-        identity = store.new_boot()
-        origin = Provenance(f"key-{kernel}", kernel, "QEMU 10.0.2", "host")
-        store.add(identity, task, origin, time.time(), sample(value))
-        return identity
-
-    first = boot(TASK, "k1", 1.0)
-    boot(replace(TASK, arm="after"), "k2", 2.0)
-    boot(replace(TASK, cell=replace(TASK.cell, seed=2)), "k2", 3.0)
-    last = boot(TASK, "k2", 4.0)
+    first = add(store, 1.0, kernel="k1", key="key-k1")
+    add(store, 2.0, kernel="k2", task=replace(TASK, arm="after"))
+    add(store, 3.0, kernel="k2", task=TASK.seeded(2))
+    last = add(store, 4.0, kernel="k2")
     for identity in (first, last):
         history = [(kernel, value) for _, kernel, value in store.history(identity, "iops")]
         assert history == [("k1", 1.0), ("k2", 4.0)]
@@ -240,8 +222,7 @@ def test_results_of_another_schema_are_refused_and_stay(store: BootStore, versio
 def booted(store: BootStore, **files: bytes) -> Path:
     """The folder of a boot that left these files and was written down."""
     identity = store.new_boot()
-    folder = store.boot_folder(identity)
-    folder.mkdir(parents=True)
+    folder = cache.make_folder(store.boot_folder(identity))
     for name, content in files.items():
         (folder / name).write_bytes(content)
     store.add(identity, TASK, ORIGIN, time.time(), sample())
@@ -283,20 +264,12 @@ def test_files_stay_where_there_are_no_hard_links(
     assert kept(store) == set()
 
 
-def test_a_relative_results_folder_stays_the_same_wherever_a_command_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LAB_RESULTS", "own")
-    monkeypatch.chdir(tmp_path)
-    assert BootStore().folder == tmp_path / "own"
-
-
 def test_ends_are_those_of_all_boots_of_the_kernels(store: BootStore) -> None:
     complaining = replace(sample(), complaints=("WARNING in x()", "BUG: y"))
     first = store.new_boot()
     store.add(first, TASK, ORIGIN, 1.0, complaining)
     for outcome in ("hang", "panic", "hang", "lost", "killed", "mismatch", "garbled"):
-        store.add(store.new_boot(), TASK, ORIGIN, 2.0, None, outcome=outcome, reason="x")
+        add(store, outcome=outcome)
     add(store)
     ends = store.ends([TASK.kernel.id])
     assert ends.boots == 5
@@ -314,10 +287,10 @@ def test_boots_of_a_cell_with_any_seed_are_grouped_by_kernel_and_emulation(
         *(("a", "q", cell, 1, 10.0), ("a", "q", cell, 2, 11.0), ("b", "q", cell, 1, 20.0)),
         *(("a", "q dirty_ns=88", cell, 1, 5.0), ("a", "q", other_cell, 1, 99.0)),
     ):
-        task = Task(cell=booted_cell, kernel=KERNEL).seeded(seed)
-        origin = Provenance(f"{kernel}{emulation}{seed}", kernel, emulation, "host")
-        store.add(store.new_boot(), task, origin, time.time(), sample(value))
-    store.add("bad", Task(cell=cell, kernel=KERNEL), ORIGIN, time.time(), None, outcome="hang")
+        task = replace(TASK, cell=booted_cell).seeded(seed)
+        key = f"{kernel}{emulation}{seed}"
+        add(store, value, task=task, key=key, kernel=kernel, qemu=emulation)
+    add(store, task=replace(TASK, cell=cell), outcome="hang")
     assert sorted(store.by_seed(cell, "iops")) == [[5.0], [10.0, 11.0], [20.0]]
     assert store.by_seed(replace(cell, seed=7), "iops") == store.by_seed(cell, "iops")
     assert store.by_seed(cell, "ios_per_s") == []
@@ -338,9 +311,9 @@ def test_a_boot_without_its_evidence_is_told_and_no_result(
     good = booted(store, **{"cost.tsv": b"two", "console": b"d"})
     damage(bad / "cost.tsv")
     fresh = BootStore(store.folder)
-    assert [boot.id for boot in fresh.finished("key")] == [good.name]
+    assert finished(fresh) == [good.name]
     assert str(bad / "cost.tsv") in capsys.readouterr().err
-    assert [boot.id for boot in fresh.finished("key")] == [good.name]
+    assert finished(fresh) == [good.name]
     assert capsys.readouterr().err == ""
     assert fresh.ends({"kernel"}).boots == 1
 
@@ -350,7 +323,7 @@ def test_what_damaged_one_boot_does_not_damage_the_next(store: BootStore) -> Non
     (bad / "cost").chmod(0o644)
     (bad / "cost").write_bytes(b"else")
     again = booted(store, cost=b"same")
-    assert [boot.id for boot in BootStore(store.folder).finished("key")] == [again.name]
+    assert finished(BootStore(store.folder)) == [again.name]
 
 
 def test_results_of_before_files_were_summed_are_believed(store: BootStore) -> None:
@@ -358,7 +331,7 @@ def test_results_of_before_files_were_summed_are_believed(store: BootStore) -> N
     with closing(sqlite3.connect(store.folder / "lab.sqlite")) as connection:
         connection.execute("DROP TABLE files")
     again = BootStore(store.folder)
-    assert [boot.id for boot in again.finished("key")] == [folder.name]
+    assert finished(again) == [folder.name]
     booted(again, cost=b"two")
     assert len(again.finished("key")) == 2
 
