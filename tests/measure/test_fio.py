@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 from pathlib import Path
@@ -20,43 +19,47 @@ RECORDED = (Path(__file__).parents[1] / "data/fio-randwrite-group.json").read_te
 DOCUMENT: dict[str, Any] = json.loads(RECORDED)
 
 
+JOB: dict[str, Any] = DOCUMENT["jobs"][0]
+WRITE: dict[str, Any] = JOB["write"]
+
+
 def changed(**changes: Any) -> str:
     """The recorded output with other values in its job."""
-    document = copy.deepcopy(DOCUMENT)
-    document["jobs"][0].update(changes)
-    return json.dumps(document)
+    return json.dumps({**DOCUMENT, "jobs": [{**JOB, **changes}]})
 
 
-def halved(side: dict[str, Any], ratio: int) -> dict[str, Any]:
-    parts = {name: side[name] // ratio for name in ("total_ios", "bw_bytes")}
-    return {**side, **parts, "iops": side["iops"] / ratio}
+def writing(**changes: Any) -> str:
+    """The recorded output with other values of its writes."""
+    return changed(write={**WRITE, **changes})
 
 
-@pytest.mark.parametrize(
-    ("metric", "value"),
-    [
-        ("iops", 57563.255966),
-        ("bw_mib", 236463325 / 1024 / 1024),
-        ("ios", 176086),
-        ("runtime_s", 3.059),
-        ("lat_mean_ms", 6.735808485306),
-        ("lat_max_ms", 137.552399),
-        ("lat_p50_ms", 0.585728),
-        ("lat_p90_ms", 29.753344),
-        ("lat_p99_ms", 61.603840),
-        ("lat_p999_ms", 85.458944),
-    ],
-)
-def test_a_recorded_run_gives_the_numbers_in_its_file(metric: str, value: float) -> None:
-    assert fio.metrics(RECORDED)[metric] == pytest.approx(value, rel=1e-9)
+def with_another(**changes: Any) -> str:
+    """The recorded output with a second job, which has other values."""
+    return json.dumps({**DOCUMENT, "jobs": [JOB, {**JOB, **changes}]})
 
 
-def test_cpu_and_context_switches_are_those_of_the_job() -> None:
-    job = DOCUMENT["jobs"][0]
+def test_a_recorded_run_gives_the_numbers_in_its_file_each_with_a_unit() -> None:
     metrics = fio.metrics(RECORDED)
-    assert (metrics["usr_cpu"], metrics["sys_cpu"]) == (job["usr_cpu"], job["sys_cpu"])
-    assert metrics["ctx"] == job["ctx"]
-    assert metrics["ctx_per_io"] == pytest.approx(job["ctx"] / 176086)
+    assert metrics == pytest.approx(
+        {
+            "iops": 57563.255966,
+            "bw_mib": 236463325 / 1024 / 1024,
+            "ios": 176086,
+            "runtime_s": 3.059,
+            "usr_cpu": JOB["usr_cpu"],
+            "sys_cpu": JOB["sys_cpu"],
+            "ctx": JOB["ctx"],
+            "ctx_per_io": JOB["ctx"] / 176086,
+            "lat_mean_ms": 6.735808485306,
+            "lat_max_ms": 137.552399,
+            "lat_p50_ms": 0.585728,
+            "lat_p90_ms": 29.753344,
+            "lat_p99_ms": 61.603840,
+            "lat_p999_ms": 85.458944,
+        },
+        rel=1e-9,
+    )
+    assert metrics.keys() == fio.METRICS.keys()
 
 
 def test_numbers_agree_with_each_other() -> None:
@@ -65,14 +68,10 @@ def test_numbers_agree_with_each_other() -> None:
     assert metrics["bw_mib"] * 256 == pytest.approx(metrics["iops"], rel=5e-3)  # 4 KiB blocks
 
 
-def test_every_number_has_a_unit() -> None:
-    assert fio.metrics(RECORDED).keys() == fio.METRICS.keys()
-
-
 def test_reads_and_writes_are_added_and_the_busier_side_gives_the_latency() -> None:
-    write = DOCUMENT["jobs"][0]["write"]
-    read = halved(write, 2)
-    read["clat_ns"] = {**write["clat_ns"], "mean": 1.0}
+    half = {name: WRITE[name] // 2 for name in ("total_ios", "bw_bytes")}
+    latency = {**WRITE["clat_ns"], "mean": 1.0}
+    read = {**WRITE, **half, "iops": WRITE["iops"] / 2, "clat_ns": latency}
     metrics = fio.metrics(changed(read=read))
     assert metrics["iops"] == pytest.approx(57563.255966 * 1.5)
     assert metrics["ios"] == 176086 + 88043
@@ -81,9 +80,8 @@ def test_reads_and_writes_are_added_and_the_busier_side_gives_the_latency() -> N
 
 
 def test_a_side_without_completion_latency_gives_its_total_latency() -> None:
-    write = DOCUMENT["jobs"][0]["write"]
     total = {"N": 1, "mean": 2e6, "max": 3_000_000}
-    metrics = fio.metrics(changed(write={**write, "clat_ns": {"N": 0}, "lat_ns": total}))
+    metrics = fio.metrics(writing(clat_ns={"N": 0}, lat_ns=total))
     assert [metrics["lat_mean_ms"], metrics["lat_max_ms"]] == pytest.approx([2, 3])
     assert "lat_p99_ms" not in metrics
 
@@ -101,7 +99,7 @@ def test_text_before_the_json_is_skipped() -> None:
         ('{"jobs": []}', "no job", "corrupt"),
         (RECORDED[: len(RECORDED) // 2], "Invalid JSON", "corrupt"),
         (changed(error=5), "writers failed with error 5", "failed"),
-        (changed(write=DOCUMENT["jobs"][0]["read"]), "no I/O", "failed"),
+        (changed(write=JOB["read"]), "no I/O", "failed"),
     ],
 )
 def test_output_without_numbers_is_an_error_and_an_error_of_fios_is_the_kernels(
@@ -118,15 +116,14 @@ def test_output_without_numbers_is_an_error_and_an_error_of_fios_is_the_kernels(
 )
 def test_what_is_no_number_is_no_result(place: str, value: object) -> None:
     """json.dumps writes Infinity and NaN as a guest might."""
-    write = {**DOCUMENT["jobs"][0]["write"], place: value}
     with pytest.raises(GuestError, match=place) as caught:
-        fio.metrics(changed(write=write))
+        fio.metrics(writing(**{place: value}))
     assert caught.value.outcome == "corrupt"
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists))
 def test_whatever_a_guest_sends_is_an_error_or_finite_numbers(value: object) -> None:
-    for name in DOCUMENT["jobs"][0]:
+    for name in JOB:
         try:
             metrics = fio.metrics(changed(**{name: value}))
         except GuestError:
@@ -135,17 +132,13 @@ def test_whatever_a_guest_sends_is_an_error_or_finite_numbers(value: object) -> 
 
 
 def test_an_error_in_any_job_counts() -> None:
-    document = copy.deepcopy(DOCUMENT)
-    document["jobs"].append({**document["jobs"][0], "jobname": "second", "error": 28})
     with pytest.raises(GuestError, match="second failed with error 28"):
-        fio.metrics(json.dumps(document))
+        fio.metrics(with_another(jobname="second", error=28))
 
 
 def test_the_ios_of_all_groups_and_the_longest_time_are_told() -> None:
-    document = copy.deepcopy(DOCUMENT)
-    write = {**DOCUMENT["jobs"][0]["write"], "total_ios": 500, "runtime": 5000, "iops": 100.0}
-    document["jobs"].append({**document["jobs"][0], "write": write})
-    fio_run = fio.run(json.dumps(document))
+    write = {**WRITE, "total_ios": 500, "runtime": 5000, "iops": 100.0}
+    fio_run = fio.run(with_another(write=write))
     assert (fio_run.ios, fio_run.longest_s) == (176086 + 500, 5.0)
     assert fio_run.values["ios"] == 176086
 
@@ -166,6 +159,5 @@ def test_more_than_was_ordered_or_could_be_is_no_result(
 
 @pytest.mark.parametrize("change", [{"iops": 57564.5}, {"total_ios": 176100}, {"runtime": 3060}])
 def test_numbers_that_contradict_each_other_are_no_result(change: dict[str, Any]) -> None:
-    write = {**DOCUMENT["jobs"][0]["write"], **change}
     with pytest.raises(GuestError, match="contradicts itself"):
-        fio.run(changed(write=write))
+        fio.run(writing(**change))

@@ -29,6 +29,8 @@ from lab.measure.job import resolve
 from lab.measure.runner import Rounds, Runner
 from lab.measure.tally import Tally
 
+# Starts a runner as the lab has it after it was started again.
+Fresh = Callable[..., Runner]
 NOISE = {f"{PREFIX}steal": LIMITS["steal"] + 1}
 
 
@@ -39,15 +41,13 @@ def task(arm: str = "stock", of: Cell | None = None, kernel: str = "base") -> Ta
 
 def pair(engine: Engine = Engine.KVM) -> list[Task]:
     """Two kernels as arms. Guests under KVM cannot take turns: each runs to its end, in order."""
-    return [task(arm, fakes.cell(engine=engine), kernel) for arm, kernel in KERNELS[:2]]
+    return three(engine)[:2]
 
 
 def three(engine: Engine = Engine.KVM) -> list[Task]:
     """Three arms, of which the first and the last are the same kernel."""
-    return [task(arm, fakes.cell(engine=engine), kernel) for arm, kernel in KERNELS]
-
-
-KERNELS = (("A", "base"), ("B", "patched"), ("C", "base"))
+    kernels = (("A", "base"), ("B", "patched"), ("C", "base"))
+    return [task(arm, fakes.cell(engine=engine), kernel) for arm, kernel in kernels]
 
 
 def two_schedulers(engine: Engine = Engine.TCG) -> list[Task]:
@@ -61,15 +61,17 @@ def store(tmp_path: Path) -> BootStore:
 
 
 @pytest.fixture
-def runner(guests: Guests, store: BootStore, quiet: Progress) -> Runner:
-    return fresh(store, quiet)
+def fresh(guests: Guests, store: BootStore, quiet: Progress) -> Fresh:
+    def start(memory_gib: float = 8, progress: Progress = quiet) -> Runner:
+        testbed = fakes.checked_testbed(fakes.kernel("base"), memory_gib=memory_gib)
+        return Runner(testbed, store, progress)
+
+    return start
 
 
-def fresh(store: BootStore, progress: Progress, memory_gib: float = 8) -> Runner:
-    """A runner as the lab has it after it was started again."""
-    return Runner(
-        fakes.checked_testbed(fakes.kernel("base"), memory_gib=memory_gib), store, progress
-    )
+@pytest.fixture
+def runner(fresh: Fresh) -> Runner:
+    return fresh()
 
 
 def iops(rounds: Rounds) -> dict[str, list[float]]:
@@ -83,20 +85,8 @@ def on_record(store: BootStore) -> list[tuple[str, str]]:
         return list(rows)
 
 
-def lost() -> GuestError:
-    return GuestError("lost", "QEMU lost an interrupt")
-
-
-def died() -> GuestError:
-    return GuestError("died", "QEMU ended")
-
-
-def hang() -> GuestError:
-    return GuestError("hang", "the guest did not get through phase boot")
-
-
-def panic() -> GuestError:
-    return GuestError("panic", "BUG: x")
+def failure(outcome: str) -> GuestError:
+    return GuestError(outcome, "BUG: x")
 
 
 def test_everything_is_booted_once_then_everything_twice(runner: Runner, guests: Guests) -> None:
@@ -107,14 +97,12 @@ def test_everything_is_booted_once_then_everything_twice(runner: Runner, guests:
     ]
 
 
-def test_only_what_is_missing_is_booted(
-    runner: Runner, guests: Guests, store: BootStore, quiet: Progress
-) -> None:
+def test_only_what_is_missing_is_booted(fresh: Fresh, runner: Runner, guests: Guests) -> None:
     runner.all(two_schedulers()[:1], 2)
-    outcomes = fresh(store, quiet).all(two_schedulers(), 3)
+    outcomes = fresh().all(two_schedulers(), 3)
     assert guests.schedulers == ["bfq"] * 2 + ["bfq", "none"] + ["none"] * 2
     assert [len(outcome.boots) for outcome in outcomes] == [3, 3]
-    fresh(store, quiet).all(two_schedulers()[::-1], 3)
+    fresh().all(two_schedulers()[::-1], 3)
     assert len(guests.booted) == 6
 
 
@@ -139,22 +127,18 @@ def test_boots_that_measure_host_time_are_never_side_by_side(
 
 @pytest.mark.parametrize("engine", [Engine.EXACT, Engine.SIM])
 def test_deterministic_boots_run_side_by_side_on_a_cpu_of_the_host_each(
-    engine: Engine,
-    guests: Guests,
-    store: BootStore,
-    quiet: Progress,
-    monkeypatch: pytest.MonkeyPatch,
+    fresh: Fresh, engine: Engine, guests: Guests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 3})
     both = threading.Barrier(2, timeout=10)
     guests.on_boot = both.wait
-    assert len(fresh(store, quiet).all(pair(engine))) == 2
+    assert len(fresh().all(pair(engine))) == 2
     assert guests.together == 2
     assert sorted(guests.host_cpus, key=str) == [0, 3]
 
 
 def test_deterministic_boots_that_memory_does_not_hold_wait_for_each_other(
-    guests: Guests, store: BootStore, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+    fresh: Fresh, guests: Guests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     both = threading.Barrier(2, timeout=10)
@@ -162,16 +146,14 @@ def test_deterministic_boots_that_memory_does_not_hold_wait_for_each_other(
     deterministic = fakes.cell(engine=Engine.EXACT)
     tasks = [task(of=deterministic, kernel=str(number)) for number in range(6)]
     size = resolve(tasks[0], fakes.checked_testbed(fakes.kernel("base"))).machine.memory_mib
-    outcomes = fresh(store, quiet, 1 + 2.5 * size / 1024).all(tasks)
+    outcomes = fresh(1 + 2.5 * size / 1024).all(tasks)
     assert all(outcome.boots for outcome in outcomes)
     assert guests.together == 2
 
 
-def test_a_guest_that_this_host_cannot_hold_fails_alone(
-    guests: Guests, store: BootStore, quiet: Progress
-) -> None:
+def test_a_guest_that_this_host_cannot_hold_fails_alone(fresh: Fresh, guests: Guests) -> None:
     clients = fakes.cell("raid64", work="dbench_xfs", parameters={"clients": 512})
-    runner = fresh(store, quiet, 8)
+    runner = fresh(8)
     large, usual = runner.all([task(of=clients), two_schedulers()[1]])
     assert large.error
     assert large.error.outcome == "mismatch"
@@ -180,19 +162,19 @@ def test_a_guest_that_this_host_cannot_hold_fails_alone(
 
 
 def test_guests_of_a_round_that_memory_does_not_hold_take_no_turns(
-    guests: Guests, store: BootStore, quiet: Progress
+    fresh: Fresh, guests: Guests
 ) -> None:
-    fresh(store, quiet, 4).rounds(pair(Engine.TCG), 1)
+    fresh(4).rounds(pair(Engine.TCG), 1)
     assert guests.slots == [None, None]
     guests.slots.clear()
-    fresh(store, quiet, 8).rounds(pair(Engine.TCG), 2)
+    fresh(8).rounds(pair(Engine.TCG), 2)
     assert None not in guests.slots
 
 
 def test_a_guest_that_fails_is_reported_and_the_others_are_measured(
     runner: Runner, guests: Guests, store: BootStore
 ) -> None:
-    guests.answers[0] = panic()
+    guests.answers[0] = failure("panic")
     broken, good = runner.all(two_schedulers())
     assert broken.error is guests.answers[0]
     assert broken.boots == ()
@@ -201,63 +183,64 @@ def test_a_guest_that_fails_is_reported_and_the_others_are_measured(
 
 
 def test_a_qemu_that_failed_says_nothing_of_the_guest(runner: Runner, guests: Guests) -> None:
-    guests.answers = {number: (died(), lost())[number % 2] for number in range(ATTEMPTS - 1)}
+    guests.answers = {
+        number: failure(("died", "lost")[number % 2]) for number in range(ATTEMPTS - 1)
+    }
     (outcome,) = runner.all(two_schedulers()[:1])
     assert len(guests.booted) == ATTEMPTS
     assert (len(outcome.boots), outcome.error) == (1, None)
 
 
-@pytest.mark.parametrize("failure", [died, lost])
-def test_a_qemu_that_always_fails_is_an_error(
-    runner: Runner, guests: Guests, failure: Callable[[], GuestError]
-) -> None:
-    guests.answers = {number: failure() for number in range(9)}
-    (outcome,) = runner.all(two_schedulers()[:1])
+@pytest.mark.parametrize("outcome", ["died", "lost"])
+def test_a_qemu_that_always_fails_is_an_error(runner: Runner, guests: Guests, outcome: str) -> None:
+    guests.answers = {number: failure(outcome) for number in range(9)}
+    (failed,) = runner.all(two_schedulers()[:1])
     assert len(guests.booted) == ATTEMPTS
-    assert outcome.error
-    assert outcome.error.outcome == failure().outcome
+    assert failed.error
+    assert failed.error.outcome == outcome
 
 
 def test_a_hang_is_the_kernels_when_it_comes_again(runner: Runner, guests: Guests) -> None:
-    guests.answers[0] = hang()
+    guests.answers[0] = failure("hang")
     (once,) = runner.all(two_schedulers()[:1])
     assert (len(guests.booted), len(once.boots), once.error) == (2, 1, None)
-    guests.answers = {2: hang(), 3: died(), 4: hang()}
+    guests.answers = {2: failure("hang"), 3: failure("died"), 4: failure("hang")}
     (again,) = runner.all(two_schedulers()[1:])
     assert len(guests.booted) == 5
     assert again.error
     assert again.error.outcome == "hang"
 
 
-def test_a_deterministic_guest_that_hung_would_hang_again(runner: Runner, guests: Guests) -> None:
-    guests.answers[0] = hang()
-    (outcome,) = runner.all([task(of=fakes.cell(engine=Engine.EXACT))])
-    assert len(guests.booted) == 1
-    assert outcome.error
-
-
 @pytest.mark.parametrize("outcome", ["hang", "panic", "failed", "died"])
 def test_a_failure_spoils_its_round_and_stays_on_record(
     runner: Runner, guests: Guests, store: BootStore, outcome: str
 ) -> None:
-    guests.answers[1] = GuestError(outcome, "BUG: x")
+    guests.answers[1] = failure(outcome)
     rounds = runner.rounds(pair(), 3)
+    assert guests.arms == "AB" + "ABBAAB"
+    assert iops(rounds) == {"A": [102, 105, 106], "B": [103, 104, 107]}
     assert (rounds.complete, rounds.error, rounds.rejected) == (3, None, 0)
     ends = store.ends([kernel.id for kernel in {task.kernel for task in pair()}])
     assert (ends.boots, ends.failures) == (8, {outcome: 1})
 
 
 def test_rounds_that_fail_one_after_the_other_are_an_error(runner: Runner, guests: Guests) -> None:
-    guests.answers = {3: hang(), 4: panic(), 7: hang()}
+    guests.answers = {3: failure("hang"), 4: failure("panic"), 7: failure("hang")}
     rounds = runner.rounds(pair(), 3)
     assert len(guests.booted) == 8
     assert (rounds.complete, rounds.failed_arm, rounds.error) == (1, "A", guests.answers[7])
 
 
-@pytest.mark.parametrize("outcome", ["panic", "failed", "mismatch", "garbled"])
-def test_any_other_failure_is_final(runner: Runner, guests: Guests, outcome: str) -> None:
-    guests.answers[0] = GuestError(outcome, "x")
-    runner.all(two_schedulers()[:1])
+FINAL = [(outcome, Engine.TCG) for outcome in ("panic", "failed", "mismatch", "garbled")]
+
+
+@pytest.mark.parametrize(("outcome", "engine"), [*FINAL, ("hang", Engine.EXACT)])
+def test_any_other_failure_and_each_of_a_deterministic_guest_is_final(
+    runner: Runner, guests: Guests, outcome: str, engine: Engine
+) -> None:
+    guests.answers[0] = failure(outcome)
+    (failed,) = runner.all([task(of=fakes.cell(engine=engine))])
+    assert failed.error is guests.answers[0]
     assert len(guests.booted) == 1
 
 
@@ -271,7 +254,7 @@ def test_a_kernel_too_old_for_a_topology_is_not_booted(runner: Runner, guests: G
 
 
 def test_an_interruption_keeps_what_was_finished(
-    runner: Runner, guests: Guests, store: BootStore, quiet: Progress
+    fresh: Fresh, runner: Runner, guests: Guests, store: BootStore
 ) -> None:
     guests.answers[2] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
@@ -279,21 +262,21 @@ def test_an_interruption_keeps_what_was_finished(
     kept = [outcome for _, outcome in on_record(store)].count("ok")
     assert kept >= 2
     before = len(guests.booted)
-    outcomes = fresh(store, quiet).all(two_schedulers(), 2)
+    outcomes = fresh().all(two_schedulers(), 2)
     assert [len(outcome.boots) for outcome in outcomes] == [2, 2]
     assert len(guests.booted) == before + 4 - kept
 
 
 def test_rounds_end_when_they_decide_and_go_on_when_they_do_not(
-    guests: Guests, store: BootStore, quiet: Progress
+    fresh: Fresh, guests: Guests
 ) -> None:
     def three(rounds: Rounds) -> bool:
         return rounds.complete >= 3
 
-    assert fresh(store, quiet).rounds(pair(), 8, three).complete == 3
-    assert fresh(store, quiet).rounds(pair(), 8, three).complete == 3
+    assert fresh().rounds(pair(), 8, three).complete == 3
+    assert fresh().rounds(pair(), 8, three).complete == 3
     assert len(guests.booted) == 2 * 3
-    assert fresh(store, quiet).rounds(pair(), 4).complete == 4
+    assert fresh().rounds(pair(), 4).complete == 4
     assert len(guests.booted) == 2 * 4
 
 
@@ -310,11 +293,11 @@ def test_rounds_of_three_arms_are_run_there_and_back(runner: Runner, guests: Gue
 
 
 def test_only_missing_rounds_are_run_and_the_order_goes_on(
-    runner: Runner, guests: Guests, store: BootStore, quiet: Progress
+    fresh: Fresh, runner: Runner, guests: Guests
 ) -> None:
     first = runner.rounds(pair(), 1)
     assert runner.rounds(pair(), 1) == first
-    rounds = fresh(store, quiet).rounds(pair(), 3)
+    rounds = fresh().rounds(pair(), 3)
     assert guests.arms == "AB" + "BA" + "AB"
     assert rounds.complete == 3
     assert {arm: boots[:1] for arm, boots in rounds.boots.items()} == first.boots
@@ -346,7 +329,7 @@ def test_rounds_at_the_limit_are_not_disturbed(runner: Runner, guests: Guests) -
 
 
 def test_a_host_that_never_is_quiet_is_given_up(
-    runner: Runner, guests: Guests, store: BootStore, quiet: Progress
+    fresh: Fresh, runner: Runner, guests: Guests
 ) -> None:
     guests.answers = dict.fromkeys(range(2, 1000), NOISE)
     rounds = runner.rounds(pair(), 6)
@@ -354,7 +337,7 @@ def test_a_host_that_never_is_quiet_is_given_up(
     assert rounds.rejected == (len(guests.booted) - 2) / 2
     assert 1 < rounds.rejected < 20
     guests.answers.clear()
-    again = fresh(store, quiet).rounds(pair(), 6)
+    again = fresh().rounds(pair(), 6)
     assert (again.complete, again.rejected) == (6, rounds.rejected)
 
 
@@ -367,12 +350,12 @@ def test_a_host_that_is_quiet_now_and_then_is_not_given_up(runner: Runner, guest
 
 
 def test_half_a_round_is_not_used_after_an_interruption(
-    runner: Runner, guests: Guests, store: BootStore, quiet: Progress
+    fresh: Fresh, runner: Runner, guests: Guests
 ) -> None:
     guests.answers[3] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         runner.rounds(pair(), 2)
-    rounds = fresh(store, quiet).rounds(pair(), 2)
+    rounds = fresh().rounds(pair(), 2)
     assert guests.arms == "AB" + "BA" + "BA"
     assert iops(rounds) == {"A": [100, 105], "B": [101, 104]}
     assert rounds.rejected == 0
@@ -397,7 +380,7 @@ def test_guests_that_cannot_be_stopped_have_no_seat(runner: Runner, guests: Gues
 def test_a_failure_of_the_lab_ends_the_rounds_and_names_the_arm(
     runner: Runner, guests: Guests, number: int, arm: str
 ) -> None:
-    guests.answers[number] = GuestError("garbled", "x")
+    guests.answers[number] = failure("garbled")
     rounds = runner.rounds(pair(), 4)
     assert len(guests.booted) == 2 * (number // 2) + 2
     assert (rounds.failed_arm, rounds.error) == (arm, guests.answers[number])
@@ -405,18 +388,8 @@ def test_a_failure_of_the_lab_ends_the_rounds_and_names_the_arm(
     assert rounds.boots.keys() == {"A", "B"}
 
 
-def test_a_qemu_that_died_spoils_its_round_only(
-    runner: Runner, guests: Guests, store: BootStore
-) -> None:
-    guests.answers[1] = died()
-    rounds = runner.rounds(pair(), 1)
-    assert guests.arms == "ABAB"
-    assert (rounds.complete, rounds.error) == (1, None)
-    assert iops(rounds) == {"A": [102], "B": [103]}
-
-
 def test_a_qemu_that_always_dies_ends_the_rounds(runner: Runner, guests: Guests) -> None:
-    guests.answers = {number: died() for number in range(1, 99, 2)}
+    guests.answers = {number: failure("died") for number in range(1, 99, 2)}
     rounds = runner.rounds(pair(), 2)
     assert len(guests.booted) < 20
     assert rounds.failed_arm == "B"
@@ -426,19 +399,19 @@ def test_a_qemu_that_always_dies_ends_the_rounds(runner: Runner, guests: Guests)
 
 @pytest.mark.parametrize("verbose", ["0", "1"])
 def test_boots_are_printed_where_all_is_to_be(
-    guests: Guests, store: BootStore, monkeypatch: pytest.MonkeyPatch, verbose: str
+    fresh: Fresh, guests: Guests, monkeypatch: pytest.MonkeyPatch, verbose: str
 ) -> None:
     monkeypatch.setenv("LAB_VERBOSE", verbose)
     out = io.StringIO()
-    guests.answers = {1: NOISE, 2: died()}
-    fresh(store, Progress(out=out)).rounds(pair(), 1)
+    guests.answers = {1: NOISE, 2: failure("died")}
+    fresh(progress=Progress(out=out)).rounds(pair(), 1)
     assert ("100.0 IOPS" in out.getvalue()) is (verbose == "1")
     assert "FAILED: died" in out.getvalue()
     assert "steal 1.5 % (limit 0.5 %); once more" in out.getvalue()
 
 
 def test_the_count_of_boots_never_exceeds_what_was_to_be_run(
-    guests: Guests, store: BootStore, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+    fresh: Fresh, guests: Guests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[str] = []
 
@@ -449,17 +422,17 @@ def test_the_count_of_boots_never_exceeds_what_was_to_be_run(
 
     monkeypatch.setattr("lab.measure.runner.Tally", Recorded)
     guests.answers[1] = NOISE
-    fresh(store, quiet).rounds(pair(), 2)
+    fresh().rounds(pair(), 2)
     title = "nullb bfq randread_burst, at most 2 rounds of A, B: "
     counts = [line.removeprefix(title).partition(",")[0] for line in lines]
     assert counts == [f"{n} of 4 boots" for n in (1, 2, 1, 2, 3, 4)]
 
 
 def test_what_several_threads_ask_for_is_booted_once_and_the_urgent_first(
-    guests: Guests, store: BootStore, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+    fresh: Fresh, guests: Guests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
-    runner, go_on = fresh(store, quiet), threading.Event()
+    runner, go_on = fresh(), threading.Event()
     guests.on_boot = lambda: go_on.wait(20)
     exact = {
         name: task(of=fakes.cell(scheduler=name, engine=Engine.EXACT))
@@ -500,7 +473,7 @@ def test_a_guest_that_raises_ends_what_other_threads_wait_for(
 
 @pytest.mark.parametrize("engine", [Engine.EXACT, Engine.TCG])
 def test_what_is_timed_has_the_host_alone_and_what_is_not_has_it_not(
-    guests: Guests, engine: Engine
+    runner: Runner, guests: Guests, engine: Engine
 ) -> None:
     seen: list[bool] = []
 
@@ -514,9 +487,5 @@ def test_what_is_timed_has_the_host_alone_and_what_is_not_has_it_not(
         seen.append(False)
 
     guests.on_boot = others_may_run
-    kernel = fakes.kernel("k")
-    measured_cell = fakes.cell("nullb", engine=engine)
-    Runner(fakes.checked_testbed(kernel), BootStore(), Progress()).all(
-        [Task(cell=measured_cell, kernel=kernel)]
-    )
+    runner.all([task(of=fakes.cell(engine=engine))])
     assert seen == [engine.deterministic]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -32,30 +31,40 @@ def _load_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dbench, "load_file", lambda: fakes.LOAD)
 
 
-def job(work: str = "randread_burst", **changes: int) -> Job:
-    """A job on raid64."""
+FACTS = dict(line.split("\t", 1) for line in (DATA / "facts-raid64.tsv").read_text().splitlines())
+FIO = (DATA / "fio-randwrite-group.json").read_text()
+DBENCH = (DATA / "dbench-4-clients.log").read_text()
+Sends = Callable[..., None]
+
+
+def job(
+    work: str = "randread_burst",
+    engine: Engine = Engine.TCG,
+    counters: tuple[str, ...] = (),
+    system_map: str = "",
+    **changes: int,
+) -> Job:
+    """A job on raid64, and on a kernel with this System.map."""
     kernel = fakes.kernel("kernel-id")
-    cell = fakes.cell("raid64", work=work, parameters=changes)
-    return resolve(Task(cell=cell, kernel=kernel), fakes.checked_testbed(kernel))
-
-
-def facts() -> dict[str, str]:
-    lines = (DATA / "facts-raid64.tsv").read_text().splitlines()
-    return dict(line.split("\t", 1) for line in lines)
+    if system_map:
+        kernel.system_map.write_text(system_map)
+    cell = fakes.cell("raid64", work=work, engine=engine, counters=counters, parameters=changes)
+    testbed = fakes.checked_testbed(kernel, plugin=fakes.PLUGIN)
+    return resolve(Task(cell=cell, kernel=kernel), testbed)
 
 
 @pytest.fixture
-def guest_sends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def guest_sends(monkeypatch: pytest.MonkeyPatch) -> Sends:
     """Let the next boots return given outputs and facts."""
 
-    def sends(outputs: dict[str, str], reported: dict[str, str]) -> None:
+    def sends(outputs: dict[str, str], **more: str) -> None:
         def run(
             machine: Machine,
             orders: Orders,
             observe: Callable[[str], None] = lambda phase: None,
             slot: Slot | None = None,
         ) -> Boot:
-            return Boot(reported, outputs, {"workload": 3.0})
+            return Boot({**FACTS, **more}, outputs, {"workload": 3.0})
 
         monkeypatch.setattr(boot, "run", run)
 
@@ -63,46 +72,37 @@ def guest_sends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(
-    ("work", "name", "recorded", "metric", "value"),
+    ("work", "name", "text", "metric", "value"),
     [
-        ("randwrite_uring", "fio.json", "fio-randwrite-group.json", "iops", 57563.255966),
-        ("dbench_xfs", "dbench.log", "dbench-4-clients.log", "amean_ms", 24520000 / 3992),
+        ("randwrite_uring", "fio.json", FIO, "iops", 57563.255966),
+        ("dbench_xfs", "dbench.log", DBENCH, "amean_ms", 24520000 / 3992),
     ],
+    ids=["fio", "dbench"],
 )
 def test_a_boot_gives_numbers_and_leaves_its_raw_files(
-    guest_sends: Callable[..., None],
-    tmp_path: Path,
-    work: str,
-    name: str,
-    recorded: str,
-    metric: str,
-    value: float,
+    guest_sends: Sends, tmp_path: Path, work: str, name: str, text: str, metric: str, value: float
 ) -> None:
-    text = (DATA / recorded).read_text()
-    guest_sends({name: text}, facts())
+    guest_sends({name: text})
     changes = {"clients": 4, "seconds": 10} if work == "dbench_xfs" else {}
     sample = sampling.measure(job(work, **changes), tmp_path)
     assert sample.values[metric] == pytest.approx(value)
     assert sample.values.keys() <= {*metrics.known_names()}
-    assert sample.facts == facts()
+    assert sample.facts == FACTS
     assert (tmp_path / name).read_text() == text
 
 
 def test_numbers_of_a_guest_that_is_not_its_topology_are_refused(
-    guest_sends: Callable[..., None], tmp_path: Path
+    guest_sends: Sends, tmp_path: Path
 ) -> None:
-    text = (DATA / "fio-randwrite-group.json").read_text()
-    guest_sends({"fio.json": text}, {**facts(), "hw_queues": "1"})
+    guest_sends({"fio.json": FIO}, hw_queues="1")
     with pytest.raises(GuestError) as caught:
         sampling.measure(job(), tmp_path)
     assert caught.value.outcome == "mismatch"
     assert (tmp_path / "fio.json").exists()
 
 
-def test_a_guest_that_sent_no_result_is_a_failed_guest(
-    guest_sends: Callable[..., None], tmp_path: Path
-) -> None:
-    guest_sends({}, facts())
+def test_a_guest_that_sent_no_result_is_a_failed_guest(guest_sends: Sends, tmp_path: Path) -> None:
+    guest_sends({})
     with pytest.raises(GuestError, match="no job"):
         sampling.measure(job(), tmp_path)
 
@@ -143,31 +143,23 @@ class Forged:
         return {f"{name}.json": self._json(name) for name in self.ios}
 
     def _json(self, name: str) -> str:
-        document: dict[str, Any] = copy.deepcopy(
-            json.loads((DATA / "fio-randwrite-group.json").read_text())
-        )
+        document: dict[str, Any] = json.loads(FIO)
         ios, runtime = self.ios[name], self.runtime_ms[name]
         totals = {"total_ios": ios, "runtime": runtime, "iops": 1000 * ios / runtime}
         document["jobs"][0]["write"].update(totals)
         return json.dumps(document)
 
 
-def measured(forged: Forged, guest_sends: Callable[..., None], folder: Path) -> dict[str, float]:
+def measured(forged: Forged, guest_sends: Sends, folder: Path) -> dict[str, float]:
     """The numbers of an exact guest that left this."""
-    kernel = fakes.kernel("kernel-id")
-    kernel.system_map.write_text(SYSTEM_MAP)
-    (kernel.folder / "block-layer").write_text("submit_bio\n")
-    cell = fakes.cell("raid64", engine=Engine.EXACT, parameters={"numjobs": JOBS})
-    exact_job = resolve(
-        Task(cell=cell, kernel=kernel), fakes.checked_testbed(kernel, plugin=fakes.PLUGIN)
-    )
-    guest_sends(forged.outputs(), {**facts(), "queue/scheduler": "none [bfq]"})
+    exact_job = job(engine=Engine.EXACT, system_map=SYSTEM_MAP, numjobs=JOBS)
+    guest_sends(forged.outputs(), **{"queue/scheduler": "none [bfq]"})
     (folder / "insns").write_text(forged.counts())
     return dict(sampling.measure(exact_job, folder).values)
 
 
 def test_an_honest_guest_costs_what_the_plugin_counted_over_what_was_ordered(
-    guest_sends: Callable[..., None], tmp_path: Path
+    guest_sends: Sends, tmp_path: Path
 ) -> None:
     values = measured(Forged(), guest_sends, tmp_path)
     assert values[cost.KERNEL] == pytest.approx(50, rel=1e-3)
@@ -192,7 +184,7 @@ def test_an_honest_guest_costs_what_the_plugin_counted_over_what_was_ordered(
     ],
 )
 def test_a_guest_that_forges_gives_no_number_and_it_is_its_kernel_that_did(
-    guest_sends: Callable[..., None], tmp_path: Path, change: dict[str, Any], message: str
+    guest_sends: Sends, tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     forged = Forged()
     vars(forged).update(change)
@@ -202,20 +194,12 @@ def test_a_guest_that_forges_gives_no_number_and_it_is_its_kernel_that_did(
     assert not (tmp_path / "cost.tsv").exists()
 
 
-def test_counters_of_dbench_are_of_its_run_alone(
-    guest_sends: Callable[..., None], tmp_path: Path
-) -> None:
-    kernel = fakes.kernel("kernel-id")
+def test_counters_of_dbench_are_of_its_run_alone(guest_sends: Sends, tmp_path: Path) -> None:
     functions = {0x200: "blk_mq_start_request", 0x300: "scsi_queue_rq", 0x400: "other"}
     more = "".join(f"ffffffff81000{place:x} T {name}\n" for place, name in functions.items())
-    kernel.system_map.write_text(SYSTEM_MAP + more)
-    cell = fakes.cell(
-        *("raid64", "bfq", "dbench_xfs", Engine.EXACT),
-        counters=("requests",),
-        parameters={"clients": 4, "seconds": 10},
+    exact_job = job(
+        *("dbench_xfs", Engine.EXACT, ("requests",), SYSTEM_MAP + more), clients=4, seconds=10
     )
-    testbed = fakes.checked_testbed(kernel, plugin=fakes.PLUGIN)
-    exact_job = resolve(Task(cell=cell, kernel=kernel), testbed)
     scsi, unrelated = (f"ffffffff81000{place}08 9 {{}} ffffffff81000200\n" for place in (3, 4))
     calls = [(2, 3), (5, 7), (11, 13), (17, 19), (23, 29)]
     (tmp_path / "insns").write_text(
@@ -226,7 +210,7 @@ def test_counters_of_dbench_are_of_its_run_alone(
         )
         + "end\n"
     )
-    guest_sends({"dbench.log": (DATA / "dbench-4-clients.log").read_text()}, facts())
+    guest_sends({"dbench.log": DBENCH})
     values = sampling.measure(exact_job, tmp_path).values
     assert values["requests"] == 11
     assert values["amean_ms"] == pytest.approx(24520000 / 3992)

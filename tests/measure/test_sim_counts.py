@@ -8,6 +8,7 @@ import pytest
 from lab.base.errors import GuestError
 from lab.measure import sim_counts
 from lab.measure.insn_counts import Symbols
+from lab.measure.sim_counts import Simulated
 
 NAMES = Symbols((0x1000, 0x2000), ("submit_bio", "blk_mq_run_hw_queue"))
 VARIABLES = Symbols(
@@ -38,8 +39,14 @@ end
 """
 
 
+def windows(
+    text: str = OUTPUT, runtime_s: float = 0.012, names: Symbols = NAMES, number: int = 1
+) -> list[Simulated]:
+    return sim_counts.simulated(sim_counts.phases(text), names, VARIABLES, runtime_s, number)
+
+
 def test_throughput_time_and_moves_are_those_of_what_is_measured() -> None:
-    (window,) = sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, 0.012)
+    (window,) = windows()
     assert window.simulated_iops == pytest.approx(2000 / 10e-3)
     assert window.transfers == 500 / 2000
     assert window.cost.user == 5120000 / 256 / 2000
@@ -48,10 +55,9 @@ def test_throughput_time_and_moves_are_those_of_what_is_measured() -> None:
         "submit_bio": 1024000 / 256 / 2000,
         "blk_mq_run_hw_queue": (1024000 + 5120000) / 256 / 2000,
     }
-    total = window.cost.user + window.cost.kernel_total
     assert window.values() == {
         "iops": window.simulated_iops,
-        "cpu_ns_per_io": total,
+        "cpu_ns_per_io": window.cost.user + window.cost.kernel_total,
         "transfers_per_io": 0.25,
         "lock_ns_per_io": 0.0,
     }
@@ -62,25 +68,25 @@ def test_what_is_measured_again_is_told_apart() -> None:
     text = OUTPUT.replace(WINDOW, WINDOW + again).replace(
         f"phase 0 {27 * MS}", f"phase 0 {52 * MS}"
     )
-    first, second = sim_counts.simulated(sim_counts.phases(text), NAMES, VARIABLES, 0.037, 2)
+    first, second = windows(text, 0.037, number=2)
     assert first.simulated_iops == pytest.approx(2000 / 10e-3)
     assert second.simulated_iops == pytest.approx(1000 / 20e-3)
     assert second.transfers == 0
-    for windows in (1, 3):
+    for number in (1, 3):
         with pytest.raises(GuestError, match="did not do the I/Os"):
-            sim_counts.simulated(sim_counts.phases(text), NAMES, VARIABLES, 0.037, windows)
+            windows(text, 0.037, number=number)
 
 
 def test_waiting_for_locks_is_told_apart() -> None:
     names = Symbols(NAMES.addresses, ("submit_bio", "queued_spin_lock_slowpath"))
-    (window,) = sim_counts.simulated(sim_counts.phases(OUTPUT), names, VARIABLES, 0.012)
+    (window,) = windows(names=names)
     assert window.values()["lock_ns_per_io"] == (1024000 + 5120000) / 256 / 2000
 
 
 @pytest.mark.parametrize("runtime_ms", [8.9, 18.1, 3000.0])
 def test_a_guest_with_another_clock_is_an_error(runtime_ms: float) -> None:
     with pytest.raises(GuestError, match="clock is not the simulated one") as caught:
-        sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, runtime_ms / 1e3)
+        windows(runtime_s=runtime_ms / 1e3)
     assert caught.value.outcome == "corrupt"
 
 
@@ -95,7 +101,7 @@ def test_one_mark_more_is_another_run(extra: str, place: str) -> None:
     extra = extra.format(5 * MS)
     text = extra + OUTPUT if place == "first" else OUTPUT.replace("end\n", f"{extra}end\n")
     with pytest.raises(GuestError, match="not in one run of fio") as caught:
-        sim_counts.simulated(sim_counts.phases(text), NAMES, VARIABLES, 0.012)
+        windows(text)
     assert caught.value.outcome == "corrupt"
 
 
@@ -112,13 +118,11 @@ def test_a_line_that_the_plugin_does_not_write_is_refused(line: str) -> None:
 @pytest.mark.parametrize("measured", ["", WINDOW.replace("phase 1", "phase 0")])
 def test_a_run_that_ended_before_anything_was_measured_is_an_error(measured: str) -> None:
     with pytest.raises(GuestError, match="did not do the I/Os"):
-        sim_counts.simulated(
-            sim_counts.phases(OUTPUT.replace(WINDOW, measured)), NAMES, VARIABLES, 0.012
-        )
+        windows(OUTPUT.replace(WINDOW, measured))
 
 
 def test_the_lines_that_move_most_come_first_with_who_moves_them() -> None:
-    (window,) = sim_counts.simulated(sim_counts.phases(OUTPUT), NAMES, VARIABLES, 0.012)
+    (window,) = windows()
     lines = window.lines
     assert [line.address for line in lines] == [0xFFFF888000001000, 0xFFFF888000002000]
     assert lines[0].transfers == {"blk_mq_run_hw_queue": 300 / 2000}
@@ -128,8 +132,6 @@ def test_the_lines_that_move_most_come_first_with_who_moves_them() -> None:
 
 
 def test_a_line_of_the_kernels_own_data_has_a_variables_name() -> None:
-    output = OUTPUT.replace("line ffff888000001000", "line ffffffff82000040")
-    (window,) = sim_counts.simulated(sim_counts.phases(output), NAMES, VARIABLES, 0.012)
-    lines = window.lines
-    assert [line.place for line in lines] == ["planted, beside", "ffff888000002000"]
-    assert sim_counts.from_text(sim_counts.to_text(lines)) == [*lines]
+    (window,) = windows(OUTPUT.replace("line ffff888000001000", "line ffffffff82000040"))
+    assert [line.place for line in window.lines] == ["planted, beside", "ffff888000002000"]
+    assert sim_counts.from_text(sim_counts.to_text(window.lines)) == [*window.lines]
