@@ -56,9 +56,8 @@ def test_calls_are_told_by_who_makes_them() -> None:
 
 
 def test_a_counter_is_divided_and_lessened_by_others() -> None:
-    counts = values(
-        own=counter(callers="^null_"), all=counter(), rest=counter(less="own", per="own")
-    )
+    rest = counter(less="own", per="own")
+    counts = values(own=counter(callers="^null_"), all=counter(), rest=rest)
     assert counts["rest"] == pytest.approx((7 - 3) / 3)
 
 
@@ -89,16 +88,18 @@ LOCKS = [
 ]
 
 
+BOTH = ({"callers": "insert"}, {"callers": "dispatch"})
+
+
 def logged(log: list[Call], **keys: object) -> float:
     lock_counter = counter(calls=("lock",), argument=1, **keys)
     return call_counts.values({"own": lock_counter}, Executed(LOGGED, "own_", {}, log))["own"]
 
 
 def test_calls_are_told_by_what_they_are_about() -> None:
-    both = ({"callers": "insert"}, {"callers": "dispatch"})
     assert logged(LOCKS) == 4
     assert logged(LOCKS, callers="^{driver}") == 3
-    assert logged(LOCKS, objects=both) == 3
+    assert logged(LOCKS, objects=BOTH) == 3
     assert logged(LOCKS, objects=({"callers": "insert"},)) == 4
     assert logged(LOCKS, objects=({"calls": ("choose",)},)) == 3
     assert logged(LOCKS, distinct=True) == 2
@@ -107,29 +108,22 @@ def test_calls_are_told_by_what_they_are_about() -> None:
 def test_who_calls_the_same_under_another_name_does_not_hide_it() -> None:
     """What else takes the lock counts, whoever does."""
     renamed = [call._replace(caller=ISSUE) if call.caller == OTHER else call for call in LOCKS]
-    both = ({"callers": "insert"}, {"callers": "dispatch"})
-    assert logged(renamed, objects=both) == logged(LOCKS, objects=both)
+    assert logged(renamed, objects=BOTH) == logged(LOCKS, objects=BOTH)
 
 
 def test_where_nothing_tells_what_calls_are_about_there_are_none_of_them() -> None:
     """The verdict asks for may_be_zero then."""
-    both = ({"callers": "insert"}, {"callers": "dispatch"})
-    assert (
-        logged([call for call in LOCKS if call.caller not in range(INSERT, DISPATCH)], objects=both)
-        == 0
-    )
+    elsewhere = [call for call in LOCKS if call.caller not in range(INSERT, DISPATCH)]
+    assert logged(elsewhere, objects=BOTH) == 0
 
 
 def test_calls_about_different_things_are_an_error_not_a_zero() -> None:
     elsewhere = [
-        call._replace(arguments=(99, *call.arguments[1:]))
-        if call.caller in range(INSERT, DISPATCH)
-        else call
+        call._replace(arguments=(99, 0)) if call.caller in range(INSERT, DISPATCH) else call
         for call in LOCKS
     ]
-    both = ({"callers": "insert"}, {"callers": "dispatch"})
     with pytest.raises(GuestError, match="none about one and the same object") as caught:
-        logged(elsewhere, objects=both)
+        logged(elsewhere, objects=BOTH)
     assert caught.value.outcome == "mismatch"
     assert "configs/counter/own.toml" in caught.value.hint
 

@@ -22,6 +22,7 @@ from lab.measure.job import Job, hardware, resolve
 
 pytestmark = pytest.mark.usefixtures("fio_agrees")
 
+POLLER = "--rw=read --ioengine=io_uring --direct=1 --hipri"
 READER = "--rw=randread --bs=4k --ioengine=libaio --iodepth=32 --numjobs=4 --runtime=9"
 
 
@@ -73,11 +74,7 @@ def test_what_was_changed_is_one_line() -> None:
     [
         ("--rw=write --verify=md5", {"memory_backed": 1}, "null_blk is memory-backed"),
         ("--rw=write --directory=/mnt --size=1m", {"memory_backed": 1}, "is on XFS on the disk"),
-        (
-            "--rw=read --ioengine=io_uring --direct=1 --hipri",
-            {"poll_queues": 1},
-            "hipri has a poll queue",
-        ),
+        (POLLER, {"poll_queues": 1}, "hipri has a poll queue"),
         ("--rw=randtrim", {"discard": 1}, "no filename is the disk"),
     ],
 )
@@ -104,24 +101,23 @@ def test_a_device_line_has_a_poll_queue_for_hipri_alone() -> None:
         ("--direct=1 --rate=4m", "rate of job job"),
         ("--direct=1 --thinktime=1ms", "thinktime of job job"),
         ("--size=2M", "buffered writes of job job"),
-        ("--direct=1", ""),
-        ("--fsync=1", ""),
     ],
 )
 def test_the_simulation_refuses_a_job_that_keeps_no_disk_busy(more: str, message: str) -> None:
     line = f"--rw=write {more}"
     fio_cell.require_possible(of(line))
-    simulated = of(line, engine=Engine.SIM)
-    if not message:
-        fio_cell.require_possible(simulated)
-        return
     with pytest.raises(UsageError, match=message) as caught:
-        fio_cell.require_possible(simulated)
+        fio_cell.require_possible(of(line, engine=Engine.SIM))
     assert "exact" in (caught.value.hint or "")
 
 
+@pytest.mark.parametrize("more", ["--direct=1", "--fsync=1"])
+def test_the_simulation_takes_a_job_that_keeps_the_disk_busy(more: str) -> None:
+    fio_cell.require_possible(of(f"--rw=write {more}", engine=Engine.SIM))
+
+
 def test_a_polled_queue_is_one_more_that_the_guest_must_have() -> None:
-    disk = hardware(of("--rw=read --ioengine=io_uring --direct=1 --hipri"))
+    disk = hardware(of(POLLER))
     wrong = topology._mismatches(disk, "bfq", {"hw_queues": "128"})
     assert ("hw_queues", "129") in list(wrong)
 
@@ -146,11 +142,7 @@ def test_a_job_that_verifies_is_expected_to_read_as_much_as_it_writes() -> None:
     ("line", "disk", "message"),
     [
         ("--rw=read --ioengine=io_uring_cmd", "nullb_mq", "NVMe character device"),
-        (
-            "--rw=read --ioengine=io_uring --direct=1 --hipri",
-            "megasas",
-            "poll queues, which megasas",
-        ),
+        (POLLER, "megasas", "poll queues, which megasas"),
         ("--rw=read --bs=2g", "nullb_mq", "larger than the disk"),
     ],
 )
@@ -163,7 +155,7 @@ def test_what_a_disk_cannot_do_is_refused_before_a_boot(line: str, disk: str, me
 def test_another_disk_gives_what_null_blk_does_not() -> None:
     fio_cell.require_possible(of("--rw=read --ioengine=io_uring_cmd", "nvme_mq", Engine.TCG))
     fio_cell.require_possible(of("--rw=write --verify=md5", "raid64"))
-    polled = hardware(of("--rw=read --ioengine=io_uring --direct=1 --hipri", "nvme_mq", Engine.TCG))
+    polled = hardware(of(POLLER, "nvme_mq", Engine.TCG))
     assert polled.kernel_parameters == ("nvme.poll_queues=1",)
 
 
@@ -218,8 +210,7 @@ def test_a_disk_that_takes_bios_is_refused_a_scheduler() -> None:
 
 
 def test_a_disk_keeps_the_queues_to_poll_that_its_line_gives() -> None:
-    line = "--rw=randread --direct=1 --ioengine=io_uring --hipri --iodepth=4"
-    polled = replace(of(line, "null_blk poll_queues=4"), scheduler="none")
+    polled = replace(of(POLLER, "null_blk poll_queues=4"), scheduler="none")
     fio_cell.require_possible(polled)
     assert hardware(polled).poll_queues == 4
 
@@ -229,12 +220,8 @@ def test_every_disk_that_a_job_uses_gets_the_scheduler_and_the_first_is_looked_a
     two = of(line, disk="null_blk nr_devices=3")
     steps = list(job(replace(two, scheduler="bfq")).orders.steps)
     first, last = steps.index("disk name nb1"), steps.index("facts")
-    assert steps[first:last] == [
-        "disk name nb1",
-        "scheduler bfq",
-        "disk name nb",
-        "scheduler bfq",
-    ]
+    chosen = ["disk name nb1", "scheduler bfq", "disk name nb", "scheduler bfq"]
+    assert steps[first:last] == chosen
 
 
 def test_a_workload_that_wants_more_disks_than_there_are_is_refused() -> None:

@@ -3,56 +3,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from examples import HOST, KERNEL
 
 from lab.base import cache
 from lab.base.errors import GuestError, LabError
 from lab.base.progress import Progress
 from lab.build.guest_root import GuestRoot
-from lab.build.kernel import Kernel
 from lab.guest import boot
 from lab.guest.boot import Boot
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
 from lab.inputs.terms import Engine
 from lab.measure import host
-from lab.measure.host import EngineReport, Facts, Report
+from lab.measure.host import EngineReport, Report
 
-KERNEL = Kernel("k", "6.12.117", "tree", ("base",), "gcc; ld")
-FACTS = Facts(
-    *(2, "A CPU", 24.0, 65.0, "Debian 12", "6.1", "gcc 12"),
-    qemu="QEMU emulator version 10.0.2",
-    plugins=True,
-    emulator="q",
-)
+FACTS = HOST.facts
 LINES = "[    0.0] Linux version 6.12\n"
 
 
-def checked(
-    monkeypatch: pytest.MonkeyPatch,
-    quiet: Progress,
-    console: str,
-    error: GuestError | None = None,
-    engine: Engine = Engine.KVM,
-) -> EngineReport:
-    """The check of an engine whose guest prints console, and fails with error if one is given."""
-
-    def run(machine: Machine, orders: Orders) -> Boot:
-        cache.make_folder(machine.folder)
-        machine.console.write_text(console)
-        if error:
-            raise error
-        return Boot({}, {}, {"boot": 1.5, "checked": 0.5})
-
-    monkeypatch.setattr(boot, "run", run)
-    monkeypatch.setattr(host, "_obstacle", lambda engine, plugin: None)
-    return host.check_engine(engine, KERNEL, GuestRoot("g"), quiet)
+Check = Callable[..., EngineReport]
 
 
-def test_a_kvm_on_which_a_guest_came_up_is_used(
-    monkeypatch: pytest.MonkeyPatch, quiet: Progress
-) -> None:
-    engine_report = checked(monkeypatch, quiet, f"{LINES}[    0.0] Hypervisor detected: KVM\n")
+@pytest.fixture
+def check(monkeypatch: pytest.MonkeyPatch, quiet: Progress) -> Check:
+    """Checks an engine whose guest prints console, and fails with error if one is given."""
+
+    def checked(
+        console: str, error: GuestError | None = None, engine: Engine = Engine.KVM
+    ) -> EngineReport:
+        def run(machine: Machine, orders: Orders) -> Boot:
+            cache.make_folder(machine.folder)
+            machine.console.write_text(console)
+            if error:
+                raise error
+            return Boot({}, {}, {"boot": 1.5, "checked": 0.5})
+
+        monkeypatch.setattr(boot, "run", run)
+        monkeypatch.setattr(host, "_obstacle", lambda engine, plugin: None)
+        return host.check_engine(engine, KERNEL, GuestRoot("g"), quiet)
+
+    return checked
+
+
+def test_a_kvm_on_which_a_guest_came_up_is_used(check: Check) -> None:
+    engine_report = check(f"{LINES}[    0.0] Hypervisor detected: KVM\n")
     assert engine_report.works
     assert engine_report.seconds == 2.0
     assert host.chosen(Report(FACTS, (engine_report,)), None) is Engine.KVM
@@ -69,13 +66,9 @@ def test_a_kvm_on_which_a_guest_came_up_is_used(
     ids=["silent", "refused", "hung", "fell-back"],
 )
 def test_a_kvm_that_boots_nothing_is_refused_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch,
-    quiet: Progress,
-    console: str,
-    error: GuestError | None,
-    reason: str,
+    check: Check, console: str, error: GuestError | None, reason: str
 ) -> None:
-    engine_report = checked(monkeypatch, quiet, console, error)
+    engine_report = check(console, error)
     assert not engine_report.works
     assert reason in engine_report.reason
     report = Report(FACTS, (engine_report,))
@@ -85,8 +78,8 @@ def test_a_kvm_that_boots_nothing_is_refused_with_the_reason(
     assert engine_report.reason in str(caught.value)
 
 
-def test_an_engine_needs_no_trace_of_kvm(monkeypatch: pytest.MonkeyPatch, quiet: Progress) -> None:
-    assert checked(monkeypatch, quiet, LINES, engine=Engine.TCG).works
+def test_an_engine_needs_no_trace_of_kvm(check: Check) -> None:
+    assert check(LINES, engine=Engine.TCG).works
 
 
 def test_what_is_checked_once_is_asked_of_the_cache(

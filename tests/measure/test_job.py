@@ -17,7 +17,6 @@ from guests import cell
 from lab.base import toml
 from lab.base.errors import UsageError
 from lab.build.guest_root import GuestRoot
-from lab.build.kernel import Kernel
 from lab.guest.orders import Orders
 from lab.inputs import topology, workload
 from lab.inputs.terms import Engine
@@ -26,8 +25,6 @@ from lab.measure import computation, dbench, host
 from lab.measure.cell import Cell, Task, resolved
 from lab.measure.job import Job, hardware, resolve
 from lab.measure.matrix import SCHEDULERS
-
-GUEST = fakes.ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -41,15 +38,19 @@ def job(
     of: Cell | None = None,
     kernel: str = "kernel-id",
     code: str = "code",
-    guest: GuestRoot = GUEST,
+    guest: GuestRoot = fakes.ROOT,
     emulator: str = "QEMU 10.0.2",
+    system_map: str = "",
+    **more: Any,
 ) -> Job:
-    """A cell on a kernel, resolved on this host."""
+    """A cell on a kernel with this System.map, resolved on this host; more is of its task."""
     built = fakes.kernel(kernel, code)
-    checked = fakes.checked_testbed(built, root=guest)
+    if system_map:
+        built.system_map.write_text(system_map)
+    checked = fakes.checked_testbed(built, root=guest, plugin=fakes.PLUGIN)
     facts = replace(checked.host.facts, emulator=emulator)
     testbed = replace(checked, host=replace(checked.host, facts=facts))
-    return resolve(Task(cell=of or raid(), kernel=built), testbed)
+    return resolve(Task(cell=of or raid(), kernel=built, **more), testbed)
 
 
 def raid(work: str = "randread_burst", engine: Engine = Engine.TCG, **changes: Value) -> Cell:
@@ -62,41 +63,36 @@ def orders(of: Cell) -> Orders:
     return job(of).orders
 
 
-def places(steps: tuple[str, ...], *starts: str) -> list[int]:
-    """Where the first step of each kind stands."""
-    return [next(i for i, step in enumerate(steps) if step.startswith(start)) for start in starts]
+def in_order(steps: tuple[str, ...], *starts: str) -> bool:
+    """Whether the first steps of these kinds follow each other."""
+    firsts = [next(step for step in steps if step.startswith(start)) for start in starts]
+    places = [steps.index(step) for step in firsts]
+    return places == sorted(places)
 
 
 @pytest.mark.parametrize("name", toml.names(topology.FOLDER))
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_the_scheduler_is_chosen_on_a_ready_disk_and_reported(name: str, scheduler: str) -> None:
     steps = orders(cell(name, scheduler)).steps
-    positions = places(
-        steps, "phase setup", "disk ", f"scheduler {scheduler}", "facts", "phase workload", "fio "
-    )
-    assert positions == sorted(positions)
+    chosen = f"scheduler {scheduler}"
+    assert in_order(steps, "phase setup", "disk ", chosen, "facts", "phase workload", "fio ")
     assert steps[0] == "phase setup"
     assert steps[-1].startswith("fio ")
 
 
 def test_attributes_are_set_before_the_scheduler_looks_at_them() -> None:
     steps = orders(raid()).steps
-    positions = places(steps, "disk ", "queue rotational=1", "device queue_depth=8", "scheduler")
-    assert positions == sorted(positions)
+    assert in_order(steps, "disk ", "queue rotational=1", "device queue_depth=8", "scheduler")
 
 
 def test_schedulers_are_switched_while_the_work_goes_on() -> None:
     steps = orders(cell("raid64_faults", "bfq", "verify_switching")).steps
-    positions = places(steps, "phase workload", "switching on", "fio ", "switching off")
-    assert positions == sorted(positions)
+    assert in_order(steps, "phase workload", "switching on", "fio ", "switching off")
 
 
 def test_a_deterministic_guest_watches_a_fixed_amount_of_work_for_longer_than_it_takes() -> None:
-    (watched,) = (
-        step
-        for step in orders(raid("verify_crc", Engine.EXACT, seconds=20)).steps
-        if step.startswith("watch ")
-    )
+    steps = orders(raid("verify_crc", Engine.EXACT, seconds=20)).steps
+    (watched,) = (step for step in steps if step.startswith("watch "))
     assert float(watched.split()[1]) > 20
     # Elsewhere the guest's time is the host's, and a slow host is no fault of the kernel.
     for other_cell in (raid("verify_crc"), raid("randread_burst", Engine.EXACT)):
@@ -110,17 +106,14 @@ def test_fewer_queues_leave_the_possible_cpus_alone() -> None:
 
 
 def test_a_workload_that_needs_the_debug_kernel_refuses_another() -> None:
-    assert (
-        "needs the kernel fragment debug" in job(cell("raid64", "bfq", "verify_switching")).refusal
-    )
+    refusal = job(cell("raid64", "bfq", "verify_switching")).refusal
+    assert "needs the kernel fragment debug" in refusal
 
 
 def test_dbench_gets_a_file_system_and_its_tree_before_the_clock_runs() -> None:
     ordered = orders(raid("dbench_xfs", clients=4, seconds=10))
-    positions = places(
-        ordered.steps, "scheduler", "facts", "mkfs xfs", "mount xfs", "tree 4", "phase workload"
-    )
-    assert positions == sorted(positions)
+    starts = ("scheduler", "facts", "mkfs xfs", "mount xfs", "tree 4", "phase workload")
+    assert in_order(ordered.steps, *starts)
     assert ordered.steps[-1] == "dbench 4 10"
     assert (ordered.files["loadfile"], ordered.files["tree"]) == (fakes.LOAD.text, fakes.LOAD.tree)
 
@@ -166,9 +159,8 @@ def test_every_phase_has_a_deadline_longer_than_the_work(work: str, engine: Engi
 
 def test_a_guest_that_clears_a_large_disk_has_longer_to_boot() -> None:
     def boot_s(machine: str, clients: int) -> float:
-        return orders(
-            cell(machine, work="dbench_xfs", parameters={"clients": clients})
-        ).deadlines_s["boot"]
+        dbench_cell = cell(machine, work="dbench_xfs", parameters={"clients": clients})
+        return orders(dbench_cell).deadlines_s["boot"]
 
     # Seen: 15 GiB in some 200 s beside other work.
     assert boot_s("raid64", 512) > boot_s("raid64", 8) + 400
@@ -222,30 +214,19 @@ def test_a_change_of_what_runs_is_another_measurement(changed: Callable[[], str]
     assert changed() != key()
 
 
-def test_the_same_is_the_same_measurement() -> None:
+def test_the_same_is_the_same_measurement_whatever_it_is_called() -> None:
     assert key(raid()) == key(raid())
     usual = workload.get("randread_burst").parameters["seconds"]
     assert isinstance(usual, int)
     assert key(raid(seconds=usual)) == key(raid())
-
-
-def test_labels_do_not_say_what_is_measured() -> None:
-    kernel = fakes.kernel("kernel-id", "code")
-    checked = fakes.checked_testbed(kernel)
-    tasks = [
-        Task(cell=raid(), kernel=kernel, arm=arm, swept=(arm,)) for arm in ("before", "numjobs")
-    ]
-    assert len({resolve(task, checked).key for task in tasks}) == 1
+    assert key(arm="before", swept=("numjobs",)) == key()
+    assert key(kernel="executes the same") == key()
 
 
 def test_another_seed_is_another_measurement_of_the_exact_engine_only() -> None:
     for engine in Engine:
         raid_cell = raid(engine=engine)
         assert (key(raid_cell) != key(replace(raid_cell, seed=2))) == engine.deterministic
-
-
-def test_kernels_that_execute_the_same_share_a_measurement() -> None:
-    assert key(kernel="other") == key()
 
 
 @pytest.mark.parametrize("engine", Engine)
@@ -279,41 +260,25 @@ def test_a_file_system_gets_a_disk_that_keeps_data(work: str, backed: bool, size
     assert (machine.backed, machine.size_mib) == (backed, size)
 
 
-def exact(kernel: str, block_layer: frozenset[str] | None = None, code: str = "code") -> Job:
-    """An exact job on a kernel with that block layer."""
-    built = fakes.kernel(kernel, code)
-    testbed = fakes.checked_testbed(built, plugin=fakes.PLUGIN)
-    return resolve(
-        Task(cell=raid(engine=Engine.EXACT), kernel=built, block_layer=block_layer), testbed
-    )
-
-
 def test_what_counts_as_the_block_layer_is_in_the_key_of_what_is_summed_by_it() -> None:
-    first_job = exact("one")
-    assert first_job.block_layer == {"submit_bio"}
-    assert exact("two").key == first_job.key
-    assert exact("two", frozenset(("submit_bio",))).key == first_job.key
-    assert exact("two", frozenset()).key != first_job.key
-    assert exact("two", frozenset(("submit_bio", "kfree"))).key != first_job.key
+    exact = raid(engine=Engine.EXACT)
+    assert job(exact).block_layer == {"submit_bio"}
+    assert key(exact, "two") == key(exact)
+    assert key(exact, "two", block_layer=frozenset(("submit_bio",))) == key(exact)
+    assert key(exact, "two", block_layer=frozenset()) != key(exact)
+    assert key(exact, "two", block_layer=frozenset(("submit_bio", "kfree"))) != key(exact)
 
 
 def test_a_system_map_of_its_own_is_in_the_key_of_an_equal_kernel() -> None:
-    first_job = exact("one")
-    fakes.kernel("two", "code").system_map.write_text("ffffffff81000008 T submit_bio\n")
-    built = Kernel("two", "6.12.117", "tree", ("base",), "gcc; ld")
-    testbed = fakes.checked_testbed(built, plugin=fakes.PLUGIN)
-    assert resolve(Task(cell=raid(engine=Engine.EXACT), kernel=built), testbed).key != first_job.key
+    exact = raid(engine=Engine.EXACT)
+    other_map = "ffffffff81000008 T submit_bio\n"
+    assert key(exact, "two", system_map=other_map) != key(exact)
 
 
 def test_what_is_not_summed_by_it_does_not_depend_on_the_block_layer() -> None:
-    built = fakes.kernel("one", "code")
     for of in (raid(), raid(engine=Engine.SIM), raid("dbench_xfs")):
-        jobs = [
-            resolve(Task(cell=of, kernel=built, block_layer=layer), fakes.checked_testbed(built))
-            for layer in (None, frozenset(("kfree",)))
-        ]
-        assert jobs[0].key == jobs[1].key
-        assert not jobs[0].block_layer
+        assert key(of, block_layer=frozenset(("kfree",))) == key(of)
+        assert not job(of).block_layer
 
 
 def test_the_code_that_makes_the_numbers_is_in_their_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,14 +288,11 @@ def test_the_code_that_makes_the_numbers_is_in_their_key(monkeypatch: pytest.Mon
 
 
 def test_seeds_share_their_emulation_and_machine_models_do_not() -> None:
-    built = fakes.kernel("one", "code")
-    testbed = fakes.checked_testbed(built, plugin=fakes.PLUGIN)
-
     def emulation(machine: str, seed: int = 1) -> str:
-        cell = replace(raid(engine=Engine.SIM), machine=machine, seed=seed)
-        return resolve(Task(cell=cell, kernel=built), testbed).emulation("QEMU 10.0.2")
+        simulated = replace(raid(engine=Engine.SIM), machine=machine, seed=seed)
+        return job(simulated).emulation("QEMU 10.0.2")
 
     assert emulation("xeon16") == emulation("xeon16", seed=2)
     assert emulation("xeon16") != emulation("arm128")
-    assert exact("one").emulation("QEMU 10.0.2") != emulation("xeon16")
+    assert job(raid(engine=Engine.EXACT)).emulation("QEMU 10.0.2") != emulation("xeon16")
     assert job().emulation("QEMU 10.0.2") == "QEMU 10.0.2"

@@ -14,9 +14,6 @@ import pytest
 from lab.base.errors import KERNEL_FAILURES, GuestError
 from lab.guest import boot
 from lab.guest.boot import Boot
-from lab.guest.orders import Orders
-from lab.guest.qemu_command import Machine
-from lab.guest.time_slices import Slot
 from lab.inputs.terms import Engine
 from lab.measure import cost, dbench, metrics, sampling
 from lab.measure.cell import Task
@@ -58,15 +55,8 @@ def guest_sends(monkeypatch: pytest.MonkeyPatch) -> Sends:
     """Let the next boots return given outputs and facts."""
 
     def sends(outputs: dict[str, str], **more: str) -> None:
-        def run(
-            machine: Machine,
-            orders: Orders,
-            observe: Callable[[str], None] = lambda phase: None,
-            slot: Slot | None = None,
-        ) -> Boot:
-            return Boot({**FACTS, **more}, outputs, {"workload": 3.0})
-
-        monkeypatch.setattr(boot, "run", run)
+        done = Boot({**FACTS, **more}, outputs, {"workload": 3.0})
+        monkeypatch.setattr(boot, "run", lambda *_: done)
 
     return sends
 
@@ -83,7 +73,7 @@ def test_a_boot_gives_numbers_and_leaves_its_raw_files(
     guest_sends: Sends, tmp_path: Path, work: str, name: str, text: str, metric: str, value: float
 ) -> None:
     guest_sends({name: text})
-    changes = {"clients": 4, "seconds": 10} if work == "dbench_xfs" else {}
+    changes: dict[str, Any] = {"clients": 4, "seconds": 10} if work == "dbench_xfs" else {}
     sample = sampling.measure(job(work, **changes), tmp_path)
     assert sample.values[metric] == pytest.approx(value)
     assert sample.values.keys() <= {*metrics.known_names()}

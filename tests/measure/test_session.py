@@ -18,7 +18,6 @@ from lab.guest import boot
 from lab.guest.boot import Boot
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
-from lab.guest.time_slices import Slot
 from lab.inputs import profile, workload
 from lab.inputs.terms import Engine
 from lab.measure import dbench, determinism, sampling
@@ -63,24 +62,15 @@ def held(path: Path) -> bool:
         ((), 0),
     ],
 )
-def test_the_tasks_say_what_is_locked_and_checked(
-    session: FakeSession,
-    guests: Guests,
-    engines: tuple[Engine, ...],
-    checks: int,
-) -> None:
-    with session.measuring([task(engine) for engine in engines]):
-        assert held(session.store.folder / "lock")
-    assert not held(session.store.folder / "lock")
-    assert len(guests.checks) == checks
-
-
-def test_what_was_cut_off_is_forgotten_before_anything_is_measured(
-    session: FakeSession, guests: Guests
+def test_measuring_locks_the_store_forgets_what_was_cut_off_and_checks_what_is_used(
+    session: FakeSession, guests: Guests, engines: tuple[Engine, ...], checks: int
 ) -> None:
     cut = cache.make_folder(session.store.boot_folder("cut"))
-    with session.measuring([task(Engine.TCG)]):
+    with session.measuring([task(engine) for engine in engines]):
+        assert held(session.store.folder / "lock")
         assert not cut.exists()
+    assert not held(session.store.folder / "lock")
+    assert len(guests.checks) == checks
 
 
 def test_the_exact_engine_is_checked_once_and_under_a_lock(
@@ -161,10 +151,7 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None
 
 @pytest.mark.parametrize("rounds", [False, True])
 def test_a_workload_that_is_edited_meanwhile_changes_no_orders(
-    session: FakeSession,
-    edited: Callable[[], None],
-    monkeypatch: pytest.MonkeyPatch,
-    rounds: bool,
+    session: FakeSession, edited: Callable[[], None], monkeypatch: pytest.MonkeyPatch, rounds: bool
 ) -> None:
     """What is kept under a key are boots that were given the orders that the key is made of."""
     received: list[tuple[bytes, int]] = []
@@ -172,12 +159,7 @@ def test_a_workload_that_is_edited_meanwhile_changes_no_orders(
         line.split("\t", 1) for line in (DATA / "facts-raid64.tsv").read_text().splitlines()
     )
 
-    def run(
-        machine: Machine,
-        orders: Orders,
-        observe: Callable[[str], None] = lambda phase: None,
-        slot: Slot | None = None,
-    ) -> Boot:
+    def run(machine: Machine, orders: Orders, *_: object) -> Boot:
         if not received:
             edited()
         received.append((orders.archive(), machine.size_mib))
