@@ -81,32 +81,6 @@ def written(cell: Cell) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
-    """A cell on a kernel, labelled by its arm and by the parameters that tell it from others.
-
-    block_layer are the functions that count as the kernel's block layer; None stands for those of
-    its own list, which only a kernel that is compared with nothing has.
-    """
-
-    cell: Cell
-    kernel: Kernel
-    arm: str = STOCK
-    swept: tuple[str, ...] = ()
-    block_layer: frozenset[str] | None = field(default=None, repr=False)
-
-    def __str__(self) -> str:
-        return f"{self.cell} {self.cell.sweep(self.swept)}".strip()
-
-    def beside(self, reference: Kernel) -> Task:
-        """The same with the block layer that the reference kernel decides."""
-        return replace(self, block_layer=self.kernel.block_layer(reference))
-
-    def seeded(self, seed: int) -> Task:
-        """The same with other random numbers."""
-        return replace(self, cell=replace(self.cell, seed=seed))
-
-
-@dataclass(frozen=True, kw_only=True)
 class PlannedCell:
     """A cell of a matrix, and the parameters that tell it from its neighbours."""
 
@@ -120,6 +94,27 @@ class PlannedCell:
         """The cell on a kernel; one that is compared has a reference, which all arms share."""
         task = Task(cell=self.cell, kernel=kernel, arm=arm, swept=self.swept)
         return task.beside(reference) if reference else task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(PlannedCell):
+    """A cell on a kernel. arm and swept only label it: what is executed does not depend on them.
+
+    block_layer are the functions that count as the kernel's block layer; None stands for those of
+    its own list, which only a kernel that is compared with nothing has.
+    """
+
+    kernel: Kernel
+    arm: str = STOCK
+    block_layer: frozenset[str] | None = field(default=None, repr=False)
+
+    def beside(self, reference: Kernel) -> Task:
+        """The same with the block layer that the reference kernel decides."""
+        return replace(self, block_layer=self.kernel.block_layer(reference))
+
+    def seeded(self, seed: int) -> Task:
+        """The same with other random numbers."""
+        return replace(self, cell=replace(self.cell, seed=seed))
 
 
 def has_cost(engine: Engine, work: Workload) -> bool:

@@ -56,7 +56,7 @@ class ThisHost:
     """
 
     def __init__(self, memory_gib: float, cpus: int = 0) -> None:
-        self._memory = MemoryBudget(memory_gib)
+        self.memory = MemoryBudget(memory_gib)
         # A deterministic guest's threads take turns: more than one CPU would be of no use.
         host_cpus = sorted(os.sched_getaffinity(0))
         host_cpus = host_cpus[: cpus or len(host_cpus)]
@@ -69,10 +69,6 @@ class ThisHost:
         """Nothing has to be made ready."""
         del testbed
         return nullcontext()
-
-    def holds(self, *guests: int) -> bool:
-        """Whether guests with so much memory, in MiB, run at the same time."""
-        return self._memory.holds(*guests)
 
     @contextmanager
     def slot(self, job: Job, look: Callable[[], None] = lambda: None) -> Iterator[Measure]:
@@ -90,7 +86,7 @@ class ThisHost:
         with (
             host_time.disturbing(look) if deterministic else nullcontext(),
             self._cpu(job) as cpu,
-            self._memory.taken(job.machine.memory_mib),
+            self.memory.taken(job.machine.memory_mib),
         ):
             yield measure
 

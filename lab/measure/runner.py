@@ -145,7 +145,7 @@ class Runner:
         keys = dict(zip(arms, round_keys([job.key for job in jobs]), strict=True))
         rounds = self._complete_rounds(keys)
         memory = [job.machine.memory_mib for job in jobs]
-        together = jobs[0].cell.engine.pausable and self._here.holds(*memory)
+        together = jobs[0].cell.engine.pausable and self._here.memory.holds(*memory)
         if decided(rounds) or rounds.complete >= most:
             return rounds
         took = durations.recorded(self._store)

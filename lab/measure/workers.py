@@ -45,17 +45,13 @@ class Workers(Generic[T]):
             future.cancel()
             future.set_running_or_notify_cancel()
 
-    def _next(self) -> tuple[Future[T], Callable[[], T]] | None:
-        with self._lock:
-            if not self._waiting:
-                self._running -= 1
-                return None
-            _, _, future, work = heapq.heappop(self._waiting)
-            return future, work
-
     def _work(self) -> None:
-        while item := self._next():
-            future, work = item
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._running -= 1
+                    return
+                _, _, future, work = heapq.heappop(self._waiting)
             if not future.set_running_or_notify_cancel():
                 continue
             try:

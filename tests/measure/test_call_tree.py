@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from lab.base.errors import GuestError
 from lab.measure import call_tree
 from lab.measure.call_tree import CallTree, Node
-from lab.measure.insn_counts import Symbols, symbols
+from lab.measure.insn_counts import Symbols
 
 NAMES = Symbols((0x100, 0x200, 0x300, 0x400), ("entry_SYSCALL_64", "submit", "alloc", "idle"))
 # entry -> submit -> alloc -> submit -> alloc; entry -> alloc; idle begins a tree of its own.
@@ -73,12 +71,6 @@ def test_the_main_caller_is_the_one_that_calls_most_often() -> None:
 def test_callees_and_itself_add_up_to_the_total() -> None:
     assert tree().callees("submit") == {"submit": (0.0, 5.0), "alloc": (2.0, 8.0)}
     assert tree().callees("alloc") == {"alloc": (0.0, 4.5), "submit": (1.0, 4.0)}
-
-
-def test_where_a_section_begins_is_no_function(tmp_path: Path) -> None:
-    system_map = tmp_path / "System.map"
-    system_map.write_text("100 T __lock_text_start\n100 T _raw_spin_lock\n200 T schedule\n")
-    assert symbols(system_map) == Symbols((0x100, 0x200), ("_raw_spin_lock", "schedule"))
 
 
 def test_text_keeps_a_tree() -> None:

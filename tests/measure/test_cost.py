@@ -98,8 +98,8 @@ def test_an_address_belongs_to_the_function_that_begins_before_it() -> None:
 
 
 def test_symbols_are_the_functions_of_a_system_map(tmp_path: Path) -> None:
-    text = "0000 A start\nff10 T submit\nff10 t alias\nff90 D data\nff20 w weak\n"
-    (tmp_path / "System.map").write_text(text)
+    functions = "ff10 T __lock_text_start\nff10 T submit\nff10 t alias\nff20 w weak\n"
+    (tmp_path / "System.map").write_text(f"0000 A start\nff90 D data\n{functions}")
     symbols = insn_counts.symbols(tmp_path / "System.map")
     assert (symbols.addresses, symbols.names) == ((0xFF10, 0xFF20), ("submit", "weak"))
 
