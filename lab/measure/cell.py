@@ -23,11 +23,12 @@ class Cell:
     """One thing to measure, resolved: everything that is executed but the kernel.
 
     parameters are the workload's, sorted by name, then the user's queue attributes, in their order,
-    as queue/NAME. cpus are vCPUs; kernel_parameters those beside the topology's own. A
-    deterministic engine counts the counters, beside what an I/O costs or, without cost, alone.
-    machine is the model of a simulated cell, which is measured again with the costs that variants
-    name (machine_model.SENSITIVITY). seed chooses a deterministic guest's random numbers. With
-    callers an exact guest tells who calls whom, too, and is slower.
+    as queue/NAME. cpus are vCPUs, hw_queues the disk's; kernel_parameters are those beside the
+    topology's own. A deterministic engine counts the counters, beside what an I/O costs or, without
+    cost, alone. machine is the model of a simulated cell, which is measured again with the costs
+    that variants name (machine_model.SENSITIVITY). seed chooses a deterministic guest's random
+    numbers, by which its work differs a little. With callers an exact guest tells who calls whom,
+    too, and is slower.
     """
 
     topology: str

@@ -51,9 +51,9 @@ _NOWHERE = Path("/folder")
 
 @dataclass(frozen=True)
 class Testbed:
-    """What every measurement needs; probe_kernel is the one that the engines were checked with.
+    """What every measurement needs; without a plugin there are no deterministic engines.
 
-    Without a plugin there are no deterministic engines.
+    The engines were checked with probe_kernel: the one to be measured may be broken.
     """
 
     probe_kernel: Kernel

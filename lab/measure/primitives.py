@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,10 +112,9 @@ def thread_counts(cpus: int) -> tuple[int, ...]:
     return (*powers, cpus)
 
 
-def natively(threads: Sequence[int], cpus: Sequence[int] = ()) -> Measured:
-    """The benchmark on this machine, thread i on the i-th of cpus; default: all there are."""
-    chosen = cpus or sorted(os.sched_getaffinity(0))
-    return on_host(joined(threads), _REPETITIONS, _ROUNDS, joined(chosen))
+def natively(threads: Sequence[int], cpus: Sequence[int]) -> Measured:
+    """The benchmark on this machine, thread i on the i-th of cpus."""
+    return on_host(joined(threads), _REPETITIONS, _ROUNDS, joined(cpus))
 
 
 def on_host(*words: str | int) -> Measured:

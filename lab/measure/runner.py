@@ -83,7 +83,7 @@ class Rounds:
 
 
 class Runner:
-    """Runs the boots that are still missing: deterministic guests in a place, all others here.
+    """Runs the boots that are still missing: all here, but deterministic guests in a given place.
 
     Several threads may ask for deterministic guests at the same time.
     """

@@ -169,8 +169,7 @@ def test_a_rejected_round_is_taken_out_of_all_arms_but_kept_on_record(store: Boo
     without_a_round = add(store)
     store.reject("1", "disturbed", "steal 2.0 %")
     assert store.in_rounds("A").keys() == store.in_rounds("B").keys() == {"2"}
-    with sqlite3.connect(store.folder / "lab.sqlite") as connection:
-        rows = connection.execute("SELECT round, outcome, reason FROM boots").fetchall()
+    rows = store.rows("SELECT round, outcome, reason FROM boots")
     rejected, kept = ("1", "disturbed", "steal 2.0 %"), ("2", "ok", "")
     assert rows == [rejected, rejected, kept, kept, ("", "ok", "")]
     assert finished(store) == [without_a_round]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -80,9 +79,7 @@ def iops(rounds: Rounds) -> dict[str, list[float]]:
 
 def on_record(store: BootStore) -> list[tuple[str, str]]:
     """Arm and outcome of every boot that was written down."""
-    with sqlite3.connect(store.folder / "lab.sqlite") as connection:
-        rows = connection.execute("SELECT arm, outcome FROM boots ORDER BY rowid")
-        return list(rows)
+    return store.rows("SELECT arm, outcome FROM boots ORDER BY rowid")
 
 
 def failure(outcome: str) -> GuestError:
