@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event, Lock
 from typing import TypeVar
 
@@ -140,10 +140,11 @@ class Runner:
         host disturbed a guest, or a guest failed, counts for nothing. Several disturbed ones in a
         row end the rounds; several failures in a row are returned as an error.
         """
-        jobs = self._resolved(tasks)
-        arms = [job.task.arm for job in jobs]
-        keys = dict(zip(arms, round_keys([job.key for job in jobs]), strict=True))
-        rounds = self._complete_rounds(keys)
+        alone = self._resolved(tasks)
+        keys = round_keys([job.key for job in alone])
+        # What is booted together is kept under other keys.
+        jobs = [replace(job, key=key) for job, key in zip(alone, keys, strict=True)]
+        rounds = self._complete_rounds(jobs)
         memory = [job.machine.memory_mib for job in jobs]
         together = jobs[0].cell.engine.pausable and self._here.memory.holds(*memory)
         if decided(rounds) or rounds.complete >= most:
@@ -151,8 +152,9 @@ class Runner:
         took = durations.recorded(self._store)
         forecast = [took.of(job.cell) for job in jobs] * (most - rounds.complete)
         tally = Tally(self._progress, lambda: len(jobs) if together else 1)
-        with tally.expecting(f"{tasks[0]}, at most {most} rounds of {', '.join(keys)}", forecast):
-            return self._run_rounds(rounds, jobs, keys, most, decided, tally, together=together)
+        arms = ", ".join(job.task.arm for job in jobs)
+        with tally.expecting(f"{tasks[0]}, at most {most} rounds of {arms}", forecast):
+            return self._run_rounds(rounds, jobs, most, decided, tally, together=together)
 
     def _resolved(self, tasks: Sequence[Task]) -> list[Job]:
         """The jobs of tasks; what was changed in a user's own fio job is said once."""
@@ -166,7 +168,6 @@ class Runner:
         self,
         rounds: Rounds,
         jobs: Sequence[Job],
-        keys: Mapping[str, str],
         most: int,
         decided: Callable[[Rounds], bool],
         tally: Tally,
@@ -179,7 +180,7 @@ class Runner:
         while rounds.complete < most and disturbed < _ROUND_ATTEMPTS and not decided(rounds):
             order = jobs if rounds.complete % 2 == 0 else jobs[::-1]
             identity = self._store.new_boot()
-            done = self._round(order, keys, identity, tally, together=together)
+            done = self._round(order, identity, tally, together=together)
             broken = [
                 (job.task.arm, sample)
                 for job, sample in zip(order, done, strict=True)
@@ -195,7 +196,7 @@ class Runner:
                 self._progress.say(f"    {what}; once more")
             failed = [*failed, broken[0][1]] if broken else []
             disturbed = disturbed + 1 if noise else 0
-            rounds = self._complete_rounds(keys)
+            rounds = self._complete_rounds(jobs)
             if _given_up(failed, jobs[0].cell) or any(
                 error.outcome in LABS_FAILURES for _, error in broken
             ):
@@ -251,13 +252,7 @@ class Runner:
             self._results([pool.submit(self._boot, job, tally) for job in missing])
 
     def _round(
-        self,
-        jobs: Sequence[Job],
-        keys: Mapping[str, str],
-        identity: str,
-        tally: Tally,
-        *,
-        together: bool,
+        self, jobs: Sequence[Job], identity: str, tally: Tally, *, together: bool
     ) -> list[Sample | GuestError]:
         """One boot of every job, in one round."""
         slices = TimeSlices(len(jobs)) if together else None
@@ -268,7 +263,7 @@ class Runner:
             ThreadPoolExecutor(len(jobs) if together else 1) as pool,
         ):
             running = [
-                pool.submit(self._attempt, job, keys[job.task.arm], tally, identity, slot)
+                pool.submit(self._attempt, job, tally, identity, slot)
                 for job, slot in zip(jobs, slots, strict=True)
             ]
             return self._results(running)
@@ -307,19 +302,19 @@ class Runner:
         if self._stop.is_set():
             raise CancelledError
 
-    def _complete_rounds(self, keys: Mapping[str, str]) -> Rounds:
+    def _complete_rounds(self, jobs: Sequence[Job]) -> Rounds:
         """The complete rounds that the store has."""
-        by_arm = {arm: self._store.in_rounds(key) for arm, key in keys.items()}
+        by_arm = {job.task.arm: self._store.in_rounds(job.key) for job in jobs}
         first = next(iter(by_arm.values()))
         whole = [name for name in first if all(name in boots for boots in by_arm.values())]
         boots = {arm: tuple(by_round[name] for name in whole) for arm, by_round in by_arm.items()}
-        return Rounds(boots, self._store.rejected(list(keys.values())))
+        return Rounds(boots, self._store.rejected([job.key for job in jobs]))
 
     def _boot(self, job: Job, tally: Tally) -> Sample | GuestError:
         """Boot a job; again when that could be QEMU's fault, until two boots agree."""
         retries = Retries(deterministic=job.cell.engine.deterministic)
         while True:
-            done = self._attempt(job, job.key, tally)
+            done = self._attempt(job, tally)
             if isinstance(done, Sample):
                 return done
             if not retries.again(done):
@@ -328,7 +323,7 @@ class Runner:
             self._progress.say(f"    {job.task}: {done.what}\n    trying again")
 
     def _attempt(
-        self, job: Job, key: str, tally: Tally, round_id: str = "", slot: Slot | None = None
+        self, job: Job, tally: Tally, round_id: str = "", slot: Slot | None = None
     ) -> Sample | GuestError:
         """One boot, written down however it ends; the error when it failed, or cannot be."""
         self._look()
@@ -336,7 +331,7 @@ class Runner:
             return GuestError("mismatch", job.refusal)
         task, identity = job.task, self._store.new_boot()
         folder, emulation = self._store.boot_folder(identity), job.emulation(self._emulator)
-        origin = Provenance(key, task.kernel.id, emulation, self._host, round_id)
+        origin = Provenance(job.key, task.kernel.id, emulation, self._host, round_id)
         title = str(task) if task.arm == STOCK else f"{task.arm}: {task}"
         place = self._place if job.cell.engine.deterministic else self._here
         started = time.time()
