@@ -158,16 +158,6 @@ def test_a_guest_that_this_host_cannot_hold_fails_alone(fresh: Fresh, guests: Gu
     assert len(usual.boots) == 1
 
 
-def test_guests_of_a_round_that_memory_does_not_hold_take_no_turns(
-    fresh: Fresh, guests: Guests
-) -> None:
-    fresh(4).rounds(pair(Engine.TCG), 1)
-    assert guests.slots == [None, None]
-    guests.slots.clear()
-    fresh(8).rounds(pair(Engine.TCG), 2)
-    assert None not in guests.slots
-
-
 def test_a_guest_that_fails_is_reported_and_the_others_are_measured(
     runner: Runner, guests: Guests, store: BootStore
 ) -> None:
@@ -367,8 +357,11 @@ def test_guests_that_can_be_stopped_take_turns(runner: Runner, guests: Guests) -
     assert all(len(set(slots)) == 3 and None not in slots for slots in rounds)
 
 
-def test_guests_that_cannot_be_stopped_have_no_seat(runner: Runner, guests: Guests) -> None:
-    runner.rounds(pair(), 1)
+@pytest.mark.parametrize(("engine", "memory_gib"), [(Engine.KVM, 8), (Engine.TCG, 4)])
+def test_guests_that_cannot_be_stopped_or_that_memory_does_not_hold_take_no_turns(
+    fresh: Fresh, guests: Guests, engine: Engine, memory_gib: float
+) -> None:
+    fresh(memory_gib).rounds(pair(engine), 1)
     assert guests.slots == [None, None]
     assert guests.together == 1
 
