@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import click
 from pydantic import Field
 
+from lab.base.errors import ExitCode
 from lab.base.text import visible
 from lab.base.toml import Model
-from lab.inputs.terms import Engine
+from lab.inputs.terms import Engine, Verdict
 from lab.report import exports, finish
-from lab.report.finish import Finished
 from lab.report.run_record import RunRecord
 
 if TYPE_CHECKING:  # a hundred milliseconds of imports, for who only completes a word
@@ -29,6 +29,12 @@ if TYPE_CHECKING:  # a hundred milliseconds of imports, for who only completes a
 _KEY = f"{__name__}.as_json"
 
 _COLOURS = {"HOLDS": "green", "REFUTED": "red", "ERROR": "red", "INCONCLUSIVE": "yellow"}
+# By verdict, the worst first.
+_CODES = {
+    Verdict.ERROR: ExitCode.FAILED,
+    Verdict.REFUTED: ExitCode.REFUTED,
+    Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+}
 _VERDICT = re.compile(rf"\b(?:{'|'.join(_COLOURS)})\b")
 
 as_json = click.option(
@@ -171,13 +177,16 @@ def planned(plan: Plan) -> None:
     answer(document, lambda: click.echo(visible(plan.text)))
 
 
-def run(
-    record: RunRecord, session: Session, *, for_ci: bool = False, phases: bool = True
-) -> Finished:
+def run(record: RunRecord, session: Session, *, for_ci: bool = False, phases: bool = True) -> None:
     """Write down what a run found, and print it, or its record."""
     done = finish.finish(record, session.store, for_ci=for_ci)
     if wanted():
         click.echo(exports.json_text(record), nl=False)
     else:
         click.echo(coloured(done.ending(session.progress.summary() if phases else "")))
-    return done
+
+
+def exit_code(verdicts: Collection[Verdict], before_all: Verdict = Verdict.ERROR) -> ExitCode:
+    """The exit code for verdicts: that of before_all where it is one of them, else of the worst."""
+    found = (_CODES[verdict] for verdict in (before_all, *_CODES) if verdict in verdicts)
+    return next(found, ExitCode.DONE)

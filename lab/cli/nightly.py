@@ -116,17 +116,8 @@ def gate_command(
     gate.remember(results, run.id, history)
     if not ending.wanted() and os.environ.get("GITHUB_ACTIONS") == "true":
         click.echo("\n".join(ci.notices(run)))
-    return exit_code(results)
-
-
-def exit_code(results: Sequence[BranchResult]) -> ExitCode:
-    """The exit code of a gate: red before all else, for a regression must not be missed."""
-    verdicts = {result.series.verdict for result in results}
-    if Verdict.REFUTED in verdicts:
-        return ExitCode.REFUTED
-    if Verdict.ERROR in verdicts:
-        return ExitCode.FAILED
-    return ExitCode.INCONCLUSIVE if Verdict.INCONCLUSIVE in verdicts else ExitCode.DONE
+    # A regression must not be missed for an error of another branch.
+    return ending.exit_code({result.series.verdict for result in results}, Verdict.REFUTED)
 
 
 def table(results: Sequence[BranchResult]) -> TableRecord:

@@ -17,13 +17,12 @@ from lab.commands import check_series, result_tables
 from lab.commands import dry_run as plan
 from lab.inputs import series
 from lab.inputs.series import Series
-from lab.inputs.terms import Verdict
 from lab.judge import judge
 from lab.judge.verdict import Judged
 from lab.measure.session import Session
 from lab.report import view
 from lab.report.run_builder import RunBuilder
-from lab.report.run_record import Mail, RunRecord
+from lab.report.run_record import Mail
 
 
 @click.command("run", cls=Verb, example="lab run bfq_burst_merge")
@@ -127,7 +126,7 @@ def judged(
     results = judge.judge(wanted, session, claims=claims, finished=say)
     run = RunBuilder(session, title, mail=mail).judged(results, control, strict=strict)
     ending.run(run, session)
-    return _exit_code(run)
+    return ending.exit_code({series_record.counts_as for series_record in run.series})
 
 
 def chosen(wanted: Sequence[Series], claims: Sequence[str]) -> list[tuple[str, str]]:
@@ -140,17 +139,6 @@ def chosen(wanted: Sequence[Series], claims: Sequence[str]) -> list[tuple[str, s
         if title not in titles:
             raise UsageError(f"no claim is called {title!r}", hint=nearest(title, titles))
     return [pair for pair in pairs if not claims or pair[1] in claims]
-
-
-def _exit_code(run: RunRecord) -> ExitCode:
-    """The exit code for what was found, the worst first."""
-    verdicts = {series_record.counts_as for series_record in run.series}
-    codes = {
-        Verdict.ERROR: ExitCode.FAILED,
-        Verdict.REFUTED: ExitCode.REFUTED,
-        Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
-    }
-    return next((code for verdict, code in codes.items() if verdict in verdicts), ExitCode.DONE)
 
 
 @click.command("check-series", cls=Verb, example="lab check-series bfq_burst_merge")
