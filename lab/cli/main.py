@@ -14,8 +14,7 @@ import stat
 import sys
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
@@ -32,91 +31,70 @@ from lab.base.text import visible
 _NOTICE_S = 1.0
 _KEPT = "finished results are kept, run it again to go on"
 
-# The commands by what they are for: where each is, and the beginning of its help.
+# The commands by what they are for: where in lab.cli each is, and the beginning of its help.
 GROUPS = {
     "Judge": {
-        "run": ("lab.cli.run:run_command", "Judge the claims of patch series."),
-        "try": ("lab.cli.patches:try_", "Report what somebody's patches change."),
-        "gate": (
-            "lab.cli.nightly:gate_command",
-            "Compare branches with their baselines: red or green.",
-        ),
-        "bisect": ("lab.cli.bisect:bisect_command", "Find the commit that made an I/O cost more."),
+        "run": ("run:run_command", "Judge the claims of patch series."),
+        "try": ("patches:try_", "Report what somebody's patches change."),
+        "gate": ("nightly:gate_command", "Compare branches with their baselines: red or green."),
+        "bisect": ("bisect:bisect_command", "Find the commit that made an I/O cost more."),
         "check-series": (
-            "lab.cli.run:check_series_command",
+            "run:check_series_command",
             "Check every patch of a series: style, build and boot.",
         ),
-        "new": ("lab.cli.new:new_command", "Make a series of a mailbox, patches or commits."),
+        "new": ("new:new_command", "Make a series of a mailbox, patches or commits."),
     },
     "Look closer": {
-        "diff": (
-            "lab.cli.measure:diff_command",
-            "Show by function what an I/O costs more or less.",
-        ),
+        "diff": ("measure:diff_command", "Show by function what an I/O costs more or less."),
         "matrix": (
-            "lab.cli.measure:matrix_command",
+            "measure:matrix_command",
             "Measure schedulers, topologies and workloads on one kernel.",
         ),
         "across": (
-            "lab.cli.across:across_command",
+            "across:across_command",
             "Compare what an I/O costs on several kernels, by function.",
         ),
-        "scaling": (
-            "lab.cli.measure:scaling_command",
-            "Simulate throughput over the number of CPUs.",
-        ),
-        "show": ("lab.cli.show:show", "Print the results of a run, in detail."),
+        "scaling": ("measure:scaling_command", "Simulate throughput over the number of CPUs."),
+        "show": ("show:show", "Print the results of a run, in detail."),
         "report": (
-            "lab.cli.show:report_command",
+            "show:report_command",
             "Write a report of a run: page, mail, table, flame graph.",
         ),
-        "compare": (
-            "lab.cli.show:compare_command",
-            "Show in which verdicts and values two runs differ.",
-        ),
+        "compare": ("show:compare_command", "Show in which verdicts and values two runs differ."),
         "trend": (
-            "lab.cli.nightly:trend_command",
+            "nightly:trend_command",
             "Show every cell over the gate's nights, and its change points.",
         ),
     },
     "Guests": {
         "shell": (
-            "lab.cli.guests:shell_command",
+            "guests:shell_command",
             "Open a shell in a guest: the kernel and disk of a cell.",
         ),
-        "rerun": (
-            "lab.cli.guests:rerun_command",
-            "Repeat one boot, and compare its numbers.",
-        ),
-        "fleet": ("lab.cli.fleet:fleet", "Boot deterministic guests on many hosts."),
+        "rerun": ("guests:rerun_command", "Repeat one boot, and compare its numbers."),
+        "fleet": ("fleet:fleet", "Boot deterministic guests on many hosts."),
     },
     "Upkeep": {
         "doctor": (
-            "lab.cli.measure:doctor_command",
+            "measure:doctor_command",
             "Check this machine, and boot a guest with each engine.",
         ),
-        "list": (
-            "lab.cli.show:list_",
-            "List all names that options take: series, topologies, runs ...",
-        ),
-        "build": ("lab.cli.measure:build_command", "Build a kernel and print its path."),
+        "list": ("show:list_", "List all names that options take: series, topologies, runs ..."),
+        "build": ("measure:build_command", "Build a kernel and print its path."),
         "calibrate": (
-            "lab.cli.validity:calibrate_command",
+            "validity:calibrate_command",
             "Measure this machine, and print a machine model of it.",
         ),
         "validate": (
-            "lab.cli.validity:validate_command",
+            "validity:validate_command",
             "Compare the simulation with measurements on real machines.",
         ),
-        "gc": (
-            "lab.cli.nightly:gc_command",
-            "Delete what no record, baseline or recent run needs.",
-        ),
+        "gc": ("nightly:gc_command", "Delete what no record, baseline or recent run needs."),
         "schema": (
-            "lab.cli.show:schema_command",
+            "show:schema_command",
             "Print the JSON Schema of a TOML file or of --json output.",
         ),
-        "completion": ("lab.cli.show:completion", "Print a script for command-line completion."),
+        "completion": ("show:completion", "Print a script for command-line completion."),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
@@ -125,7 +103,7 @@ COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.it
 def command(name: str) -> click.Command:
     """The command of a name of COMMANDS, its module imported."""
     module, _, attribute = COMMANDS[name][0].partition(":")
-    loaded = getattr(import_module(module), attribute)
+    loaded = getattr(import_module(f"lab.cli.{module}"), attribute)
     assert isinstance(loaded, click.Command)
     return loaded
 
@@ -256,8 +234,7 @@ def _give_up_output() -> None:
 def _status(entry: click.Command, program: str) -> int:
     """What the command ended with; what went wrong has been told."""
     try:
-        with _closed_pipe_raised():
-            status = entry.main(prog_name=program, standalone_mode=False)
+        status = entry.main(prog_name=program, standalone_mode=False)
         return status if isinstance(status, int) else ExitCode.DONE
     except click.ClickException as exc:
         exc.show()
@@ -266,6 +243,8 @@ def _status(entry: click.Command, program: str) -> int:
         click.echo(visible(f"lab: {exc}"), err=True)
         return exc.exit_code
     except SystemExit as exc:
+        if exc.code == 1:  # click's for an output that nobody reads, and a verdict here
+            raise BrokenPipeError from exc
         if not isinstance(exc.code, int) or exc.code <= ExitCode.SIGNAL:
             raise
         click.echo(
@@ -285,17 +264,6 @@ def _status(entry: click.Command, program: str) -> int:
         what = f"{type(exc).__name__}: {exc}"
         click.echo(visible(f"lab: a mistake of the lab's own: {what}\n{_crash(exc)}"), err=True)
         return ExitCode.FAILED
-
-
-@contextmanager
-def _closed_pipe_raised() -> Iterator[None]:
-    """Click ends a command whose output nobody reads with 1, which is a verdict here."""
-    try:
-        yield
-    except SystemExit as exc:
-        if exc.code == 1:
-            raise BrokenPipeError from exc
-        raise
 
 
 def _answer(status: int) -> int:

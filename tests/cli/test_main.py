@@ -414,9 +414,8 @@ ANYTHING = click.types.StringParamType
 
 def of_options() -> Iterator[str]:
     """Every option of every command with what it does not take, and what no command has."""
-    for name, (place, _) in main.COMMANDS.items():
-        module, _, attribute = place.partition(":")
-        command = getattr(import_module(module), attribute)
+    for name in main.COMMANDS:
+        command = main.command(name)
         yield from (f"{name} --nonsense", f"{name} -Z", f"{name} --help=maybe")
         for parameter in command.params:
             if isinstance(parameter, click.Option) and parameter.is_flag:
