@@ -57,9 +57,9 @@ def shell_command(
     """
     patch_series = series.get(name).configured(session.config) if name else None
     work = cell_options.one_workload(work, fio)
-    cell, arms = _cell(patch_series, arm, topology, scheduler, work, queue)
+    cell, side = _cell(patch_series, arm, topology, scheduler, work, queue)
     tree = spec or (patch_series.tree if patch_series else "")
-    patches = patch_series.patches(arms.patches) if patch_series and arms else ()
+    patches = patch_series.patches(side.patches) if patch_series else ()
     trust.require(tree, patches)
     fragments = (*patch_series.kernel, *workload.get(cell.workload).kernel) if patch_series else ()
     kernel = session.kernel(tree, patches, fragments)
@@ -78,16 +78,16 @@ def shell_command(
 
 def _cell(
     patch_series: Series | None, arm: str, topology: str, scheduler: str, work: str, queue: Settings
-) -> tuple[Cell, Arm | None]:
+) -> tuple[Cell, Arm]:
     """What the guest is, out of the series' first claim and what the user says else."""
+    sides = patch_series.all_arms if patch_series else {arm: Arm(patches=series.SERIES)}
+    if arm not in sides:
+        raise UsageError(f"no arm is called {arm!r}", hint=nearest(arm, sides))
+    side = sides[arm]
     claim = next(iter(patch_series.all_claims.values())) if patch_series else None
-    side = patch_series.all_arms.get(arm) if patch_series else None
-    if patch_series and side is None:
-        raise UsageError(f"no arm is called {arm!r}", hint=nearest(arm, patch_series.all_arms))
-    topology = topology or (side.topology if side else "") or (claim.topology if claim else "")
-    scheduler = scheduler or (side.scheduler if side else "") or (claim.scheduler if claim else "")
-    work = work or (claim.workload if claim else "") or _WORKLOAD
-    topology, scheduler = topology or _TOPOLOGY, scheduler or _SCHEDULER
+    topology = topology or side.topology or (claim.topology if claim else _TOPOLOGY)
+    scheduler = scheduler or side.scheduler or (claim.scheduler if claim else _SCHEDULER)
+    work = work or (claim.workload if claim else _WORKLOAD)
     matrix.require_known(
         [topology],
         [scheduler],
@@ -104,8 +104,8 @@ def _cell(
         workload=work,
         parameters=parameters,
         engine=Engine.TCG,
-        hw_queues=side.hw_queues if side else 0,
-        kernel_parameters=side.kernel_parameters if side else (),
+        hw_queues=side.hw_queues,
+        kernel_parameters=side.kernel_parameters,
         queue=queue,
     )
     fio_cell.require_possible(cell)
