@@ -53,9 +53,9 @@ def across_command(
     SOURCE is debian:VERSION, release:VERSION, git:PATH@REV or tar:PATH; give two or more, the
     oldest first. Costs are instructions for exact, and nanoseconds of all vCPUs for sim.
     """
-    if len(set(specs)) < 2:
-        raise UsageError("one kernel is compared with nothing", hint="give two sources or more")
     sources = tuple(dict.fromkeys(specs))
+    if len(sources) < 2:
+        raise UsageError("one kernel is compared with nothing", hint="give two sources or more")
     work = cell_options.one_workload(workload_name, fio) or _WORKLOAD
     selection = Selection(
         (topology_name,), schedulers, (work,), cpus=cpus, machine=machine, queue=queue

@@ -288,25 +288,21 @@ def _of_ios(
     costs: tuple[Cost, Cost],
     rows: int,
 ) -> list[TableRecord]:
-    """What an I/O of fio's costs in two measurements."""
-    simulated = outcomes[0].task.cell.engine.simulated
-    what = "CPU ns" if simulated else "instructions"
+    """What an I/O of fio's costs in two measurements; simulated, also which cache lines move, and
+    the throughput.
+    """
+    cell = outcomes[0].task.cell
+    what = "CPU ns" if cell.engine.simulated else "instructions"
     shown = [tables.of_costs(names, costs, rows, f"Kernel {what} per I/O")]
-    return shown + (_simulated(session, names, outcomes) if simulated else [])
-
-
-def _simulated(
-    session: Session, names: Sequence[str], outcomes: Sequence[Outcome]
-) -> list[TableRecord]:
-    """What a simulation says beside the cost by function: throughput, and which lines move."""
-    worst = [
+    if not cell.engine.simulated:
+        return shown
+    shown += [
         tables.of_lines(name, session.store.lines(outcome.boots[-1].id), _LINES)
         for name, outcome in zip(names, outcomes, strict=True)
     ]
-    cell = outcomes[0].task.cell
     before, after = (outcome.value("iops") or math.nan for outcome in outcomes)
     title = (
         f"Simulated on {cell.machine} with {cell.cpus} CPUs: {number(before)} -> {number(after)} "
         f"simulated IOPS, {percent(after / before - 1, exact=False)}"
     )
-    return [*worst, TableRecord(title=title)]
+    return [*shown, TableRecord(title=title)]

@@ -16,7 +16,6 @@ from lab.cli import options
 from lab.cli.verb import Verb
 from lab.commands import new_series
 from lab.inputs import profile, series
-from lab.inputs.message import Message
 
 # Whose defaults --check shows: those of lab run.
 _PROFILE = "quick"
@@ -60,8 +59,12 @@ def new_command(
     collected = patch_mail.collect(source, senders)
     message = new_series.create(folder, collected, tree, source, progress)
     click.echo(f"{folder}: {len(collected.patches)} patch(es) for {tree}")
-    for line in _published(message):
-        click.echo(f"  {line}")
+    for figure in message.figures:
+        click.echo(f"  figure: {figure.line}")
+    for job in message.jobs:
+        click.echo(f"  job: {' '.join(job.split())}")
+    for device in message.devices:
+        click.echo(f"  disk: {device}")
     click.echo(f"Next: edit {folder / 'series.toml'}, then lab new {name} --check")
     return ExitCode.DONE
 
@@ -77,12 +80,3 @@ def _checked(name: str, progress: Progress) -> int:
         click.echo(line)
     click.echo(f"Nothing is missing. Next: lab run {name}")
     return ExitCode.DONE
-
-
-def _published(message: Message) -> list[str]:
-    """What was read in a message, in lines."""
-    return [
-        *(f"figure: {figure.line}" for figure in message.figures),
-        *(f"job: {' '.join(job.split())}" for job in message.jobs),
-        *(f"disk: {device}" for device in message.devices),
-    ]

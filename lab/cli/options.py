@@ -31,11 +31,6 @@ Decorator = Callable[[Command], Command]
 FLEET = "tls://127.0.0.1:8786"
 
 
-def _believe(_context: click.Context, _option: click.Parameter, *, trusted: bool) -> None:
-    if trusted:
-        os.environ[sandbox.TRUST] = "1"
-
-
 def of_source(_context: click.Context, _option: click.Parameter, spec: str) -> str:
     """A source, unless it is foreign and would run unconfined."""
     trust.require(spec)
@@ -67,7 +62,9 @@ trusting = click.option(
     is_flag=True,
     is_eager=True,  # before the options that ask for it
     expose_value=False,
-    callback=lambda context, option, trusted: _believe(context, option, trusted=trusted),
+    callback=lambda _context, _option, trusted: os.environ.update(
+        {sandbox.TRUST: "1"} if trusted else {}
+    ),
     help="Run foreign code even where no sandbox works; also LAB_TRUST=1.",
 )
 tree = click.option(

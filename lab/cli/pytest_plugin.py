@@ -187,10 +187,7 @@ def _run(session: pytest.Session) -> RunRecord:
             lab_profile = profile.get(config.getoption("lab_profile"))
             if config.getoption("lab_strict"):
                 lab_profile = lab_profile.model_copy(update={"checks": True})
-            lab = Session(
-                lab_profile,
-                host_time=config.getoption("lab_host_time"),
-            )
+            lab = Session(lab_profile, host_time=config.getoption("lab_host_time"))
             lab.progress.say("")
             config.stash[_RUN] = run = _measured(wanted, lab, config)
             config.stash[_FINISHED] = finish.finish(run, lab.store)

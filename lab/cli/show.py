@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
 from lab.base import cache, toml
 from lab.base.errors import UsageError
@@ -38,6 +38,7 @@ _SCHEMAS: dict[str, type[toml.Model]] = {
     "trend": ending.Trends,
     "compare": compare.RunComparison,
 }
+_SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
 @click.command("list", cls=Verb, example="lab list")
@@ -201,12 +202,8 @@ def schema_command(what: str) -> None:
     cls=Verb,
     example="lab completion bash >~/.local/share/bash-completion/completions/lab",
 )
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(list(_SHELLS)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
     """Print a script for command-line completion."""
-    kind = get_completion_class(shell)
-    root = ctx.find_root().command
-    if kind is None:
-        raise UsageError(f"no completion for {shell}")
-    click.echo(kind(root, {}, "lab", "_LAB_COMPLETE").source())
+    click.echo(_SHELLS[shell](ctx.find_root().command, {}, "lab", "_LAB_COMPLETE").source())
