@@ -180,7 +180,7 @@ def run(
             with affinity.on_one_cpu() if tcg else contextlib.nullcontext():
                 guest = stack.enter_context(supervised(command, log=log, cwd=machine.qemu_folder))
             watch = _Watch(orders, lambda: _noise(guest, slot))
-            _follow(guest, machine, orders, watch, observe, slot)
+            _follow(guest, machine, watch, observe, slot)
             if watch.done and not watch.offence:
                 guest.wait(_EXIT_S)
                 watch.offence = _flood(machine)
@@ -207,7 +207,6 @@ def _noise(guest: Process, slot: Slot | None) -> host_noise.Reading | None:
 def _follow(
     guest: Process,
     machine: Machine,
-    orders: Orders,
     watch: _Watch,
     observe: Callable[[str], None],
     slot: Slot | None,
@@ -224,7 +223,7 @@ def _follow(
             if on_one_cpu and watch.phase != "boot":
                 on_one_cpu = False
                 affinity.on_all_cpus(guest.members())
-            late = _late(guest, machine, watch, orders, slot)
+            late = _late(guest, machine, watch, slot)
             cache.require_free(machine.folder, _LEAST_FREE)
             if late:  # a quota shows nowhere else
                 cache.require_writable(machine.folder)
@@ -264,11 +263,10 @@ def _flood(machine: Machine) -> GuestError | None:
     return None
 
 
-def _late(
-    guest: Process, machine: Machine, watch: _Watch, orders: Orders, slot: Slot | None
-) -> bool:
+def _late(guest: Process, machine: Machine, watch: _Watch, slot: Slot | None) -> bool:
     """Whether the guest's phase has passed its deadline."""
-    allowed = orders.deadlines_s.get(watch.phase, orders.deadlines_s["boot"])
+    deadlines_s = watch.orders.deadlines_s
+    allowed = deadlines_s.get(watch.phase, deadlines_s["boot"])
     ran_s = slot.ran_s if slot else None
     waited = time.monotonic() - watch.since if ran_s is None else ran_s
     if waited <= allowed or not machine.engine.deterministic:

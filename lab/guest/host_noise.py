@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,8 +54,8 @@ def reading(processes: Iterable[int], company: Iterable[int] = ()) -> Reading | 
     company are the processes of all guests of its round: what they use does not count as used by
     others. None when the guest's QEMU has not started or has ended.
     """
-    delays, times = _run_delays(processes), _cpu_times()
-    totals = {**_steal(times), **_pressure(), **_others(times, {*processes, *company})}
+    delays = _run_delays(processes)
+    totals = {**_cpu_time({*processes, *company}), **_pressure()}
     return Reading(time.monotonic(), delays, totals) if delays else None
 
 
@@ -96,7 +96,11 @@ def disturbance(
 def _run_delays(processes: Iterable[int]) -> dict[int, float]:
     delays = {}
     for process in processes:
-        for task in _tasks(process):
+        try:
+            tasks = list(Path(f"/proc/{process}/task").iterdir())
+        except OSError:
+            continue  # it is gone
+        for task in tasks:
             try:
                 name = (task / "comm").read_text()
                 fields = (task / "schedstat").read_text().split()
@@ -107,37 +111,21 @@ def _run_delays(processes: Iterable[int]) -> dict[int, float]:
     return delays
 
 
-def _tasks(process: int) -> list[Path]:
-    """The folders of a process's threads in /proc; none when it is gone."""
-    folder = Path(f"/proc/{process}/task")
-    try:
-        return [folder / name for name in os.listdir(folder)]
-    except OSError:
-        return []
-
-
-def _cpu_times() -> list[float]:
-    """The host's CPU times by kind in seconds, averaged over its CPUs; empty when unknown."""
+def _cpu_time(processes: Iterable[int]) -> dict[str, float]:
+    """CPU time in seconds, averaged over the host's CPUs: what was stolen, and what all but these
+    processes and the lab used; empty when the host does not tell.
+    """
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     except OSError:
-        return []
-    ticks, cpus = os.sysconf("SC_CLK_TCK"), os.cpu_count() or 1
-    return [int(field) / ticks / cpus for field in fields]
-
-
-def _steal(times: Sequence[float]) -> dict[str, float]:
-    """Stolen time, in seconds of a CPU's time, averaged over the host's CPUs."""
-    return {"steal": times[7]} if len(times) > 7 else {}
-
-
-def _others(times: Sequence[float], processes: Iterable[int]) -> dict[str, float]:
-    """CPU time of everything but the guest and the lab, averaged over the host's CPUs."""
-    if len(times) < 7:
         return {}
-    user, nice, system, _, _, hard, soft = times[:7]
-    guest_and_lab = sum(map(cpu_seconds, [*processes, os.getpid()])) / (os.cpu_count() or 1)
-    return {"others": user + nice + system + hard + soft - guest_and_lab}
+    if len(fields) < 8:
+        return {}
+    ticks, cpus = os.sysconf("SC_CLK_TCK"), os.cpu_count() or 1
+    user, nice, system, _, _, hard, soft, steal = (int(field) / ticks for field in fields[:8])
+    used = user + nice + system + hard + soft
+    others = used - sum(map(cpu_seconds, [*processes, os.getpid()]))
+    return {"steal": steal / cpus, "others": others / cpus}
 
 
 def cpu_seconds(process: int) -> float:

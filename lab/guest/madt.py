@@ -23,8 +23,7 @@ _IOAPIC_ADDRESS = 0xFEC00000
 _PCAT_COMPATIBLE = 1
 _LEVEL_HIGH = 0xD
 # ISA IRQ -> (global interrupt, flags), as QEMU's own MADT says for q35 and pc.
-_OVERRIDES = {0: (2, 0), 5: (5, _LEVEL_HIGH), 9: (9, _LEVEL_HIGH), 10: (10, _LEVEL_HIGH)}
-_OVERRIDES[11] = (11, _LEVEL_HIGH)
+_OVERRIDES = {0: (2, 0), **{irq: (irq, _LEVEL_HIGH) for irq in (5, 9, 10, 11)}}
 _MAX_LOCAL_APIC = 255
 
 

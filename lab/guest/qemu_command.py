@@ -189,12 +189,8 @@ def devices(machine: Machine) -> list[str]:
     # With ioeventfd, virtio-pci's default, QEMU's main loop handles a notification when it gets to
     # it; without, the vCPU that makes it handles it at once.
     serial += ",ioeventfd=off" if machine.engine.deterministic else ""
-    arguments += [
-        "-device",
-        serial,
-        "-chardev",
-        f"file,id=lab,path={_escaped(machine.live(machine.results))}",
-    ]
+    arguments += ["-device", serial]
+    arguments += ["-chardev", f"file,id=lab,path={_escaped(machine.live(machine.results))}"]
     arguments += ["-device", "virtserialport,bus=lab-serial.0,chardev=lab,name=lab.results"]
     arguments += ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x01"]
     if topology.possible_cpus > topology.cpus:
