@@ -140,47 +140,44 @@ def test_two_readings_at_once_give_numbers(fake_host: Host) -> None:
     assert set(signals(reading, reading, 0).values()) == {0.0}
 
 
-def values(**signal: float) -> Mapping[str, float]:
-    return {"iops": 1e9, **{f"{PREFIX}{name}": value for name, value in signal.items()}}
+def disturbance(shares: Mapping[str, float], host_cpus: int = 8, *, shared: bool = False) -> str:
+    """What disturbed a guest of two vCPUs with these signals, in percent."""
+    values = {"iops": 1e9, **{f"{PREFIX}{name}": share for name, share in shares.items()}}
+    return host_noise.disturbance(values, 2, host_cpus, shared=shared)
 
 
-ROOMY = (2, 8)  # vCPUs, host CPUs
-
-
-@pytest.mark.parametrize("host_cpus", [1, 2, 3])
-def test_a_guest_that_crowds_itself_is_disturbed_by_others_only(host_cpus: int) -> None:
-    crowded = values(run_delay=50, pressure=60, others=5)
-    assert host_noise.disturbance(crowded, 2, host_cpus) == ""
-    assert "others" in host_noise.disturbance(values(others=6), 2, host_cpus)
-    assert "steal" in host_noise.disturbance(values(steal=1), 2, host_cpus)
-
-
-def test_guests_that_take_turns_share_what_is_stolen() -> None:
-    assert host_noise.disturbance(values(steal=9), 2, 2, shared=True) == ""
-    assert "steal" in host_noise.disturbance(values(steal=11), 2, 2, shared=True)
-    assert "others" in host_noise.disturbance(values(others=6), 2, 2, shared=True)
+@pytest.mark.parametrize(
+    ("shares", "host_cpus", "shared", "disturbed_by"),
+    [
+        ({}, 8, False, ""),
+        (
+            {"run_delay": 50, "steal": 0, "pressure": 60},
+            8,
+            False,
+            "run delay 50.0 % (limit 0.5 %), pressure 60.0 % (limit 1 %)",
+        ),
+        # A guest with nearly as many vCPUs as the host has CPUs crowds itself.
+        *(({"run_delay": 50, "pressure": 60, "others": 5}, cpus, False, "") for cpus in (1, 2, 3)),
+        *(({"others": 6}, cpus, False, "others 6.0 % (limit 5 %)") for cpus in (1, 2, 3)),
+        *(({"steal": 1}, cpus, False, "steal 1.0 % (limit 0.5 %)") for cpus in (1, 2, 3)),
+        # Guests that take turns share what is stolen.
+        ({"steal": 9}, 2, True, ""),
+        ({"steal": 11}, 2, True, "steal 11.0 % (limit 10 %)"),
+        ({"others": 6}, 2, True, "others 6.0 % (limit 5 %)"),
+    ],
+)
+def test_signals_above_their_limits_are_named(
+    shares: dict[str, float], host_cpus: int, shared: bool, disturbed_by: str
+) -> None:
+    assert disturbance(shares, host_cpus, shared=shared) == disturbed_by
 
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_boot_is_disturbed_above_a_limit_not_at_it(name: str) -> None:
     limit = LIMITS[name]
-    assert host_noise.disturbance(values(**{name: limit}), *ROOMY) == ""
-    said = host_noise.disturbance(values(**{name: limit + 0.1}), *ROOMY)
-    assert f"{name.replace('_', ' ')} {limit + 0.1:.1f} % (limit {limit:g} %)" == said
-
-
-def test_every_signal_above_its_limit_is_named() -> None:
-    said = host_noise.disturbance(values(run_delay=50, steal=0, pressure=60), *ROOMY)
-    assert ("run delay 50.0 %" in said, "steal" in said, "pressure 60.0 %" in said) == (
-        True,
-        False,
-        True,
-    )
-
-
-def test_a_boot_without_signals_is_not_disturbed() -> None:
-    assert host_noise.disturbance({}, *ROOMY) == ""
-    assert host_noise.disturbance(values(), *ROOMY) == ""
+    assert disturbance({name: limit}) == ""
+    said = f"{name.replace('_', ' ')} {limit + 0.1:.1f} % (limit {limit:g} %)"
+    assert disturbance({name: limit + 0.1}) == said
 
 
 def test_every_signal_has_a_unit_and_a_limit() -> None:
