@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -19,44 +19,43 @@ from lab.base import toml
 from lab.base.errors import BuildError
 from lab.base.process import run
 from lab.cli import main
+from lab.cli.verb import Verb
 from lab.inputs import profile, topology, workload
 from lab.measure.session import Session
 
 COMMANDS = sorted(main.COMMANDS)
+Lab = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
 def _no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mistake must be found before anything is downloaded or built."""
+    fail_later(monkeypatch, AssertionError("the mistake was not noticed"))
+
+
+def fail_later(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Have every build of a kernel fail."""
 
     def kernel(*args: object) -> None:
-        raise AssertionError("the mistake was not noticed")
+        raise error
 
     monkeypatch.setattr(Session, "kernel", kernel)
 
 
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Lab:
-    """The lab command, called in this process."""
-    return Lab(monkeypatch, capsys)
+    """The lab command, called in this process: exit status, standard output and standard error."""
 
-
-class Lab:
-    """Calls main() as the installed command does."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-
-    def __call__(self, *args: str) -> tuple[int, str, str]:
-        """Exit status, standard output and standard error."""
-        self._monkeypatch.setattr(sys, "argv", ["lab", *args])
+    def call(*args: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["lab", *args])
         with pytest.raises(SystemExit) as caught:
             main.main()
         assert isinstance(caught.value.code, int)
-        printed = self._capsys.readouterr()
+        printed = capsys.readouterr()
         assert "a mistake of the lab's own: AssertionError" not in printed.err
         return caught.value.code, printed.out, printed.err
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -94,20 +93,21 @@ def test_a_mistake_names_itself_and_what_was_meant(
 
 
 @pytest.mark.parametrize(
-    "setting",
-    ["seconds", "=3", "seconds=", "seconds=1,,2", "seconds=soon", "numjobs=many"],
+    ("line", "said"),
+    [
+        ("--workload randread_burst --set seconds", "seconds"),
+        ("--workload randread_burst --set =3", "=3"),
+        ("--workload randread_burst --set seconds=", "seconds"),
+        ("--workload randread_burst --set seconds=1,,2", "seconds"),
+        ("--workload randread_burst --set seconds=soon", "seconds"),
+        ("--workload randread_burst --set numjobs=many", "numjobs"),
+        ("--topology megasas --workload dbench_xfs", "no cell"),
+    ],
 )
-def test_a_setting_that_makes_no_sense_is_refused(lab: Lab, setting: str) -> None:
-    status, out, err = lab("matrix", "--workload", "randread_burst", "--set", setting)
-    assert status == 2
-    assert setting.partition("=")[0] in err
-    assert out == ""
-
-
-def test_a_selection_that_leaves_nothing_is_refused(lab: Lab) -> None:
-    status, _, err = lab("matrix", "--topology", "megasas", "--workload", "dbench_xfs")
-    assert status == 2
-    assert "no cell" in err
+def test_a_selection_that_makes_no_sense_is_refused(lab: Lab, line: str, said: str) -> None:
+    status, out, err = lab("matrix", *line.split())
+    assert (status, out) == (2, "")
+    assert said in err
 
 
 def test_everything_that_can_be_named_is_listed(lab: Lab) -> None:
@@ -122,10 +122,15 @@ def test_everything_that_can_be_named_is_listed(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself_and_its_options(lab: Lab, command: str) -> None:
+def test_every_command_explains_itself_with_an_example_and_its_options(
+    lab: Lab, command: str
+) -> None:
     status, out, _ = lab(command, "--help")
     assert status == 0
     click_command = main.command(command)
+    assert isinstance(click_command, Verb)
+    assert out.splitlines()[:2] == ["Example:", f"  {click_command.example}"]
+    assert click_command.example.startswith(f"lab {command}")
     assert click_command.help
     assert click_command.help.split("\n")[0] in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
@@ -219,32 +224,20 @@ def test_a_command_is_asked_for_when_there_is_none(lab: Lab) -> None:
     ],
 )
 def test_what_goes_wrong_later_has_the_promised_exit_code(
-    lab: Lab,
-    monkeypatch: pytest.MonkeyPatch,
-    error: BaseException,
-    status: int,
-    said: str,
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, said: str
 ) -> None:
-    def fail(*args: object) -> None:
-        raise error
-
-    monkeypatch.setattr(Session, "kernel", fail)
+    fail_later(monkeypatch, error)
     exit_status, out, err = lab("build")
-    assert exit_status == status
+    assert (exit_status, out) == (status, "")
     assert said in err
-    assert out == ""
 
 
 def test_what_nobody_expected_is_written_down(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def fail(*args: object) -> None:
-        raise ValueError("never thought of")
-
-    monkeypatch.setattr(Session, "kernel", fail)
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path))
+    fail_later(monkeypatch, ValueError("never thought of"))
     _, _, err = lab("build")
-    (crash,) = (tmp_path / "logs").iterdir()
+    (crash,) = (tmp_path / "cache/logs").iterdir()
     assert str(crash) in err
     assert "Traceback" not in err
     assert "never thought of" in crash.read_text()
@@ -374,8 +367,6 @@ def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }.items():
         (folder / name).write_text(text)
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     return folder
 
 

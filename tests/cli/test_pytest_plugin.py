@@ -31,7 +31,7 @@ pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.slow
 
 HEAD = 'title = "a title"\norigin = "somewhere"\n'
-CLAIM = """
+_CLAIM = """
 [claims.{name}]
 published = "40 % faster"
 topology = "nullb"
@@ -44,17 +44,42 @@ because = "half of it"
 """
 
 
-@dataclass
-class Judge:
-    """A judge that finds what it is told: by claim, else that it holds."""
+def claim(name: str) -> str:
+    """The table of a claim in series.toml."""
+    return _CLAIM.format(name=name)
 
+
+@dataclass
+class Project:
+    """A project whose judge finds what it is told: by claim, else that it holds."""
+
+    pytester: pytest.Pytester
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     broken: BaseException | None = None
     signal: int = 0
     calls: list[tuple[list[str], str, set[tuple[str, str]]]] = field(default_factory=list)
 
-    def __call__(
+    def run(self, *options: str) -> tuple[dict[str, str], str]:
+        """What verbose pytest says of each item, and all that it printed."""
+        plugins = ("lab.cli.pytest_plugin", "no:cacheprovider", "no:hypothesispytest")
+        chosen = [option for name in plugins for option in ("-p", name)]
+        done = self.pytester.runpytest_inprocess(*chosen, "-v", "--strict-markers", *options)
+        words = {}
+        for line in done.outlines:
+            if line.startswith("kernel-patches/") and "::" in line:
+                name, word = line.partition("::")[2].split(None, 1)
+                words[name] = word.rpartition("[")[0].strip()
+        return words, done.stdout.str()
+
+    def write(self, name: str, text: str) -> Path:
+        """Make the series.toml of a series."""
+        path = self.pytester.path / "kernel-patches" / name / "series.toml"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        return path
+
+    def judge(
         self,
         wanted: Sequence[Series],
         session: Session,
@@ -101,50 +126,28 @@ class Judge:
 
 
 @pytest.fixture
-def fake(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Judge:
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project with one series, own, that claims one and two; and its judge."""
-    fake_judge = Judge()
+    made = Project(pytester)
     monkeypatch.setattr(series, "FOLDER", pytester.path / "kernel-patches")
-    monkeypatch.setattr(judge, "judge", fake_judge)
-    write(pytester, "own", HEAD + CLAIM.format(name="one") + CLAIM.format(name="two"))
-    return fake_judge
+    monkeypatch.setattr(judge, "judge", made.judge)
+    made.write("own", HEAD + claim("one") + claim("two"))
+    return made
 
 
-def write(pytester: pytest.Pytester, name: str, text: str) -> Path:
-    path = pytester.path / "kernel-patches" / name / "series.toml"
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
-    return path
-
-
-def run(pytester: pytest.Pytester, *options: str) -> tuple[dict[str, str], str]:
-    """What verbose pytest says of each item, and all that it printed."""
-    plugins = ("lab.cli.pytest_plugin", "no:cacheprovider", "no:hypothesispytest")
-    chosen = [option for name in plugins for option in ("-p", name)]
-    done = pytester.runpytest_inprocess(*chosen, "-v", "--strict-markers", *options)
-    words = {}
-    for line in done.outlines:
-        if line.startswith("kernel-patches/") and "::" in line:
-            name, word = line.partition("::")[2].split(None, 1)
-            words[name] = word.rpartition("[")[0].strip()
-    return words, done.stdout.str()
-
-
-def test_a_claim_passes_when_it_holds_and_shows_its_verdict(
-    pytester: pytest.Pytester, fake: Judge
-) -> None:
-    fake.verdicts = {"two": Verdict.REFUTED}
-    words, text = run(pytester)
+def test_a_claim_passes_when_it_holds_and_shows_its_verdict(project: Project) -> None:
+    project.verdicts = {"two": Verdict.REFUTED}
+    words, text = project.run()
     assert words == {"own.well_formed": "PASSED", "own.one": "HOLDS", "own.two": "REFUTED"}
     assert "1 failed, 2 passed" in text
 
 
 @pytest.mark.parametrize("verdict", [Verdict.REFUTED, Verdict.INCONCLUSIVE])
 def test_a_claim_that_does_not_hold_shows_what_was_measured_and_no_traceback(
-    pytester: pytest.Pytester, fake: Judge, verdict: Verdict
+    project: Project, verdict: Verdict
 ) -> None:
-    fake.verdicts = {"one": verdict}
-    words, text = run(pytester, "-k", "one")
+    project.verdicts = {"one": verdict}
+    words, text = project.run("-k", "one")
     assert words == {"own.one": verdict}
     failure = text.partition("= FAILURES =")[2].partition("= claims =")[0]
     for part in (
@@ -169,45 +172,44 @@ MISS = 'known_miss = { measured = "%s", date = 2026-11-25, reason = "too few CPU
     ],
 )
 def test_a_known_miss_is_a_strict_xfail(
-    pytester: pytest.Pytester,
-    fake: Judge,
+    project: Project,
     measured: str,
     verdict: Verdict,
     outcome: str,
     message: str,
 ) -> None:
-    write(pytester, "other", HEAD + CLAIM.format(name="three") + MISS % measured)
-    fake.verdicts = {"three": verdict}
-    _, text = run(pytester, "-k", "three", "-rx")
+    project.write("other", HEAD + claim("three") + MISS % measured)
+    project.verdicts = {"three": verdict}
+    _, text = project.run("-k", "three", "-rx")
     assert f" {outcome}" in text
     assert message in " ".join(text.split())
 
 
-def test_a_check_that_fails_is_an_xfail_unless_checks_are_strict(
-    pytester: pytest.Pytester, fake: Judge
-) -> None:
-    text = CLAIM.format(name="three").replace("[claims", "[checks").replace("published", "title")
-    write(pytester, "other", HEAD + text)
-    fake.verdicts = {"three": Verdict.REFUTED}
-    assert " 1 xfailed in" in run(pytester, "-k", "three")[1]
-    assert " 1 failed" in run(pytester, "-k", "three", "--lab-strict")[1]
+def test_a_check_that_fails_is_an_xfail_unless_checks_are_strict(project: Project) -> None:
+    text = claim("three").replace("[claims", "[checks").replace("published", "title")
+    project.write("other", HEAD + text)
+    project.verdicts = {"three": Verdict.REFUTED}
+    assert " 1 xfailed in" in project.run("-k", "three")[1]
+    assert " 1 failed" in project.run("-k", "three", "--lab-strict")[1]
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_session_without_a_traceback(
-    pytester: pytest.Pytester, fake: Judge, signum: signal.Signals
+    project: Project, signum: signal.Signals
 ) -> None:
-    fake.signal = signum
+    project.signal = signum
     before = signal.signal(signum, signal.SIG_DFL)  # as in a session of its own
     try:
-        done = pytester.runpytest_inprocess("-p", "lab.cli.pytest_plugin", "-p", "no:cacheprovider")
+        done = project.pytester.runpytest_inprocess(
+            "-p", "lab.cli.pytest_plugin", "-p", "no:cacheprovider"
+        )
     finally:
         signal.signal(signum, before)
     assert done.ret == 128 + signum
     text = f"{done.stdout}{done.stderr}"
     assert f"Exit: ended by {signum.name}" in text
     assert "Traceback" not in text
-    assert len(fake.calls) == 1
+    assert len(project.calls) == 1
 
 
 def test_the_name_of_a_series_selects_its_claims_alone() -> None:
@@ -218,47 +220,36 @@ def test_the_name_of_a_series_selects_its_claims_alone() -> None:
     assert all("series.toml::bfq_burst_merge." in item for item in items)
 
 
-def test_all_selected_claims_are_judged_together_and_once(
-    pytester: pytest.Pytester, fake: Judge
-) -> None:
-    write(pytester, "other", HEAD + CLAIM.format(name="three"))
-    words, _ = run(pytester, "--lab-profile", "standard", "-k", "one or three")
+def test_all_selected_claims_are_judged_together_and_once(project: Project) -> None:
+    project.write("other", HEAD + claim("three"))
+    words, _ = project.run("--lab-profile", "standard", "-k", "one or three")
     assert words == {"own.one": "HOLDS", "other.three": "HOLDS"}
-    ((names, title, claims),) = fake.calls
+    ((names, title, claims),) = project.calls
     assert sorted(names) == ["other", "own"]
     assert "several times" in title
     assert claims == {("own", "one"), ("other", "three")}
 
 
-def test_a_series_is_selected_by_its_name(pytester: pytest.Pytester, fake: Judge) -> None:
-    write(pytester, "other", HEAD + CLAIM.format(name="three"))
-    words, _ = run(pytester, "-k", "other")
+def test_a_series_is_selected_by_its_name(project: Project) -> None:
+    project.write("other", HEAD + claim("three"))
+    words, _ = project.run("-k", "other")
     assert words == {"other.well_formed": "PASSED", "other.three": "HOLDS"}
-    assert [names for names, _, _ in fake.calls] == [["other"]]
+    assert [names for names, _, _ in project.calls] == [["other"]]
 
 
 @pytest.mark.parametrize("options", [["-m", "not claim"], ["-k", "well_formed"], ["--co"]])
-def test_without_a_selected_claim_nothing_is_judged(
-    pytester: pytest.Pytester, fake: Judge, options: list[str]
+def test_without_a_selected_claim_nothing_is_judged_or_recorded(
+    project: Project, options: list[str]
 ) -> None:
-    _, text = run(pytester, *options)
-    assert fake.calls == []
+    _, text = project.run(*options)
+    assert project.calls == []
     assert "= claims =" not in text
+    assert record_store.known(BootStore().folder) == []
 
 
-def test_the_report_ends_with_all_that_was_judged(pytester: pytest.Pytester, fake: Judge) -> None:
-    fake.verdicts = {"two": Verdict.INCONCLUSIVE}
-    _, text = run(pytester)
-    report = text.partition("= claims =")[2]
-    for part in ("own: INCONCLUSIVE", "one ", "two ", "HOLDS", "INCONCLUSIVE"):
-        assert part in report
-
-
-def test_a_run_leaves_a_record_and_a_page_and_names_them(
-    pytester: pytest.Pytester, fake: Judge
-) -> None:
-    fake.verdicts = {"two": Verdict.REFUTED}
-    _, text = run(pytester)
+def test_a_run_leaves_a_record_and_a_page_and_names_them(project: Project) -> None:
+    project.verdicts = {"two": Verdict.REFUTED}
+    _, text = project.run()
     results = BootStore().folder
     (name,) = record_store.known(results)
     folder = results / "runs" / name
@@ -271,18 +262,14 @@ def test_a_run_leaves_a_record_and_a_page_and_names_them(
         "one": Verdict.HOLDS,
         "two": Verdict.REFUTED,
     }
-    assert terminal.screen(made).strip() in "\n".join(map(str.rstrip, text.splitlines()))
-
-
-def test_without_a_claim_no_run_is_recorded(pytester: pytest.Pytester, fake: Judge) -> None:
-    run(pytester, "-k", "well_formed")
-    assert record_store.known(BootStore().folder) == []
+    report = text.partition("= claims =")[2]
+    assert terminal.screen(made).strip() in "\n".join(map(str.rstrip, report.splitlines()))
 
 
 def test_what_the_judge_says_is_seen_while_it_works(
-    pytester: pytest.Pytester, fake: Judge, capfd: pytest.CaptureFixture[str]
+    project: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run(pytester)
+    project.run()
     assert "a line of the judge" in capfd.readouterr().err
 
 
@@ -290,15 +277,13 @@ def test_what_the_judge_says_is_seen_while_it_works(
     ("text", "said"),
     [
         ("title = ", "not valid TOML"),
-        (HEAD.replace("title", "titel") + CLAIM.format(name="three"), "did you mean 'title'"),
-        (HEAD + CLAIM.format(name="three").replace("+20%", "20"), "a change is in percent"),
+        (HEAD.replace("title", "titel") + claim("three"), "did you mean 'title'"),
+        (HEAD + claim("three").replace("+20%", "20"), "a change is in percent"),
     ],
 )
-def test_a_malformed_file_fails_its_own_item_only(
-    pytester: pytest.Pytester, fake: Judge, text: str, said: str
-) -> None:
-    path = write(pytester, "broken", text)
-    words, printed = run(pytester)
+def test_a_malformed_file_fails_its_own_item_only(project: Project, text: str, said: str) -> None:
+    path = project.write("broken", text)
+    words, printed = project.run()
     assert words == {
         "broken.well_formed": "FAILED",
         "own.well_formed": "PASSED",
@@ -308,73 +293,61 @@ def test_a_malformed_file_fails_its_own_item_only(
     assert said in printed
     assert str(path) in printed
     assert "Traceback" not in printed
-    assert [names for names, _, _ in fake.calls] == [["own"]]
+    assert [names for names, _, _ in project.calls] == [["own"]]
 
 
-def test_a_name_that_does_not_exist_fails_well_formed(
-    pytester: pytest.Pytester, fake: Judge
-) -> None:
-    write(pytester, "broken", HEAD + CLAIM.format(name="three").replace("iops", "iopss"))
-    words, printed = run(pytester, "-k", "well_formed")
+def test_a_name_that_does_not_exist_fails_well_formed(project: Project) -> None:
+    project.write("broken", HEAD + claim("three").replace("iops", "iopss"))
+    words, printed = project.run("-k", "well_formed")
     assert words == {"broken.well_formed": "FAILED", "own.well_formed": "PASSED"}
     assert "did you mean 'iops'" in printed
 
 
-def test_a_series_that_could_not_be_prepared_is_an_error_of_its_claims(
-    pytester: pytest.Pytester, fake: Judge
-) -> None:
-    write(pytester, "other", HEAD + CLAIM.format(name="three"))
-    fake.errors = {"other": "0001.patch does not apply"}
-    words, text = run(pytester, "-m", "claim")
+def test_a_series_that_could_not_be_prepared_is_an_error_of_its_claims(project: Project) -> None:
+    project.write("other", HEAD + claim("three"))
+    project.errors = {"other": "0001.patch does not apply"}
+    words, text = project.run("-m", "claim")
     assert words == {"own.one": "HOLDS", "own.two": "HOLDS", "other.three": "ERROR"}
     assert "0001.patch does not apply" in text.partition("= ERRORS =")[2]
     assert "Traceback" not in text
 
 
-def test_a_base_kernel_that_breaks_is_an_error_of_the_claim(
-    pytester: pytest.Pytester, fake: Judge
-) -> None:
-    fake.verdicts = {"two": Verdict.ERROR}
-    words, text = run(pytester, "-m", "claim")
+def test_a_base_kernel_that_breaks_is_an_error_of_the_claim(project: Project) -> None:
+    project.verdicts = {"two": Verdict.ERROR}
+    words, text = project.run("-m", "claim")
     assert words == {"own.one": "HOLDS", "own.two": "ERROR"}
     assert "arm before failed: BUG" in text.partition("= ERRORS =")[2]
 
 
-def test_a_lab_that_fails_is_asked_once_and_is_an_error_of_every_claim(
-    pytester: pytest.Pytester, fake: Judge
-) -> None:
-    fake.broken = LabError("QEMU is missing", hint="install it")
-    words, text = run(pytester)
+def test_a_lab_that_fails_is_asked_once_and_is_an_error_of_every_claim(project: Project) -> None:
+    project.broken = LabError("QEMU is missing", hint="install it")
+    words, text = project.run()
     assert words == {"own.well_formed": "PASSED", "own.one": "ERROR", "own.two": "ERROR"}
-    assert len(fake.calls) == 1
+    assert len(project.calls) == 1
     assert "QEMU is missing" in text.partition("= ERRORS =")[2]
     assert "hint:  install it" in text
     assert "Traceback" not in text
 
 
-def test_an_unknown_profile_is_an_error_with_the_nearest_one(
-    pytester: pytest.Pytester, fake: Judge
-) -> None:
-    words, text = run(pytester, "--lab-profile", "qick", "-k", "one")
+def test_an_unknown_profile_is_an_error_with_the_nearest_one(project: Project) -> None:
+    words, text = project.run("--lab-profile", "qick", "-k", "one")
     assert words == {"own.one": "ERROR"}
     assert "did you mean 'quick'" in text
-    assert fake.calls == []
+    assert project.calls == []
 
 
-def test_claims_are_not_judged_side_by_side(pytester: pytest.Pytester, fake: Judge) -> None:
-    pytester.makeconftest("def pytest_configure(config):\n    config.workerinput = {}\n")
-    words, text = run(pytester, "-k", "one")
+def test_claims_are_not_judged_side_by_side(project: Project) -> None:
+    project.pytester.makeconftest("def pytest_configure(config):\n    config.workerinput = {}\n")
+    words, text = project.run("-k", "one")
     assert words == {"own.one": "ERROR"}
     assert "run pytest without -n" in text
-    assert fake.calls == []
+    assert project.calls == []
 
 
-def test_only_files_of_the_series_folder_are_collected(
-    pytester: pytest.Pytester, fake: Judge
-) -> None:
+def test_only_files_of_the_series_folder_are_collected(project: Project) -> None:
     for name in ("elsewhere/own", "kernel-patches/own/series"):
-        path = pytester.path / name
+        path = project.pytester.path / name
         path.mkdir(parents=True)
         (path / "series.toml").write_text(HEAD)
-    words, _ = run(pytester, "-m", "not claim")
+    words, _ = project.run("-m", "not claim")
     assert words == {"own.well_formed": "PASSED"}

@@ -12,8 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lab.base.errors import UsageError
-from lab.cli import main, show
-from lab.cli.verb import Verb
+from lab.cli import main
 from lab.measure.boot_store import BootStore
 from lab.report import finish, record_store, run_record
 from lab.report.finish import FORMATS, PROFILES
@@ -137,21 +136,3 @@ def test_schemas_are_json(what: str) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_a_script(shell: str) -> None:
     assert "_LAB_COMPLETE" in lab("completion", shell).output
-
-
-def test_completion_knows_the_runs(results: Path) -> None:
-    record_store.save(examples.paired_run(), results)
-    params = {param.name: param for param in show.show.params}
-    offered = params["run"].shell_complete(show.show.make_context("show", []), "2026")
-    assert [item.value for item in offered] == ["20260101-120000-abcd"]
-
-
-@pytest.mark.parametrize("name", sorted(main.COMMANDS))
-def test_every_command_explains_itself_with_an_example(name: str) -> None:
-    command = main.command(name)
-    if not isinstance(command, Verb):
-        assert "Example" in (command.help or ""), f"lab {name} --help shows no example"
-        return
-    printed = CliRunner().invoke(command, ["--help"], prog_name=f"lab {name}").output
-    assert printed.splitlines()[:2] == ["Example:", f"  {command.example}"]
-    assert command.example.startswith(f"lab {name}")
