@@ -51,7 +51,7 @@ GROUPS = {
             "Measure schedulers, topologies and workloads on one kernel.",
         ),
         "across": (
-            "across:across_command",
+            "measure:across_command",
             "Compare what an I/O costs on several kernels, by function.",
         ),
         "scaling": ("measure:scaling_command", "Simulate throughput over the number of CPUs."),

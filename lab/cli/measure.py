@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The commands that build and measure without a claim: doctor, build, matrix, diff, scaling."""
+"""The commands that measure without a claim: doctor, build, matrix, across, scaling, diff."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab.base.text import number, percent, visible
 from lab.build import source_lines
 from lab.cli import cell_options, ending, options
 from lab.cli.verb import Verb
-from lab.commands import call_costs, command_costs, line_costs, result_tables, scaling
+from lab.commands import across, call_costs, command_costs, line_costs, result_tables, scaling
 from lab.commands import dry_run as plan
 from lab.inputs import series, workload
 from lab.inputs.queue_settings import Settings
@@ -30,7 +30,7 @@ from lab.report import cell_tables, tables
 from lab.report.run_builder import RunBuilder, host_record
 from lab.report.run_record import TableRecord
 
-_DIFF_WORKLOAD = "randread_burst"
+_WORKLOAD = "randread_burst"
 _SCALED_WORKLOAD = "randwrite_uring"
 # So many cache lines are shown of a simulated kernel.
 _LINES = 8
@@ -112,6 +112,58 @@ def matrix_command(
         raise LabError(f"{sum(bool(cell.error) for cell in run.cells)} cell(s) failed:\n{failed}")
 
 
+@click.command(
+    "across", cls=Verb, example="lab across debian:5.10 debian:6.1 debian:6.12 --scheduler none"
+)
+@ending.as_json
+@click.argument("specs", metavar="SOURCE...", nargs=-1)
+@cell_options.cell_part("topology", "nullb_mq", "topology_name")
+@cell_options.cell_part("workload", name="workload_name", shown=_WORKLOAD)
+@cell_options.fio(several=False)
+@cell_options.queue
+@cell_options.cell_part("scheduler", ("mq-deadline",), "schedulers")
+@options.deterministic
+@cell_options.machine()
+@options.cpus
+@options.rows
+@options.measuring
+@cell_options.device("topology_name")
+def across_command(
+    session: Session,
+    specs: tuple[str, ...],
+    topology_name: str,
+    workload_name: str | None,
+    fio: str,
+    queue: Settings,
+    schedulers: tuple[str, ...],
+    engine: str,
+    machine: str,
+    cpus: int,
+    rows: int,
+) -> None:
+    """Compare what an I/O costs on several kernels, by function.
+
+    SOURCE is debian:VERSION, release:VERSION, git:PATH@REV or tar:PATH; give two or more, the
+    oldest first. Costs are instructions for exact, and nanoseconds of all vCPUs for sim.
+    """
+    sources = tuple(dict.fromkeys(specs))
+    if len(sources) < 2:
+        raise UsageError("one kernel is compared with nothing", hint="give two sources or more")
+    work = cell_options.one_workload(workload_name, fio) or _WORKLOAD
+    selection = Selection(
+        (topology_name,), schedulers, (work,), cpus=cpus, machine=machine, queue=queue
+    )
+    planned = matrix.by_scheduler(session.profile, selection, Engine(engine))
+    session.check_engines(sources[-1]).host.require(Engine(engine))
+    measured = across.measure(session, sources, planned)
+    outcomes = [each.outcome for by_kernel in measured for each in by_kernel]
+    title = f"{work} on {topology_name}: {' '.join(each.kernel for each in measured[0])}"
+    run = RunBuilder(session, title).measured(outcomes, across.tables(measured, rows))
+    ending.run(run, session, phases=False)
+    if failed := sum(bool(outcome.error) for outcome in outcomes):
+        raise LabError(f"{failed} guest(s) failed")
+
+
 @click.command("scaling", cls=Verb, example="lab scaling sq_batch_dispatch --cpus 1,4,16")
 @ending.as_json
 @click.argument("name", metavar="[SERIES]", required=False)
@@ -185,7 +237,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 @click.command("diff", cls=Verb, example="lab diff --scheduler none --scheduler mq-deadline")
 @ending.as_json
 @cell_options.cell_part("topology", "nullb_mq", "topology_name")
-@cell_options.cell_part("workload", name="workload_name", shown=_DIFF_WORKLOAD)
+@cell_options.cell_part("workload", name="workload_name", shown=_WORKLOAD)
 @cell_options.fio(several=False)
 @cell_options.run
 @cell_options.queue
@@ -243,7 +295,7 @@ def diff_command(
         )
     for option in (["--lines"] if by_line else []) + (["--callers"] if called else []):
         _require_exact_io(option, Engine(engine), command=bool(run))
-    work = cell_options.one_workload(workload_name, fio, run) or _DIFF_WORKLOAD
+    work = cell_options.one_workload(workload_name, fio, run) or _WORKLOAD
     if run:
         command_costs.require_possible(Engine(engine))
         session.config = (*session.config, *workload.get(run).kernel)
