@@ -12,7 +12,7 @@ import guests as fakes
 from lab.base import toml
 from lab.base.text import visible
 from lab.build import code_diff, mail_thread, patch_mail
-from lab.guest import console, facts
+from lab.guest import console, orders
 from lab.guest.channel import Reader
 from lab.inputs.counters import Counter
 from lab.inputs.profile import Profile
@@ -123,7 +123,7 @@ PARSERS: Mapping[str, Callable[[bytes], object]] = {
     "mailbox": mailbox,
     "channel": channel,
     "console": console_,
-    "facts": lambda content: facts.facts({"facts.tsv": text(content)}),
+    "facts": lambda content: orders.facts({"facts.tsv": text(content)}),
     "fio": lambda content: fio.run(text(content)),
     "dbench": dbench_,
     "calls": lambda content: call_log.parse(text(content)),

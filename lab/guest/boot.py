@@ -24,8 +24,7 @@ from lab.guest import (
     qemu_inputs,
 )
 from lab.guest.channel import Reader, Record, too_much
-from lab.guest.facts import facts
-from lab.guest.orders import Orders
+from lab.guest.orders import Orders, facts
 from lab.guest.qemu_command import Machine
 from lab.guest.time_slices import Slot
 from lab.inputs.terms import Engine

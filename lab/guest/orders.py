@@ -8,6 +8,9 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from lab.base.errors import GuestError
+from lab.base.text import visible
+
 # What the agent sends of a step; {} are the step's words.
 _SENT = {
     "facts": ("facts.tsv",),
@@ -15,6 +18,9 @@ _SENT = {
     "command": ("{}.log",),
     **{verb: (f"{verb}.log",) for verb in ("dm", "loop", "mkfs", "mount", "dbench", "primitives")},
 }
+# How many facts a guest may report of itself, and how long one is; a disk has some 150.
+_MAX_FACTS = 2000
+_MAX_FACT = 4096
 
 
 @dataclass(frozen=True)
@@ -49,3 +55,14 @@ class Orders:
                 member.size = len(data)
                 archive.addfile(member, io.BytesIO(data))
         return buffer.getvalue()
+
+
+def facts(outputs: Mapping[str, str]) -> dict[str, str]:
+    """What a guest reports of its disk, queues and kernel: the lines ``path<TAB>value`` of
+    facts.tsv. Raises GuestError for what are no facts.
+    """
+    lines = outputs.get("facts.tsv", "").split("\n")
+    if len(lines) > _MAX_FACTS or any(len(line) > _MAX_FACT for line in lines):
+        raise GuestError("corrupt", "the guest reports facts that no disk has: they are too long")
+    rows = (visible(line).partition("\t") for line in lines if "\t" in line)
+    return {path: value for path, _, value in rows}
