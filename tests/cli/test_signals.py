@@ -39,19 +39,20 @@ _TAKING = """import signal, threading
         threading.Timer(1, taking).start()"""
 
 
-def _endless(hangup: str = "default", before_it_waits: str = "pass") -> subprocess.Popen[str]:
-    """Start the command; who runs these tests under nohup has it ignore SIGHUP, else."""
+def _endless(
+    cache: Path, hangup: str = "default", before_it_waits: str = "pass"
+) -> tuple[subprocess.Popen[str], Path]:
+    """Start the command; return it, and the folder in which it is, once it is there.
+
+    Who runs these tests under nohup has it ignore SIGHUP, else.
+    """
     program = _ENDLESS.format(before_it_waits=before_it_waits)
     argv = ["env", f"--{hangup}-signal=HUP", sys.executable, "-c", program]
-    return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-
-
-def _half(cache: Path) -> Path:
-    """The folder in which the command is, once it is there."""
+    lab = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
     for _ in range(500):
         for marker in cache.glob("kernels/.*/half"):
             if _sleeping(marker.parent):
-                return marker.parent
+                return lab, marker.parent
         time.sleep(0.02)
     raise AssertionError("it did not begin")
 
@@ -93,8 +94,7 @@ def _left(cache: Path) -> list[Path]:
 def test_a_command_that_is_ended_leaves_nothing(
     tmp_path: Path, sent: list[signal.Signals], status: int
 ) -> None:
-    lab = _endless()
-    half = _half(tmp_path / "cache")
+    lab, half = _endless(tmp_path / "cache")
     for signum in sent:
         lab.send_signal(signum)
     _, err = lab.communicate(timeout=20)
@@ -107,22 +107,19 @@ def test_a_command_that_is_ended_leaves_nothing(
 
 def test_a_signal_that_interrupts_no_wait_ends_the_command(tmp_path: Path) -> None:
     """Python only notes it where another thread takes it, as where it comes just before a wait."""
-    lab = _endless(before_it_waits=_TAKING)
-    _half(tmp_path / "cache")
+    lab, _ = _endless(tmp_path / "cache", before_it_waits=_TAKING)
     lab.communicate(timeout=20)
     assert lab.returncode == 143
     assert _left(tmp_path / "cache") == []
 
 
 def test_what_a_killed_command_leaves_the_next_one_sweeps(tmp_path: Path) -> None:
-    lab = _endless()
-    half = _half(tmp_path / "cache")
+    lab, half = _endless(tmp_path / "cache")
     lab.kill()
     lab.communicate(timeout=20)
     assert _gone(half)
     assert half.exists()
-    again = _endless()
-    next_half = _half(tmp_path / "cache")
+    again, next_half = _endless(tmp_path / "cache")
     again.terminate()
     again.communicate(timeout=20)
     assert next_half != half
@@ -130,8 +127,7 @@ def test_what_a_killed_command_leaves_the_next_one_sweeps(tmp_path: Path) -> Non
 
 
 def test_who_ignores_a_signal_goes_on(tmp_path: Path) -> None:
-    lab = _endless(hangup="ignore")
-    _half(tmp_path / "cache")
+    lab, _ = _endless(tmp_path / "cache", hangup="ignore")
     lab.send_signal(signal.SIGHUP)
     time.sleep(0.3)
     assert lab.poll() is None
