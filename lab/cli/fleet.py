@@ -9,7 +9,7 @@ import click
 
 from lab.base.progress import Progress
 from lab.cli import options
-from lab.cli.verb import Verb, VerbGroup
+from lab.cli.verb import VerbGroup
 
 
 @click.group("fleet", cls=VerbGroup, example="lab fleet scheduler")
@@ -21,7 +21,7 @@ def fleet() -> None:
     """
 
 
-@fleet.command("keys", cls=Verb, example="lab fleet keys ~/fleet")
+@fleet.command("keys", example="lab fleet keys ~/fleet")
 @click.argument("folder", type=click.Path(path_type=Path))
 def keys_command(folder: Path) -> None:
     """Make the key that all hosts of a fleet need.
@@ -33,9 +33,7 @@ def keys_command(folder: Path) -> None:
 
 
 @fleet.command(
-    "scheduler",
-    cls=Verb,
-    example="lab fleet scheduler --address tls://0.0.0.0:8786 --fleet-keys ~/fleet",
+    "scheduler", example="lab fleet scheduler --address tls://0.0.0.0:8786 --fleet-keys ~/fleet"
 )
 @click.option("--address", default=options.FLEET, show_default=True, help="Where to listen.")
 @options.fleet_keys
@@ -45,9 +43,7 @@ def scheduler_command(address: str, fleet_keys: Path | None) -> None:
 
 
 @fleet.command(
-    "worker",
-    cls=Verb,
-    example="lab fleet worker tls://head.example.org:8786 --fleet-keys ~/fleet",
+    "worker", example="lab fleet worker tls://head.example.org:8786 --fleet-keys ~/fleet"
 )
 @click.argument("address", default=options.FLEET)
 @options.fleet_keys

@@ -25,4 +25,6 @@ class Verb(click.Command):
 
 
 class VerbGroup(Verb, click.Group):
-    """A group of commands whose help begins with an example."""
+    """A group of commands whose help begins with an example, as does that of its commands."""
+
+    command_class = Verb
