@@ -8,8 +8,7 @@ than a line's length of steps for each place of it, and what a terminal would ob
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 
 from lab.base.text import visible
 
@@ -90,9 +89,9 @@ def death(console: str) -> str | None:
     """
     lines = _unstamped(console)
     for pattern in _DEATHS:
-        for number, line in enumerate(lines):
+        for below, line in enumerate(lines, start=1):
             if match := pattern.search(line):
-                where = "" if _FUNCTION.search(line) else _place(_below(lines, number))
+                where = "" if _FUNCTION.search(line) else _place(lines[below : below + _BELOW])
                 return _with_place(match[0][:_SHOWN], where)
     return None
 
@@ -105,9 +104,9 @@ def complaints(console: str) -> tuple[str, ...]:
     """
     lines = _unstamped(console)
     kinds: dict[str, None] = {}
-    for number, line in enumerate(lines):
+    for below, line in enumerate(lines, start=1):
         if match := _COMPLAINTS.search(line):
-            kinds[_kind(match[0][:_SHOWN], _below(lines, number))] = None
+            kinds[_kind(match[0][:_SHOWN], lines[below : below + _BELOW])] = None
         if len(kinds) == _KINDS:
             break
     return tuple(kinds)
@@ -118,16 +117,10 @@ def kind(cause: str) -> str:
     return next((name for name, pattern in _KIND_OF.items() if pattern.search(cause)), "warning")
 
 
-def _below(lines: Sequence[str], number: int) -> Iterable[str]:
-    """The lines that may belong to one."""
-    return islice(lines, number + 1, number + 1 + _BELOW)
-
-
-def _kind(line: str, below: Iterable[str]) -> str:
+def _kind(line: str, below: Sequence[str]) -> str:
     function = _FUNCTION.search(line)
     if not function:
-        where = _place(below)
-        return _with_place(_NUMBER.sub("N", line), where)
+        return _with_place(_NUMBER.sub("N", line), _place(below))
     fault = _FAULT.search(line)
     kind = fault[0] if fault else line.partition(": ")[0]
     name = function[1]
@@ -138,7 +131,7 @@ def _with_place(line: str, function: str) -> str:
     return f"{line.rstrip('.')} in {function[:_SHOWN]}()" if function else line
 
 
-def _place(below: Iterable[str]) -> str:
+def _place(below: Sequence[str]) -> str:
     """The function that is meant by the lines below a complaint; empty if they tell none."""
     in_trace = False
     for number, line in enumerate(below):
