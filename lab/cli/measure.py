@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -204,16 +205,14 @@ def scaling_command(
     spec = patch_series.tree if patch_series else ""
     fragments = patch_series.kernel if patch_series else ()
     session.check_engines(spec, fragments).host.require(Engine.SIM)
-    kernels = (
-        {
-            arm: session.kernel(
-                spec, patch_series.patches(patch_series.all_arms[arm].patches), fragments
-            )
+    if patch_series:
+        arms = patch_series.all_arms
+        kernels = {
+            arm: session.kernel(spec, patch_series.patches(arms[arm].patches), fragments)
             for arm in ("before", "after")
         }
-        if patch_series
-        else {STOCK: session.kernel()}
-    )
+    else:
+        kernels = {STOCK: session.kernel()}
     curves = scaling.measure(session, kernels, topology, work, schedulers, machine, cpus, queue)
     measured = patch_series.name if patch_series else "Stock kernel"
     title = f"{measured}: {work} on {topology}, simulated {machine}"
@@ -229,7 +228,8 @@ def scaling_command(
 def _numbers(text: str) -> tuple[int, ...]:
     """Numbers of CPUs out of N,N,..., in order. Raises UsageError for anything else."""
     words = text.split(",")
-    if not all(word.isdigit() and int(word) > 0 for word in words):
+    # isdigit() takes digits that int() refuses; and int() refuses thousands of them.
+    if not all(re.fullmatch("[0-9]{1,9}", word) and int(word) > 0 for word in words):
         raise UsageError(f"not numbers of CPUs: {text!r}", hint="write --cpus 1,2,4,8")
     return tuple(sorted({int(word) for word in words}))
 

@@ -319,6 +319,8 @@ WRONG = [
     "scaling nonsuch",
     "scaling --cpus a",
     "scaling --cpus 0",
+    "scaling --cpus ²",
+    f"scaling --cpus {'9' * 5000}",
     "scaling --cpus 1,99",
     "scaling --machine nonsuch",
     "scaling --workload dbench_xfs",
