@@ -101,11 +101,6 @@ def test_a_dry_run_lists_its_boots(words: list[str]) -> None:
     assert planned["seconds"] > 0
 
 
-def test_without_it_people_are_told() -> None:
-    record_store.save(examples.run(), BootStore().folder)
-    assert not lab("show").startswith("{")
-
-
 def test_verdicts_have_colours_on_a_terminal_that_wants_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

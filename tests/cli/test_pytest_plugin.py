@@ -303,20 +303,16 @@ def test_a_name_that_does_not_exist_fails_well_formed(project: Project) -> None:
     assert "did you mean 'iops'" in printed
 
 
-def test_a_series_that_could_not_be_prepared_is_an_error_of_its_claims(project: Project) -> None:
+def test_a_series_or_a_base_kernel_that_breaks_is_an_error_of_its_claims(project: Project) -> None:
     project.write("other", HEAD + claim("three"))
     project.errors = {"other": "0001.patch does not apply"}
-    words, text = project.run("-m", "claim")
-    assert words == {"own.one": "HOLDS", "own.two": "HOLDS", "other.three": "ERROR"}
-    assert "0001.patch does not apply" in text.partition("= ERRORS =")[2]
-    assert "Traceback" not in text
-
-
-def test_a_base_kernel_that_breaks_is_an_error_of_the_claim(project: Project) -> None:
     project.verdicts = {"two": Verdict.ERROR}
     words, text = project.run("-m", "claim")
-    assert words == {"own.one": "HOLDS", "own.two": "ERROR"}
-    assert "arm before failed: BUG" in text.partition("= ERRORS =")[2]
+    assert words == {"own.one": "HOLDS", "own.two": "ERROR", "other.three": "ERROR"}
+    errors = text.partition("= ERRORS =")[2]
+    assert "0001.patch does not apply" in errors
+    assert "arm before failed: BUG" in errors
+    assert "Traceback" not in text
 
 
 def test_a_lab_that_fails_is_asked_once_and_is_an_error_of_every_claim(project: Project) -> None:

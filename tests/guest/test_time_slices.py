@@ -15,19 +15,9 @@ from monitor import Qemu
 from lab.base.process import Process
 from lab.guest import time_slices
 from lab.guest.qmp import Monitor
-from lab.guest.time_slices import Slot, TimeSlices
+from lab.guest.time_slices import TimeSlices
 
 GUEST = cast("Process", SimpleNamespace(members=lambda: [1]))
-
-
-@pytest.fixture
-def log() -> list[tuple[str, str]]:
-    return []
-
-
-@pytest.fixture
-def qemus(tmp_path: Path, log: list[tuple[str, str]]) -> list[Qemu]:
-    return [Qemu(tmp_path / name, log) for name in "ABC"]
 
 
 class Clock:
@@ -49,14 +39,26 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_slices, "time", Clock())
 
 
+class Round:
+    """Three guests of a round, and what their QEMUs A, B and C are told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log: list[tuple[str, str]] = []
+        self.qemus = [Qemu(folder / name, self.log) for name in "ABC"]
+        self.slices = TimeSlices(3)
+        self.slots = self.slices.slots
+
+    def measure(self, *guests: int, guest: Process = GUEST) -> None:
+        """Begin to measure guests, by number."""
+        for number in guests:
+            self.slots[number].follow(guest, self.qemus[number].path, measured=True)
+
+
 @pytest.fixture
-def three() -> Iterator[TimeSlices]:
-    with TimeSlices(3) as slices:
-        yield slices
-
-
-def measured(slot: Slot, qemu: Qemu, *, yes: bool = True) -> None:
-    slot.follow(GUEST, qemu.path, measured=yes)
+def three(tmp_path: Path) -> Iterator[Round]:
+    made = Round(tmp_path)
+    with made.slices:
+        yield made
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -66,84 +68,69 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def test_a_guest_stands_until_all_are_there(
-    three: TimeSlices, qemus: list[Qemu], log: list[tuple[str, str]]
-) -> None:
-    for slot, qemu in zip(three.slots[:2], qemus, strict=False):
-        measured(slot, qemu)
+def test_a_guest_stands_until_all_are_there(three: Round) -> None:
+    three.measure(0, 1)
     time.sleep(0.05)  # long enough for one of them to be let go
     assert three.slots[0].ran_s == 0
-    measured(three.slots[2], qemus[2])
-    until(lambda: ("C", "cont") in log)
-    assert log[:3] == [("A", "stop"), ("B", "stop"), ("C", "stop")]
+    three.measure(2)
+    until(lambda: ("C", "cont") in three.log)
+    assert three.log[:3] == [("A", "stop"), ("B", "stop"), ("C", "stop")]
 
 
-def test_one_runs_at_a_time_there_and_back(
-    three: TimeSlices, qemus: list[Qemu], log: list[tuple[str, str]]
-) -> None:
-    for slot, qemu in zip(three.slots, qemus, strict=True):
-        measured(slot, qemu)
-    until(lambda: len(log) > 60)
-    ran = "".join(name for name, command in log if command == "cont")
+def test_one_runs_at_a_time_there_and_back(three: Round) -> None:
+    three.measure(0, 1, 2)
+    until(lambda: len(three.log) > 60)
+    ran = "".join(name for name, command in three.log if command == "cont")
     assert ran.startswith("ABCCBAABCCBA")
     running: set[str] = set()
-    for name, command in log[3:]:
+    for name, command in three.log[3:]:
         running ^= {name}
         assert len(running) <= 1, command
 
 
-def test_slices_are_equally_long(qemus: list[Qemu], log: list[tuple[str, str]]) -> None:
-    with TimeSlices(3) as three:
-        for slot, qemu in zip(three.slots, qemus, strict=True):
-            measured(slot, qemu)
-        until(lambda: len(log) > 60)
-    counts = {name: log.count((name, "cont")) for name in "ABC"}
+def test_slices_are_equally_long(tmp_path: Path) -> None:
+    three = Round(tmp_path)
+    with three.slices:
+        three.measure(0, 1, 2)
+        until(lambda: len(three.log) > 60)
+    counts = {name: three.log.count((name, "cont")) for name in "ABC"}
     assert max(counts.values()) - min(counts.values()) <= 1
     for slot, name in zip(three.slots, "ABC", strict=True):
         assert slot.ran_s == pytest.approx(counts[name] * time_slices.SLICE_S)
 
 
-def test_who_was_measured_runs_on_freely_and_the_others_without_it(
-    three: TimeSlices, qemus: list[Qemu], log: list[tuple[str, str]]
-) -> None:
-    for slot, qemu in zip(three.slots, qemus, strict=True):
-        measured(slot, qemu)
-    until(lambda: len(log) > 20)
+def test_who_was_measured_runs_on_freely_and_the_others_without_it(three: Round) -> None:
+    three.measure(0, 1, 2)
+    until(lambda: len(three.log) > 20)
     assert three.slots[1].company() == {1}
-    measured(three.slots[0], qemus[0], yes=False)
-    before = len(log)
-    assert qemus[0].running
-    until(lambda: len(log) > before + 20)
-    assert {name for name, _ in log[before + 2 :]} == {"B", "C"}
-    assert qemus[0].running
+    three.slots[0].follow(GUEST, three.qemus[0].path, measured=False)
+    before = len(three.log)
+    assert three.qemus[0].running
+    until(lambda: len(three.log) > before + 20)
+    assert {name for name, _ in three.log[before + 2 :]} == {"B", "C"}
+    assert three.qemus[0].running
     assert three.slots[0].ran_s is None
     assert three.slots[1].company() is None
 
 
-def test_nobody_waits_for_a_guest_that_never_comes(
-    three: TimeSlices, qemus: list[Qemu], log: list[tuple[str, str]]
-) -> None:
-    for slot, qemu in zip(three.slots[:2], qemus, strict=False):
-        measured(slot, qemu)
+def test_nobody_waits_for_a_guest_that_never_comes(three: Round) -> None:
+    three.measure(0, 1)
     with three.slots[2]:
         pass  # its guest did not even start
-    until(lambda: len(log) > 20)
+    until(lambda: len(three.log) > 20)
 
 
-def test_a_guest_that_is_gone_does_no_harm(
-    tmp_path: Path, qemus: list[Qemu], log: list[tuple[str, str]]
-) -> None:
-    with TimeSlices(2) as two:
-        measured(two.slots[0], qemus[0])
-        two.slots[1].follow(GUEST, tmp_path / "nobody", measured=True)
-        until(lambda: log.count(("A", "cont")) > 5)
+def test_a_guest_that_is_gone_does_no_harm(three: Round, tmp_path: Path) -> None:
+    three.measure(0, 1)
+    three.slots[2].follow(GUEST, tmp_path / "nobody", measured=True)
+    until(lambda: three.log.count(("A", "cont")) > 5)
 
 
-def test_the_company_is_all_guests_that_take_slices(three: TimeSlices, qemus: list[Qemu]) -> None:
+def test_the_company_is_all_guests_that_take_slices(three: Round) -> None:
     processes = [{1}, {2, 3}]
-    for slot, qemu, members in zip(three.slots, qemus, processes, strict=False):
-        guest = cast("Process", SimpleNamespace(members=lambda members=members: members))
-        slot.follow(guest, qemu.path, measured=True)
+    for number, members in enumerate(processes):
+        guest = SimpleNamespace(members=lambda members=members: members)
+        three.measure(number, guest=cast("Process", guest))
     assert three.slots[0].company() == {1, 2, 3}
     processes[1].remove(3)  # it ended, and nobody has noticed yet
     assert three.slots[0].company() is None
