@@ -29,17 +29,14 @@ def lost_interrupt(path: Path) -> str:
     monitor = Monitor(path)
     try:
         monitor.stop()
-        asleep = [vcpu for vcpu, state in _vcpus(monitor.info("registers -a")) if "HLT=1" in state]
-        for vcpu in asleep:
+        # What was printed of each vCPU: its number, and its registers.
+        _, *parts = _VCPU.split(monitor.info("registers -a"))
+        for vcpu, state in zip(parts[::2], parts[1::2], strict=True):
+            if "HLT=1" not in state:
+                continue
             if vector := _IN_SERVICE.search(monitor.info(f"lapic {vcpu}")):
                 return f"vCPU {vcpu} sleeps with interrupt vector {vector[1]} in service"
         return ""
     finally:
         monitor.resume()
         monitor.close()
-
-
-def _vcpus(registers: str) -> list[tuple[str, str]]:
-    """The number and the registers of every vCPU."""
-    _, *parts = _VCPU.split(registers)
-    return list(zip(parts[::2], parts[1::2], strict=True))
