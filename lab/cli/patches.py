@@ -19,7 +19,7 @@ from lab.base.system import TREE
 from lab.build import patch_mail, trust
 from lab.build import source as source_tree
 from lab.cli import cell_options, ending, options
-from lab.cli.run import chosen, judged, say_plan
+from lab.cli.run import chosen, judged
 from lab.cli.verb import Verb
 from lab.commands import (
     cost_diff,
@@ -114,7 +114,9 @@ def try_(
     patches = _report_collected(collected, session)
     spec = _base(collected.base_commit, spec, session) if based else spec
     trust.require(spec, patches)
-    mail = _mail(source, collected)
+    mail = None
+    if collected.thread:
+        mail = Mail(source=source, base_commit=collected.base_commit, **asdict(collected.thread))
     chooses = selection != Selection() or engine != Engine.EXACT
     if claims_file:
         _refuse(selection=chooses, each=each)
@@ -139,13 +141,6 @@ def try_(
     return _answered(tried, ["lab", "try", source, *tree], session, builder, said)
 
 
-def _mail(source: str, collected: patch_mail.Collected) -> Mail | None:
-    """What the record says of the mails that the patches came in, if they did."""
-    if not collected.thread:
-        return None
-    return Mail(source=source, base_commit=collected.base_commit, **asdict(collected.thread))
-
-
 def _judged(
     patch_series: Series,
     names: tuple[str, ...],
@@ -156,13 +151,8 @@ def _judged(
 ) -> int:
     """Judge the claims of a series, or say what that would build and boot."""
     session.progress.say(f"     the tree: {patch_series.tree}")
-    pairs = chosen([patch_series], names)
-    if dry_run:
-        say_plan([patch_series], session, pairs)
-        return ExitCode.DONE
-    return judged(
-        [patch_series], session, f"Verdicts on {patch_series.name}", claims=pairs, mail=mail
-    )
+    pairs, title = chosen([patch_series], names), f"Verdicts on {patch_series.name}"
+    return judged([patch_series], session, title, claims=pairs, mail=mail, dry_run=dry_run)
 
 
 def _answered(

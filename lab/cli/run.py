@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import click
 
@@ -81,23 +81,12 @@ def run_command(
     names_a_check = any(title in patch_series.checks for patch_series in wanted for title in claims)
     if checks or strict or names_a_check:
         session.profile = session.profile.model_copy(update={"checks": True})
-    if dry_run:
-        say_plan(wanted, session, pairs)
-        return ExitCode.DONE
     title = f"Verdicts on {', '.join(patch_series.name for patch_series in wanted)}"
     title = title if names else "Verdicts on all series"
     title = f"{title}, on {spec}" if spec else title
     title = f"{title}, with {' and '.join(session.config)}" if session.config else title
-    return judged(wanted, session, title, claims=pairs, control=control, strict=strict)
-
-
-def say_plan(
-    wanted: Sequence[Series], session: Session, claims: Collection[tuple[str, str]]
-) -> None:
-    """Say what judging claims of series would build and boot."""
-    took, host_time = session.durations, session.host_time
-    ending.planned(
-        plan.of_series(wanted, session.profile, claims=claims, host_time=host_time, durations=took)
+    return judged(
+        wanted, session, title, claims=pairs, control=control, strict=strict, dry_run=dry_run
     )
 
 
@@ -106,12 +95,22 @@ def judged(
     session: Session,
     title: str,
     *,
-    claims: Sequence[tuple[str, str]] = (),
+    claims: Sequence[tuple[str, str]],
     control: str = "",
     strict: bool = False,
     mail: Mail | None = None,
+    dry_run: bool,
 ) -> ExitCode:
-    """Judge series, print and record what was found, and return the exit code."""
+    """Judge series, print and record what was found, and return the exit code; with dry_run say
+    what that would build and boot.
+    """
+    if dry_run:
+        took, host_time = session.durations, session.host_time
+        planned = plan.of_series(
+            wanted, session.profile, claims=claims, host_time=host_time, durations=took
+        )
+        ending.planned(planned)
+        return ExitCode.DONE
     for patch_series in wanted:
         source.require_possible(patch_series.tree)
         levels = patch_series.levels
