@@ -175,18 +175,20 @@ class KernelPair:
 
     def tasks(self, wanted: Sequence[PlannedCell]) -> list[Task]:
         """For each cell both tasks, the kernels as arms."""
-        reference = self.reference or self.kernels[0]
-        by_arm = [*zip(self.kernels, ARMS, strict=True)]
-        return [planned.on(kernel, arm, reference) for planned in wanted for kernel, arm in by_arm]
+        return tasks_of(wanted, self.kernels, ARMS, self.reference or self.kernels[0])
 
 
 def tasks_of(
     wanted: Sequence[PlannedCell],
     kernels: tuple[Kernel, Kernel],
     arms: tuple[str, str] = ARMS,
+    reference: Kernel | None = None,
 ) -> list[Task]:
-    """Cells of a wall clock on two kernels: for each cell both tasks, the kernels as arms."""
-    return [planned.on(k, arm) for planned in wanted for k, arm in zip(kernels, arms, strict=True)]
+    """Cells on two kernels: for each cell both tasks, the kernels as arms. The reference decides
+    what the block layer of both is; a wall clock needs none.
+    """
+    by_arm = [*zip(kernels, arms, strict=True)]
+    return [planned.on(kernel, arm, reference) for planned in wanted for kernel, arm in by_arm]
 
 
 def _decided(
@@ -218,7 +220,7 @@ def _confirmed(session: Session, first: CellChange, again: CellChange) -> CellCh
         return again
     if again.finding.verdict is Verdict.REFUTED:
         sides = (together([first.before, again.before]), together([first.after, again.after]))
-        return CellChange(first.planned, *sides, first.finding, _functions(session, sides))
+        return CellChange(first.planned, *sides, first.finding, functions_of(session, sides))
     shown = " and ".join(percent(each.change or 0.0, exact=True) for each in (first, again))
     reason = f"{shown}, with some seeds and with others"
     return replace(
@@ -237,14 +239,14 @@ def judged(
     (finding,) = verdict.judge([(experiment, evidence)], session.profile.alpha)
     if evidence.same:
         return CellChange(planned, *sides, replace(finding, reason="equal to the last digit"))
-    functions = _functions(session, sides)
+    functions = functions_of(session, sides)
     layer = _block_layer(session, sides)
     finding = _without_moved_code(_with_functions(finding, functions, threshold), functions, layer)
     return CellChange(planned, *sides, finding, functions)
 
 
-def _functions(session: Session, sides: Sides) -> tuple[Change, ...]:
-    """Every function that differs between the seeds of two kernels."""
+def functions_of(session: Session, sides: Sides) -> tuple[Change, ...]:
+    """Every function that differs between the seeds of two kernels, the largest first."""
     before, after = (
         [c for boot in side.boots if (c := session.store.cost(boot.id))] for side in sides
     )

@@ -14,17 +14,19 @@ from lab.base.text import number, percent
 from lab.build.code_diff import CodeDiff, function
 from lab.commands.cost_diff import CellChange
 from lab.commands.try_measure import (
+    STRESS_SEEDS,
     WORSE_COST,
     WORSE_IOPS,
     WORSE_REQUESTS,
     DataCheck,
-    Failures,
     SimulatedChange,
     beyond_seeds,
 )
 from lab.inputs import topology, workload
 from lab.inputs.terms import Verdict
 from lab.measure.cell import Cell, PlannedCell
+from lab.measure.runner import Outcome
+from lab.report.view import counted
 
 # So many functions are named in a sentence.
 _NAMED = 2
@@ -69,13 +71,8 @@ class Answer:
         return self.kind in (Kind.BROKEN, Kind.LOSES_DATA)
 
     def __str__(self) -> str:
-        return (
-            f"{self.kind}: {self.text}" if self.kind not in _VERBS else f"{self.kind} {self.text}"
-        )
-
-
-# These go on as a sentence.
-_VERBS = (Kind.COSTS, Kind.SAVES)
+        is_verb = self.kind in (Kind.COSTS, Kind.SAVES)  # these go on as a sentence
+        return f"{self.kind} {self.text}" if is_verb else f"{self.kind}: {self.text}"
 
 
 def ordered(answers: Iterable[Answer]) -> list[Answer]:
@@ -121,10 +118,14 @@ class Changed:
         return (", " if rest else " and ").join(shown) + rest
 
     @property
+    def all_named(self) -> str:
+        """The functions in words; those that the patches themselves define come first."""
+        return self.named(sorted(self.functions, key=lambda name: (name not in self.places, name)))
+
+    @property
     def code(self) -> str:
         """Where the code differs, as the beginning of a sentence."""
-        names = sorted(self.functions, key=lambda name: (name not in self.places, name))
-        return f"with other code in {self.named(names)}:" if names else "with other data:"
+        return f"with other code in {self.all_named}:" if self.functions else "with other data:"
 
     def _call(self, name: str) -> str:
         place, caller = self.places.get(name, ""), self.callers.get(name, "")
@@ -159,14 +160,16 @@ def not_executed(difference: CodeDiff, changed: Changed) -> Answer:
     )
 
 
-def broken(known: Failures, changed: Changed) -> Answer:
-    """The patched kernel panics, hangs or fails; the other one less often."""
-    error = known.failed.error
+def broken(failed: Outcome, counts: tuple[int, int], changed: Changed) -> Answer:
+    """The patched kernel panics, hangs or fails; the other one less often. counts are the boots
+    that fail of STRESS_SEEDS without and with the patches.
+    """
+    error = failed.error
     assert error is not None
-    before, after = known.counts
+    before, after = counts
     text = (
-        f"{changed.code} {error.outcome} in {max(after, 1)} of {known.seeds} boots with the "
-        f"patches, in {before} without ({in_words(known.failed.task.cell)}): {_said(error.what)}"
+        f"{changed.code} {error.outcome} in {max(after, 1)} of {STRESS_SEEDS} boots with the "
+        f"patches, in {before} without ({in_words(failed.task.cell)}): {_said(error.what)}"
     )
     if before and before >= after:
         return Answer(Kind.OPEN, text)
@@ -184,7 +187,7 @@ def of_check(check: DataCheck, changed: Changed) -> Answer:
     return Answer(
         Kind.LOSES_DATA if loses else Kind.BROKEN,
         f"{changed.code} {lead}, and the kernel without patches passes "
-        f"({_cell(check.planned)}): {_said(error.what)}",
+        f"({in_words(check.planned.cell)}): {_said(error.what)}",
         check.planned,
         is_worse=True,
     )
@@ -202,11 +205,13 @@ def of_exact(cell: CellChange, changed: Changed) -> Answer | None:
         return None
     sure = [change for change in cell.functions if change.sure]
     verdict = cell.finding.verdict
+    place = in_words(cell.planned.cell)
+    boots = f"{counted(len(cell.after.boots), 'boot')} a kernel"
     if verdict is Verdict.INCONCLUSIVE and not sure:
         return Answer(
             Kind.OPEN,
-            f"{_cell(cell.planned)} costs {percent(cell.change, exact=True)} in the block layer "
-            f"({_boots(cell)}), which may be chance",
+            f"{place} costs {percent(cell.change, exact=True)} in the block layer "
+            f"({boots}), which may be chance",
             cell.planned,
         )
     if not sure and verdict is Verdict.HOLDS:
@@ -222,8 +227,8 @@ def of_exact(cell: CellChange, changed: Changed) -> Answer | None:
     return Answer(
         Kind.COSTS if total > 0 else Kind.SAVES,
         f"{count} instruction{'s' * (count != '1')}{more} per I/O in {changed.named(names)} "
-        f"({_cell(cell.planned)}: {number(before)} -> {number(after)}, block layer "
-        f"{percent(cell.change, exact=True)}, {_boots(cell)})",
+        f"({place}: {number(before)} -> {number(after)}, block layer "
+        f"{percent(cell.change, exact=True)}, {boots})",
         cell.planned,
         is_worse=total > 0 and share > WORSE_COST,
     )
@@ -252,7 +257,7 @@ def of_requests(
     return Answer(
         kind,
         f"{changed.code} for an I/O {old:.3g} -> {new:.3g} requests reach the driver "
-        f"({_cell(planned)}, {len(after)} boot{'s' * (len(after) > 1)} a kernel)",
+        f"({in_words(planned.cell)}, {counted(len(after), 'boot')} a kernel)",
         planned,
         is_worse=kind is Kind.MERGES_LESS,
     )
@@ -265,7 +270,7 @@ def of_simulated(simulated: SimulatedChange, changed: Changed) -> Answer | None:
     _, after = simulated.simulated_iops
     cpus = simulated.planned.cell.cpus
     size = f"{abs(100 * simulated.change):.1f} %"
-    where = f"{_cell(simulated.planned)}, {len(after)} boot{'s' * (len(after) > 1)} a kernel"
+    where = f"{in_words(simulated.planned.cell)}, {counted(len(after), 'boot')} a kernel"
     if abs(simulated.change) > WORSE_IOPS and simulated.is_clear:
         less = simulated.change < 0
         return Answer(
@@ -349,14 +354,14 @@ def equal_cost(cells: Collection[CellChange], changed: Changed) -> Answer:
     else:
         boots = sum(len(cell.after.boots) for cell in cells if not cell.equal)
         comparison = f"differs by no more than chance ({boots} boots a kernel)"
-    count = f"{len(cells)} cell{'s' * (len(cells) != 1)}"
+    count = counted(len(cells), "cell")
     return Answer(Kind.EQUAL_COST, f"{changed.code} an I/O of {count} {comparison}")
 
 
 def no_loss(cells: Sequence[SimulatedChange]) -> Answer:
     """Simulated CPUs do as much as before, as far as is known."""
     changes = "; ".join(
-        f"{_cell(cell.planned)} {percent(cell.change, exact=False)}, "
+        f"{in_words(cell.planned.cell)} {percent(cell.change, exact=False)}, "
         f"{len(cell.after.boots)} boot(s) a kernel"
         for cell in cells
     )
@@ -365,13 +370,8 @@ def no_loss(cells: Sequence[SimulatedChange]) -> Answer:
 
 def no_data_lost(checks: Sequence[DataCheck]) -> Answer:
     """All that was written was read back."""
-    cells = "; ".join(_cell(check.planned) for check in checks)
+    cells = "; ".join(in_words(check.planned.cell) for check in checks)
     return Answer(Kind.EQUAL_COST, f"all data that was written is read back and right ({cells})")
-
-
-def _cell(planned: PlannedCell) -> str:
-    """A cell as a maintainer names it: driver and queues, scheduler, job."""
-    return in_words(planned.cell)
 
 
 def in_words(cell: Cell) -> str:
@@ -383,14 +383,8 @@ def in_words(cell: Cell) -> str:
 def hardware(cell: Cell) -> str:
     """What a cell runs on, in words: the disk, its queues, the CPUs."""
     disk = topology.get(cell.topology)
-    cpus = f"{cell.cpus} CPU{'s' * (cell.cpus > 1)}"
     how = f"simulated {cell.machine}" if cell.machine else f"engine {cell.engine}"
     return (
-        f"{disk.title}; {cell.hw_queues} hardware queue{'s' * (cell.hw_queues > 1)}, scheduler "
-        f"{cell.scheduler}, {cpus}, {how}"
+        f"{disk.title}; {counted(cell.hw_queues, 'hardware queue')}, scheduler "
+        f"{cell.scheduler}, {counted(cell.cpus, 'CPU')}, {how}"
     )
-
-
-def _boots(cell: CellChange) -> str:
-    count = len(cell.after.boots)
-    return f"{count} boot{'s' * (count != 1)} a kernel"

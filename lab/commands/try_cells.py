@@ -11,7 +11,7 @@ from lab.inputs import machine_model, topology
 from lab.inputs.profile import Profile
 from lab.inputs.terms import Engine
 from lab.measure import matrix
-from lab.measure.cell import PlannedCell
+from lab.measure.cell import Cell, PlannedCell
 from lab.measure.durations import Durations
 from lab.measure.matrix import Selection
 from lab.measure.runner import Runner
@@ -34,17 +34,16 @@ CHECK, DEBUG_CHECK = "verify_crc", "verify_switching"
 
 @dataclass(frozen=True)
 class Choice:
-    """The cells that are measured, and the functions that made them be chosen.
+    """The cells that are measured.
 
-    executed has what of the changed functions the exact cells execute; skipped are the cells that
-    execute some, too, and are not measured; schedulers are those that the changed code runs under.
-    busy are the pairs of scheduler and job on BUSY_DISK that execute most of it.
+    skipped are the cells that execute changed functions, too, and are not measured; schedulers are
+    those that the changed code runs under. busy are the pairs of scheduler and job on BUSY_DISK
+    that execute most of it.
     """
 
-    exact: tuple[PlannedCell, ...]
-    executed: frozenset[str]
-    skipped: tuple[PlannedCell, ...]
-    schedulers: tuple[str, ...]
+    exact: tuple[PlannedCell, ...] = ()
+    skipped: tuple[PlannedCell, ...] = ()
+    schedulers: tuple[str, ...] = ()
     busy: tuple[tuple[str, str], ...] = ()
 
 
@@ -73,44 +72,43 @@ def choose(
     Of cells that add as many functions the one that takes least time is chosen. Where functions
     that merge differ, the first is one in which much is merged.
     """
-    touched = set(changed)
-    useful = {
-        planned: frozenset(functions.keys() & touched)
+    touched = {
+        planned: {name: count for name, count in functions.items() if name in changed}
         for planned, functions in executed_by.items()
-        if functions.keys() & touched
     }
+    useful = {planned: functions for planned, functions in touched.items() if functions}
     missing = set().union(*useful.values())
-    everything = frozenset(missing)
-    chosen = [planned for planned in useful if _may_lose_merges(planned, everything)][:1]
+    chosen = []
+    if any("merge" in name for name in missing):
+        chosen = [planned for planned in useful if _merges_much(planned.cell)][:1]
     for planned in chosen:
-        missing -= useful[planned]
+        missing -= useful[planned].keys()
     while missing and len(chosen) < MOST_CELLS:
         best = max(
             useful,
-            key=lambda planned: (len(useful[planned] & missing), -durations.of(planned.cell)),
+            key=lambda planned: (
+                len(useful[planned].keys() & missing),
+                -durations.of(planned.cell),
+            ),
         )
         chosen.append(best)
-        missing -= useful[best]
+        missing -= useful[best].keys()
     schedulers = _schedulers(useful)
-    useful_only = {planned: executed_by[planned] for planned in useful}
     return Choice(
         tuple(chosen),
-        everything,
         tuple(planned for planned in useful if planned not in chosen),
         schedulers,
-        tuple((name, job) for name in schedulers if (job := _busy_job(useful_only, touched, name))),
+        tuple((name, job) for name in schedulers if (job := _busy_job(useful, name))),
     )
 
 
-def _busy_job(
-    executed_by: Mapping[PlannedCell, Mapping[str, float]], changed: Collection[str], scheduler: str
-) -> str:
+def _busy_job(useful: Mapping[PlannedCell, Mapping[str, float]], scheduler: str) -> str:
     """The job on BUSY_DISK that executes most of what changed under a scheduler, or the usual one
-    where that executes half as much; empty where none does.
+    where that executes half as much; empty where none does. useful has what changed by cell.
     """
     there = {
-        planned.cell.workload: sum(count for name, count in functions.items() if name in changed)
-        for planned, functions in executed_by.items()
+        planned.cell.workload: sum(functions.values())
+        for planned, functions in useful.items()
         if (planned.cell.topology, planned.cell.scheduler) == (BUSY_DISK, scheduler)
     }
     most = max(there.values(), default=0.0)
@@ -119,13 +117,11 @@ def _busy_job(
     return max(there, key=lambda job: there[job])
 
 
-def _may_lose_merges(planned: PlannedCell, functions: Collection[str]) -> bool:
-    """Whether functions merge, and a cell is one in which much is merged."""
-    where = planned.cell.topology, planned.cell.workload
-    return where == _MERGING and any("merge" in name for name in functions)
+def _merges_much(cell: Cell) -> bool:
+    return (cell.topology, cell.workload) == _MERGING
 
 
-def _schedulers(useful: Mapping[PlannedCell, frozenset[str]]) -> tuple[str, ...]:
+def _schedulers(useful: Mapping[PlannedCell, Collection[str]]) -> tuple[str, ...]:
     """Under which schedulers the functions run: none, and as few others as execute the rest."""
     by_scheduler: dict[str, set[str]] = {}
     for planned, functions in useful.items():

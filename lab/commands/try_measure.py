@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ from lab.build.kernel import Kernel
 from lab.commands import cost_diff
 from lab.commands.cost_diff import CellChange, KernelPair, Threshold
 from lab.inputs import workload
-from lab.measure import call_tree, cell_orders, cost, job, sampling, sim_counts
+from lab.measure import call_tree, cell_orders, job, sampling, sim_counts
 from lab.measure.cell import PlannedCell
 from lab.measure.cost import Change
 from lab.measure.runner import Outcome, Runner
@@ -160,19 +161,16 @@ def simulated(
 def _simulated(session: Session, planned: PlannedCell, sides: cost_diff.Sides) -> SimulatedChange:
     if any(side.error for side in sides):
         return SimulatedChange(planned, *sides)
-    costs = [[c for boot in side.boots if (c := session.store.cost(boot.id))] for side in sides]
-    functions = cost.changes(costs[0], costs[1]) if all(costs) else []
-    moved = [_moves(session, side) for side in sides]
-    return SimulatedChange(planned, *sides, tuple(functions), (moved[0], moved[1]))
+    moved = _moves(session, sides[0]), _moves(session, sides[1])
+    return SimulatedChange(planned, *sides, cost_diff.functions_of(session, sides), moved)
 
 
 def _moves(session: Session, outcome: Outcome) -> dict[tuple[str, str], float]:
     """Transfers of the lines with most, by function and variable (empty: allocated memory)."""
-    moved: dict[tuple[str, str], float] = {}
+    moved: dict[tuple[str, str], float] = defaultdict(float)
     for line in session.store.lines(outcome.boots[-1].id):
         for name, transfers in line.transfers.items():
-            key = (name, line.variable)
-            moved[key] = moved.get(key, 0.0) + transfers
+            moved[name, line.variable] += transfers
     return moved
 
 
@@ -199,25 +197,11 @@ def checked(runner: Runner, pair: Pair, cells: Sequence[PlannedCell]) -> list[Da
     return checks
 
 
-@dataclass(frozen=True)
-class Failures:
-    """How many seeds of a cell fail on two kernels, and one that fails on the patched one."""
-
-    failed: Outcome
-    counts: tuple[int, int]
-    seeds: int
-
-
-def repeated(runner: Runner, pair: Pair, failed: Outcome) -> Failures:
-    """A cell that failed on the patched kernel, on both kernels with several seeds."""
+def count_failures(runner: Runner, pair: Pair, failed: Outcome) -> tuple[int, int]:
+    """Of STRESS_SEEDS seeds of a cell that failed on the patched kernel, how many fail on each."""
     planned = PlannedCell(cell=failed.task.cell, swept=failed.task.swept)
+    tasks = cost_diff.tasks_of([planned], pair)
     seeds = range(1, STRESS_SEEDS + 1)
-    tasks = [
-        planned.on(kernel, arm).seeded(seed)
-        for kernel, arm in zip(pair, cost_diff.ARMS, strict=True)
-        for seed in seeds
-    ]
-    outcomes = runner.all(tasks)
-    before, after = outcomes[: len(seeds)], outcomes[len(seeds) :]
-    counts = tuple(sum(bool(outcome.error) for outcome in side) for side in (before, after))
-    return Failures(failed, (counts[0], counts[1]), len(seeds))
+    outcomes = runner.all([task.seeded(seed) for task in tasks for seed in seeds])
+    fails = [bool(outcome.error) for outcome in outcomes]
+    return sum(fails[:STRESS_SEEDS]), sum(fails[STRESS_SEEDS:])

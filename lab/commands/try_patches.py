@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from lab.base.errors import BuildError, LabError
 from lab.build import definitions
@@ -68,6 +67,10 @@ class Tried:
         return try_answers.ordered(self.trial.answers)
 
 
+# Measures what differs between two kernels; True: all patches are applied.
+_Measure = Callable[[Trial, bool], None]
+
+
 def examine(
     subject: Subject,
     planned: Sequence[PlannedCell],
@@ -82,10 +85,10 @@ def examine(
     Raises as run does.
     """
 
-    def measure(trial: Trial, *, last: bool) -> None:
+    def measure(trial: Trial, is_last: bool) -> None:
         trial.measure(planned)
-        if debug and last and not trial.failed:
-            _debug(trial, subject, session)
+        if debug and is_last and not trial.failed:
+            trial.debug(subject.spec, subject.patches)
 
     return _tried(subject, session, measure, each=each)
 
@@ -97,16 +100,10 @@ def examine_cells(
     data. Raises as run does.
     """
 
-    def measure(trial: Trial, *, last: bool) -> None:
+    def measure(trial: Trial, is_last: bool) -> None:
         trial.measure_cells(planned)
 
     return _tried(subject, session, measure, each=each, engines={p.cell.engine for p in planned})
-
-
-class _Measure(Protocol):
-    """Measures what differs between two kernels; last: all patches are applied."""
-
-    def __call__(self, trial: Trial, *, last: bool) -> None: ...
 
 
 def _tried(
@@ -118,35 +115,34 @@ def _tried(
     engines: Collection[Engine] = (),
 ) -> list[Tried]:
     """The steps of a series, until one breaks."""
+    tried: list[Tried] = []
+    for (before, after), pair in _steps(subject, session, each=each, engines=engines):
+        trial = Trial(session, pair)
+        if trial.compare(definitions.files(subject.patches[before:after])):
+            measure(trial, after == len(subject.patches))
+            trial.conclude()
+        broken = _culprit(trial, subject, (before, after), session)
+        tried.append(Tried(subject.title(before, after), trial, changed_options(*pair), broken))
+        if trial.failed:
+            break
+    return tried
+
+
+def _steps(
+    subject: Subject, session: Session, *, each: bool, engines: Collection[Engine] = ()
+) -> Iterator[tuple[tuple[int, int], tuple[Kernel, Kernel]]]:
+    """The steps of a series: how many patches are applied before and after each, and both kernels,
+    all of which are built before the first step.
+    """
     base = session.check_engines(subject.spec).probe_kernel
     for engine in engines:
         session.testbed.host.require(engine)
     count = len(subject.patches)
     levels = range(count + 1) if each else (0, count)
     kernels = {level: _kernel(subject, level, session) if level else base for level in levels}
-    tried: list[Tried] = []
     for before, after in itertools.pairwise(levels):
-        title = subject.title(before, after)
-        session.progress.say(f"{title}:")
-        trial = Trial(session, (kernels[before], kernels[after]))
-        if trial.compare(definitions.files(subject.patches[before:after])):
-            measure(trial, last=after == count)
-            trial.conclude()
-        broken = _culprit(trial, subject, (before, after), session)
-        tried.append(Tried(title, trial, changed_options(*trial.pair), broken))
-        if trial.failed:
-            break
-    return tried
-
-
-def _debug(trial: Trial, subject: Subject, session: Session) -> None:
-    def build(extra: Sequence[str]) -> Kernel:
-        return session.kernel(subject.spec, subject.patches, (*session.fragments, *extra))
-
-    def build_base(extra: Sequence[str]) -> Kernel:
-        return session.kernel(subject.spec, (), (*session.fragments, *extra))
-
-    trial.debug(build, build_base)
+        session.progress.say(f"{subject.title(before, after)}:")
+        yield (before, after), (kernels[before], kernels[after])
 
 
 def _culprit(trial: Trial, subject: Subject, levels: tuple[int, int], session: Session) -> str:
@@ -165,24 +161,20 @@ def run(
     Raises BuildError naming the patch that does not apply or build, LabError when the kernel
     without patches fails.
     """
-    base = session.check_engines(subject.spec).probe_kernel
-    levels = range(len(subject.patches) + 1) if each else (0, len(subject.patches))
-    kernels = {level: _kernel(subject, level, session) if level else base for level in levels}
     steps = []
-    for before, after in itertools.pairwise(levels):
-        title = subject.title(before, after)
-        session.progress.say(f"{title}:")
-        pair = (kernels[before], kernels[after])
+    for levels, pair in _steps(subject, session, each=each):
         changes = cost_diff.measure(session, pair, wanted, cost_diff.CHANGED)
         cost_diff.require_sound_base(changes)
         _, failed = cost_diff.failures(changes)
-        broken = _broken(subject, (before, after), failed[0], session) if failed else ""
-        old, new = (session.store.ends({kernels[level].id}) for level in (before, after))
+        broken = _broken(subject, levels, failed[0], session) if failed else ""
+        old, new = (session.store.ends({kernel.id}) for kernel in pair)
         known = None if broken else blame(new, old, session.profile.alpha)
         if known and known.verdict is Verdict.REFUTED:
             broken = known.reason
         warned = known.reason if known else ""
-        steps.append(SeriesStep(title, tuple(changes), broken, warned, changed_options(*pair)))
+        options = changed_options(*pair)
+        title = subject.title(*levels)
+        steps.append(SeriesStep(title, tuple(changes), broken, warned, options))
         if broken:
             break
     return steps

@@ -5,13 +5,13 @@ asking: the quickest answers first, each said as soon as it is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from lab.base.errors import KERNEL_FAILURES
 from lab.build import code_diff, definitions
 from lab.build.code_diff import CodeDiff
-from lab.build.kernel import Kernel
 from lab.commands import cost_diff, try_answers, try_cells, try_measure
 from lab.commands.cost_diff import CellChange
 from lab.commands.try_answers import Answer, Changed, Kind
@@ -23,9 +23,6 @@ from lab.judge.blame import blame
 from lab.measure.cell import PlannedCell
 from lab.measure.runner import Outcome, Runner
 from lab.measure.session import Session
-
-# Builds a kernel with fragments beside the usual ones.
-Builder = Callable[[Sequence[str]], Kernel]
 
 
 @dataclass
@@ -47,7 +44,7 @@ class Trial:
     notes: list[str] = field(default_factory=list)
     failed: Outcome | None = None
     is_selected: bool = False
-    choice: Choice = field(default_factory=lambda: Choice((), frozenset(), (), ()))
+    choice: Choice = field(default_factory=Choice)
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -80,21 +77,20 @@ class Trial:
         count = len(functions)
         self.session.progress.say(
             f"  {count} function{'s' * (count != 1)} differ{'s' * (count == 1)}"
-            + (f": {self.changed.named(self._patched_first(functions))}" if functions else "")
+            + (f": {self.changed.all_named}" if functions else "")
         )
         return True
 
     def measure(self, planned: Sequence[PlannedCell]) -> None:
         """Choose cells and measure them, until all is known or the patched kernel breaks."""
         sim = self.session.testbed.host.works(Engine.SIM)
-        cells = [*planned, *(_contended(self.session) if sim else ())]
+        cells = [*planned]
+        stages = [self._first, self._more_seeds]
+        if sim:  # a simulated cell, for the check of the engine
+            cells += try_cells.simulated(self.session.profile, [("none", try_cells.BUSY_JOB)])
+            stages.insert(1, self._contention)
         with self.session.measuring([cell.on(self.pair[0]) for cell in cells]) as runner:
             self._choose(runner, planned)
-            stages = (
-                (self._first, self._contention, self._more_seeds)
-                if sim
-                else (self._first, self._more_seeds)
-            )
             for stage in stages:
                 stage(runner)
                 if self.failed:
@@ -108,7 +104,7 @@ class Trial:
         exact = tuple(p for p in planned if cost_diff.has_exact_cost(p.cell))
         simulated = [p for p in planned if p.cell.engine.simulated]
         checks = [p for p in planned if p not in exact and p not in simulated]
-        self.choice, self.is_selected = Choice(exact, frozenset(), (), ()), True
+        self.choice, self.is_selected = Choice(exact), True
         with self.session.measuring([p.on(self.pair[0]) for p in planned]) as runner:
             self._checked(try_measure.checked(runner, self.pair, checks))
             if not self.failed:
@@ -121,14 +117,17 @@ class Trial:
         if not self.failed:
             self._complaints(self.pair)
 
-    def debug(self, build: Builder, build_base: Builder) -> None:
-        """Boot the debug kernel with the patches; the other one where that fails or complains."""
+    def debug(self, spec: str, patches: Sequence[Path]) -> None:
+        """Boot the debug kernel with the patches; the other one where that fails or complains.
+        Both are built of the source spec.
+        """
         session = self.session
         planned = try_cells.debug_check(self.choice, session.profile)
         fragments = workload.get(planned.cell.workload).kernel
         session.progress.say(f"  the debug kernel ({', '.join(fragments)})")
-        base = build_base(fragments)  # its objects are what the patched one is built from
-        after = build(fragments)
+        every = (*session.fragments, *fragments)
+        base = session.kernel(spec, (), every)  # the patched one is built from its objects
+        after = session.kernel(spec, patches, every)
         task = planned.on(after, cost_diff.ARMS[1])
         with session.measuring([task]) as runner:
             (outcome,) = runner.all([task])
@@ -153,10 +152,6 @@ class Trial:
             self._say(try_answers.no_loss(self.simulated))
         else:
             self._say(try_answers.no_data_lost(self.checks))
-
-    def _patched_first(self, functions: frozenset[str]) -> list[str]:
-        """Functions by name; those that the patches themselves define come first."""
-        return sorted(functions, key=lambda name: (name not in self.changed.places, name))
 
     def _say(self, answer: Answer | None) -> None:
         if answer:
@@ -249,9 +244,9 @@ class Trial:
         if error.outcome not in KERNEL_FAILURES:
             failed.require_boots()
         self.session.progress.say(f"    {failed.task}: {error.what}; with other seeds?")
-        known = try_measure.repeated(runner, self.pair, failed)
+        counts = try_measure.count_failures(runner, self.pair, failed)
         self.failed = failed
-        self._say(try_answers.broken(known, self.changed))
+        self._say(try_answers.broken(failed, counts, self.changed))
 
     def _checked(self, checks: Sequence[DataCheck]) -> None:
         for check in checks:
@@ -281,8 +276,3 @@ class Trial:
             self._say(Answer(Kind.OPEN, finding.reason))
         else:
             self.notes.append(finding.reason)
-
-
-def _contended(session: Session) -> list[PlannedCell]:
-    """A simulated cell, for the check of the engine."""
-    return try_cells.simulated(session.profile, [("none", try_cells.BUSY_JOB)])
