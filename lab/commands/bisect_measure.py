@@ -18,14 +18,13 @@ from lab.base.errors import BuildError, LabError, UsageError, nearest
 from lab.base.stats import SEED_COUNTS, Interval, Paired
 from lab.base.text import percent
 from lab.build.kernel import Kernel
-from lab.commands import cost_diff
+from lab.commands import bisect_search, cost_diff
 from lab.commands.cost_diff import Threshold
 from lab.commands.gate_config import USUAL_THRESHOLD, USUAL_TIME, fraction
 from lab.inputs import series, workload
 from lab.inputs.queue_settings import Settings
 from lab.inputs.terms import Engine, Level
 from lab.judge import experiment
-from lab.judge.experiment import Experiment
 from lab.measure import cost, metrics
 from lab.measure.cell import PlannedCell
 from lab.measure.matrix import parse_cell
@@ -104,12 +103,6 @@ class CommitMeasure(ABC):
             session.progress.say(f"    skipped: {outcome.error.brief}")
         return outcome
 
-    def _require_measured(self, good: float | None, bad: float | None) -> None:
-        """Raise LabError unless both ends have a value."""
-        for end, value in (("good", good), ("bad", bad)):
-            if value is None:
-                raise LabError(f"the {end} end cannot be measured: it does not build or boot")
-
     def _require_change(self, change: float) -> None:
         """Raise LabError unless the bad end is worse by more than the threshold."""
         if not change > self._threshold:
@@ -137,7 +130,7 @@ class ByFunction(CommitMeasure):
         self._reference = pair[0]
         (ends,) = self._measured(pair)
         cost_diff.require_sound_base([ends])
-        self._require_measured(*ends.values)
+        bisect_search.require_measured(*ends.values)
         self._require_change(ends.change or 0.0)
         surely = [change for change in ends.functions if change.sure]
         sums = (math.fsum(f.before for f in surely), math.fsum(f.after for f in surely))
@@ -187,16 +180,13 @@ class ByCounter(CommitMeasure):
     def __init__(
         self, tree: CommitTree, planned: PlannedCell, threshold: float, metric: str
     ) -> None:
-        """A measure by one of the cell's counters."""
         super().__init__(tree, planned, threshold)
         self._metric = metric
         self.unit = metrics.get(metric).unit
 
     def compare(self, good: str, bad: str) -> None:
         """Count at both ends; either may count more."""
-        values = self.value(good), self.value(bad)
-        self._require_measured(*values)
-        low, high = sorted(value or 0.0 for value in values)
+        low, high = sorted(bisect_search.require_measured(self.value(good), self.value(bad)))
         self._require_change((high - low) / high if high else 0.0)
 
     def value(self, commit: str) -> float | None:
@@ -216,7 +206,6 @@ class ByTime(CommitMeasure):
     def __init__(
         self, tree: CommitTree, planned: PlannedCell, threshold: float, metric: str, decisions: int
     ) -> None:
-        """A measure by one of the workload's metrics, for so many decisions."""
         super().__init__(tree, planned, threshold)
         self._metric = metric
         self._alpha = tree.session.profile.alpha / decisions
@@ -256,7 +245,9 @@ class ByTime(CommitMeasure):
         return f"{self._metric} {percent(math.expm1(value), exact=False)}"
 
     def _decided(self, kernels: tuple[Kernel, Kernel], middle: float) -> Paired | None:
-        """Pairs of boots of two kernels whose log-ratio is surely not middle; None when unsure."""
+        """Pairs of boots of two kernels whose log-ratio is surely not middle; None when unsure.
+        Raises LabError when one of the ends fails.
+        """
         tree = self._tree
         tasks = cost_diff.tasks_of([self._planned], kernels, (_GOOD, _OTHER))
         bound = Interval(math.expm1(middle), math.inf)
@@ -268,20 +259,16 @@ class ByTime(CommitMeasure):
         with tree.session.measuring(tasks) as runner:
             rounds = runner.rounds(tasks, tree.session.profile.rounds, is_clear)
         if rounds.error:
-            self._broken(rounds)
+            if rounds.failed_arm == _GOOD or not self._bad:
+                end = "good" if rounds.failed_arm == _GOOD else "bad"
+                what, where = rounds.error.what, rounds.error.where
+                raise LabError(f"the {end} end fails: {what}", where=where)
+            tree.session.progress.say(f"    skipped: {rounds.error.brief}")
             return None
         if is_clear(rounds):
             return rounds.paired(self._metric)
         tree.session.progress.say("    skipped: the rounds of this profile do not tell")
         return None
-
-    def _broken(self, rounds: Rounds) -> None:
-        """Say that a commit fails. Raises LabError when it is one of the ends."""
-        assert rounds.error
-        if rounds.failed_arm == _GOOD or not self._bad:
-            end = "good" if rounds.failed_arm == _GOOD else "bad"
-            raise LabError(f"the {end} end fails: {rounds.error.what}", where=rounds.error.where)
-        self._tree.session.progress.say(f"    skipped: {rounds.error.brief}")
 
 
 def of_cell(
@@ -334,8 +321,14 @@ def of_claim(
         and candidate.runs
         and metric in ("", candidate.expectation.metric)
     ]
-    exact = [candidate for candidate in candidates if not timed and _exact(candidate)]
-    matches = exact or [candidate for candidate in candidates if candidate.timed]
+    # One boot of the exact engine answers these for a commit.
+    exact = [
+        candidate
+        for candidate in candidates
+        if candidate.level is Level.MECHANISM or candidate.expectation.metric == cost.KERNEL
+    ]
+    by_time = [candidate for candidate in candidates if candidate.timed]
+    matches = by_time if timed or not exact else exact
     if not matches:
         raise UsageError(
             f"nothing that this host can measure is expected of {text}",
@@ -354,11 +347,6 @@ def of_claim(
 def decisions(line: Sequence[str]) -> int:
     """How many times a bisection of a line of commits decides: for the ends and for each step."""
     return 1 + math.ceil(math.log2(max(2, len(line))))
-
-
-def _exact(candidate: Experiment) -> bool:
-    """Whether one boot of the exact engine answers an experiment for a commit."""
-    return candidate.level is Level.MECHANISM or candidate.expectation.metric == cost.KERNEL
 
 
 def _or(threshold: float | None, usual: str) -> float:

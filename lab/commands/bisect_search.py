@@ -72,10 +72,7 @@ def search(line: Sequence[str], measure: Measure) -> Bisection:
         steps.append(BisectionStep(line[place], value))
         return value
 
-    good, bad = look(0), look(len(line) - 1)
-    if good is None or bad is None:
-        end = "good" if good is None else "bad"
-        raise LabError(f"the {end} end cannot be measured: it does not build or boot")
+    good, bad = require_measured(look(0), look(len(line) - 1))
     if bad == good:
         raise LabError(f"nothing to find: {good:.2f} at both ends")
     low, high = 0, len(line) - 1
@@ -90,6 +87,14 @@ def search(line: Sequence[str], measure: Measure) -> Bisection:
             low = place
     suspects = tuple(line[low + 1 : high + 1])
     return Bisection(suspects, line[low], good, bad, tuple(steps))
+
+
+def require_measured(good: float | None, bad: float | None) -> tuple[float, float]:
+    """The values of both ends. Raises LabError for an end that has none."""
+    if good is None or bad is None:
+        end = "good" if good is None else "bad"
+        raise LabError(f"the {end} end cannot be measured: it does not build or boot")
+    return good, bad
 
 
 def is_bad(good: float, bad: float, value: float) -> bool:
