@@ -31,17 +31,15 @@ def tables(
     """
     if not functions:
         return []
-    trees = _trees(store, outcomes)
+    trees = [_tree(store, outcome) for outcome in outcomes]
     return [table for function in functions for table in of_function(names, trees, function, rows)]
 
 
-def _trees(store: BootStore, outcomes: Sequence[Outcome]) -> list[CallTree]:
-    found = [of_boot(store.boot_folder(outcome.boots[-1].id)) for outcome in outcomes]
-    if missing := [
-        str(outcome.task) for outcome, tree in zip(outcomes, found, strict=True) if not tree
-    ]:
-        raise LabError(f"the boot of {missing[0]} has no call tree")
-    return [tree for tree in found if tree]
+def _tree(store: BootStore, outcome: Outcome) -> CallTree:
+    tree = of_boot(store.boot_folder(outcome.boots[-1].id))
+    if not tree:
+        raise LabError(f"the boot of {outcome.task} has no call tree")
+    return tree
 
 
 def of_function(

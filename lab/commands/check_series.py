@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.base import archive, cache, sandbox
@@ -37,25 +37,15 @@ class Commit:
     """What was found of a patch, with all before it applied.
 
     style is checkpatch's total, booted what its kernels said; error is empty when all is well.
+    kernel is the debug kernel, None where one was not built.
     """
 
     patch: Path
     style: str
     booted: str
     error: str = ""
+    kernel: Kernel | None = None
     outcomes: tuple[Outcome, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Step:
-    """A patch, its style, and the debug kernel with it and all before it; error is why there
-    is none, or what is wrong with its style.
-    """
-
-    patch: Path
-    style: str
-    kernel: Kernel | None
-    error: str
 
 
 def check(series: Series, session: Session) -> list[Commit]:
@@ -68,38 +58,39 @@ def check(series: Series, session: Session) -> list[Commit]:
     well_formed.check(series)
     session.check_engines(series.tree, series.kernel)
     with _checkpatch(series.tree, session.progress) as script:
-        steps = [
+        commits = [
             _built(series, patches, patch, script, session) for patches, patch in _steps(series)
         ]
     cells = _cells(series, session.profile)
-    tasks = [Task(cell=cell, kernel=step.kernel) for step in steps if step.kernel for cell in cells]
+    kernels = [commit.kernel for commit in commits if commit.kernel]
+    tasks = [Task(cell=cell, kernel=kernel) for kernel in kernels for cell in cells]
     outcomes = session.outcomes(tasks) if tasks else []
-    return [_booted(step, outcomes, session) for step in steps]
+    return [_booted(commit, outcomes, session) for commit in commits]
 
 
 def _built(
     series: Series, patches: tuple[Path, ...], patch: Path, script: Path, session: Session
-) -> _Step:
+) -> Commit:
+    """A patch whose kernels are built, not booted; error tells a style that is wrong, too."""
     session.progress.say(f"{series.name}: {patch.parent.name}/{patch.name}")
     style, clean = _style(script, patch)
     try:
         session.kernel(series.tree, patches, series.kernel)
         kernel = session.kernel(series.tree, patches, (*series.kernel, "debug"))
     except LabError as exc:
-        return _Step(patch, style, None, exc.what)
-    return _Step(patch, style, kernel, "" if clean else "checkpatch complains")
+        return Commit(patch, style, "not built", exc.what)
+    return Commit(patch, style, "", "" if clean else "checkpatch complains", kernel)
 
 
-def _booted(step: _Step, outcomes: Sequence[Outcome], session: Session) -> Commit:
-    if not step.kernel:
-        return Commit(step.patch, step.style, "not built", step.error)
-    step_outcomes = tuple(
-        outcome for outcome in outcomes if outcome.task.kernel.id == step.kernel.id
-    )
-    errors = [outcome.error.what for outcome in step_outcomes if outcome.error]
-    booted = f"{len(step_outcomes) - len(errors)} of {len(step_outcomes)} boots"
-    errors += session.store.complaints(step.kernel.id)
-    return Commit(step.patch, step.style, booted, "; ".join(errors) or step.error, step_outcomes)
+def _booted(commit: Commit, outcomes: Sequence[Outcome], session: Session) -> Commit:
+    if not commit.kernel:
+        return commit
+    of_commit = tuple(o for o in outcomes if o.task.kernel.id == commit.kernel.id)
+    errors = [outcome.error.what for outcome in of_commit if outcome.error]
+    booted = f"{len(of_commit) - len(errors)} of {len(of_commit)} boots"
+    errors += session.store.complaints(commit.kernel.id)
+    error = "; ".join(errors) or commit.error
+    return replace(commit, booted=booted, error=error, outcomes=of_commit)
 
 
 def _steps(series: Series) -> Iterator[tuple[tuple[Path, ...], Path]]:

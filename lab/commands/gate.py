@@ -105,8 +105,8 @@ def remember(results: Sequence[BranchResult], run_id: str, history: GateHistory)
         if result.state and result.series.verdict != Verdict.ERROR:
             red = [c.name for c in result.series.claims if c.verdict == Verdict.REFUTED]
             open_ = [c.name for c in result.series.claims if c.verdict == Verdict.INCONCLUSIVE]
-            reason = f"costs more: {', '.join(red)}" if red else ""
-            reason = reason or (f"not decided: {', '.join(open_)}" if open_ else "")
+            reason = f"not decided: {', '.join(open_)}" if open_ else ""
+            reason = f"costs more: {', '.join(red)}" if red else reason
             history.add(
                 result.series.name, result.state, run_id, reason, result.changes, result.values
             )
@@ -188,7 +188,7 @@ def _judged(name: str, branch: Branch, gating: Gating) -> BranchResult:
 def _costs(
     branch: str, kernels: tuple[Kernel, Kernel], gating: Gating
 ) -> list[tuple[CellChange, Finding]]:
-    """The change of every exact cell, and what it says."""
+    """The change of every exact cell, and what it says; what is red is so in some functions."""
     config, session = gating.config, gating.session
     threshold = Threshold(fraction(config.threshold), _SEEDS)
     changes = cost_diff.measure(session, kernels, cells(config, session.profile), threshold)
@@ -196,8 +196,10 @@ def _costs(
     before, after = (session.store.ends({kernel.id}) for kernel in kernels)
     costs = []
     for cell in changes:
-        finding = _exact(branch, cell)
+        finding = replace(cell.finding, experiment=replace(cell.finding.experiment, series=branch))
         if not cell.failed:
+            if finding.verdict is Verdict.REFUTED:
+                finding = replace(finding, reason=_blame(cell))
             finding = replace(finding, evidence=replace(finding.evidence, ends=(after, before)))
         costs.append((cell, verdict.with_blame(finding, session.profile.alpha)))
     return costs
@@ -249,14 +251,6 @@ def _baseline(name: str, branch: Branch, state: str, gating: Gating) -> str:
     if good is None:
         gating.session.progress.say("    nothing was good before: this state becomes the baseline")
     return good or state
-
-
-def _exact(branch: str, cell: CellChange) -> Finding:
-    """What was found of a cell of the exact engine; what is red is so in some functions."""
-    finding = replace(cell.finding, experiment=replace(cell.finding.experiment, series=branch))
-    if cell.failed or finding.verdict is not Verdict.REFUTED:
-        return finding
-    return replace(finding, reason=_blame(cell))
 
 
 def _blame(cell: CellChange) -> str:

@@ -8,14 +8,13 @@ be built again, so only those are kept that were booted lately or that a baselin
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import cache, durable
 from lab.commands.gate_history import GateHistory
 from lab.measure.boot_store import BootStore
-from lab.report import record_store, run_record
+from lab.report import record_store
 
 _DAY_S = 86400.0
 # What was used just now may be needed by a command that is between two steps.
@@ -54,7 +53,10 @@ def garbage(store: BootStore, history: GateHistory, days: float) -> list[Garbage
     now = time.time() if newest is None else min(time.time(), newest)
     horizon = now - max(days * _DAY_S, _HOUR_S)
     folders = [store.folder / "runs" / run for run in record_store.known(store.folder)]
-    boots = {folder.name: set(_boots(record_store.load(folder))) for folder in folders}
+    boots: dict[str, set[str]] = {}
+    for folder in folders:
+        cells = record_store.load(folder).cells
+        boots[folder.name] = {boot.id for cell in cells for boot in cell.boots}
     named = {boot for run_boots in boots.values() for boot in run_boots}
     unneeded = [
         _garbage("boot", store.boot_folder(boot))
@@ -70,10 +72,10 @@ def garbage(store: BootStore, history: GateHistory, days: float) -> list[Garbage
     needed = store.kernels_since(horizon) | {
         boot.kernel for boot in store.boots(sorted(good)).values()
     }
-    for kind, folder in _CACHED:
+    for kind, name in _CACHED:
         unneeded += [
             _garbage(kind, path)
-            for path in sorted((cache.root() / folder).glob("*"))
+            for path in sorted((cache.root() / name).glob("*"))
             if path.is_dir() and path.name not in needed and _unused(path, horizon)
         ]
     unneeded += [
@@ -93,10 +95,6 @@ def delete(unneeded: list[Garbage], store: BootStore) -> None:
         else:
             entry.path.unlink(missing_ok=True)
     store.sweep()
-
-
-def _boots(run: run_record.RunRecord) -> Iterator[str]:
-    return (boot.id for cell in run.cells for boot in cell.boots)
 
 
 def _garbage(kind: str, path: Path) -> Garbage:
