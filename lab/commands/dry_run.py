@@ -23,7 +23,6 @@ from lab.measure.durations import Durations
 # What 200 boots of the quick profile left, one with another.
 _LEFT_MIB = 5.0
 _UNKNOWN = Durations()
-_REUSED = "A real run reuses boots on record."
 
 
 @dataclass(frozen=True)
@@ -76,14 +75,7 @@ def of_series(
         every_boot += planned
         parts.append(_series(series, experiments, planned))
     engines = ", ".join(report.engine for report in here.engines if report.works)
-    total = sum(boots.count for boots in every_boot)
-    last = (
-        f"{_count(total, 'boot')}. Nothing was built or booted. {_REUSED} "
-        f"It first checks the engines {engines}. "
-        f"{_effort(every_boot, durations)}"
-    )
-    shown = "\n".join([*parts, *textwrap.wrap(last, 78)])
-    return Plan(shown, tuple(every_boot), _seconds(every_boot, durations))
+    return _plan(parts, every_boot, durations, f"It first checks the engines {engines}. ")
 
 
 def of_cells(
@@ -101,13 +93,7 @@ def of_cells(
     lines += ["", *_table(every_boot, arms=False), ""]
     for text in filter(None, dict.fromkeys(changes(p.cell) for p in planned)):
         lines += [*textwrap.wrap(text, 78), ""]
-    total = sum(boots.count for boots in every_boot)
-    last = (
-        f"{_count(total, 'boot')}. Nothing was built or booted. {_REUSED} "
-        f"{_effort(every_boot, durations)}"
-    )
-    shown = "\n".join([*lines, *textwrap.wrap(last, 78)])
-    return Plan(shown, tuple(every_boot), _seconds(every_boot, durations))
+    return _plan(lines, every_boot, durations)
 
 
 def plan_boots(experiments: Sequence[Experiment], series: Series) -> list[Boots]:
@@ -135,21 +121,23 @@ def _same(experiment: Experiment, series: Series) -> bool:
     return experiment.expectation.bound.is_change and len(sides) == 1
 
 
-def _seconds(planned: Sequence[Boots], durations: Durations) -> float:
-    """How long boots take, as many at a time as there are CPUs."""
+def _plan(
+    lines: Sequence[str], planned: Sequence[Boots], durations: Durations, first: str = ""
+) -> Plan:
+    """Lines, and below them how many boots that makes, what is done first, how long all takes, as
+    many boots at a time as there are CPUs, and what that leaves on the disk.
+    """
     seconds = sum(boots.count * durations.of(boots.cell) for boots in planned)
-    return seconds / (os.cpu_count() or 1)
-
-
-def _effort(planned: Sequence[Boots], durations: Durations) -> str:
-    """How long boots take, and what they leave on the disk."""
-    whole = duration(_seconds(planned, durations))
-    gib = sum(boots.count for boots in planned) * _LEFT_MIB / 1024
+    seconds /= os.cpu_count() or 1
+    total = sum(boots.count for boots in planned)
     known = "as boots of their kind took here" if durations.known else "as on two cores"
-    return (
-        f"That takes {whole}, {known}, and leaves {gib:.1f} GiB; each kernel that is not there yet "
-        "takes minutes and 0.1 GiB more."
+    last = (
+        f"{_count(total, 'boot')}. Nothing was built or booted. A real run reuses boots on record. "
+        f"{first}That takes {duration(seconds)}, {known}, and leaves "
+        f"{total * _LEFT_MIB / 1024:.1f} GiB; each kernel that is not there yet takes minutes and "
+        "0.1 GiB more."
     )
+    return Plan("\n".join([*lines, *textwrap.wrap(last, 78)]), tuple(planned), seconds)
 
 
 def _series(series: Series, experiments: Sequence[Experiment], planned: Sequence[Boots]) -> str:
@@ -204,7 +192,9 @@ def _kernels(series: Series, planned: Sequence[Boots]) -> list[str]:
 def _differing(boots: Boots, planned: Sequence[Boots]) -> list[str]:
     """The parameters that tell a cell from others of its name, but for the usual ones."""
     namesakes = [
-        dict(namesake.cell.parameters) for namesake in planned if _alike(boots.cell, namesake.cell)
+        dict(other.cell.parameters)
+        for other in planned
+        if (str(other.cell), other.cell.engine) == (str(boots.cell), boots.cell.engine)
     ]
     usual = workload.get(boots.cell.workload).parameters
     return [
@@ -213,10 +203,6 @@ def _differing(boots: Boots, planned: Sequence[Boots]) -> list[str]:
         if value != usual.get(name)
         and any(parameters.get(name) != value for parameters in namesakes)
     ]
-
-
-def _alike(cell: Cell, other: Cell) -> bool:
-    return (str(cell), cell.engine) == (str(other), other.engine)
 
 
 def _cell(boots: Boots, differing: Sequence[str]) -> str:
