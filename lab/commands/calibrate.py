@@ -83,14 +83,6 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Distance:
-    """CPUs that are no farther from each other than this: how many, and pairs of them."""
-
-    cpus: int
-    pairs: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
 class Calibration:
     """A machine model as the text of a file, how many repetitions were not used for it, and all
     that one CPU did, and two that were as far from each other as the model says.
@@ -120,7 +112,7 @@ def calibrate(progress: Progress) -> list[Calibration]:
     with progress.step("measuring CPUs one by one"):
         in_turn = islice(cycle(cpus), _SINGLES)
         alone = pooled([primitives.natively((1,), (cpu,)) for cpu in in_turn])
-    by_distance = [(each.cpus, _undisturbed(each.pairs, progress)) for each in distances(cpus)]
+    by_distance = [(near, _undisturbed(pairs, progress)) for near, pairs in distances(cpus).items()]
     title = f"measured here: {host.cpu_model()}".replace('"', "'")
     ipc = processor.instructions_a_cycle()
     usual = model(title, ipc, alone, by_distance)
@@ -163,8 +155,10 @@ def _is_enough(measured: Measured) -> bool:
     return all(len(measured[key]) >= _NEEDED for key in USED if key.threads == 2)
 
 
-def distances(cpus: Sequence[int]) -> list[Distance]:
-    """From near to far, which CPUs are how near: of one core, one L3, one package, and all."""
+def distances(cpus: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
+    """Pairs of CPUs by how many CPUs are no farther from each other: of one core, one L3, one
+    package, and all.
+    """
     groups = [{cpus[0]}]
     for name in ("topology/core_cpus_list", "cache/index3/shared_cpu_list",
                  "topology/package_cpus_list"):  # fmt: skip
@@ -172,16 +166,13 @@ def distances(cpus: Sequence[int]) -> list[Distance]:
         if path.exists():
             groups.append(_listed(path.read_text()) & set(cpus))
     groups.append(set(cpus))
-    return [
-        Distance(len(far), _pairs(cpus[0], farther))
-        for near, far in pairwise(sorted(groups, key=len))
-        if (farther := sorted(far - near))
-    ]
-
-
-def _pairs(cpu: int, others: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """A CPU with the last of others, one in the middle, and the first; they may be the same."""
-    return tuple((cpu, other) for other in (others[-1], others[len(others) // 2], others[0]))
+    pairs = {}
+    for near, far in pairwise(sorted(groups, key=len)):
+        if farther := sorted(far - near):
+            # The last, one in the middle, and the first; they may be the same.
+            others = (farther[-1], farther[len(farther) // 2], farther[0])
+            pairs[len(far)] = [(cpus[0], other) for other in others]
+    return pairs
 
 
 def _listed(text: str) -> set[int]:

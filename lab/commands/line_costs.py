@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from lab.base.process import CommandError
 from lab.build import source_lines
@@ -25,8 +26,11 @@ from lab.report.run_record import Column, TableRecord
 # Chosen: so many functions tell nearly all that differs; each has to be disassembled.
 _FUNCTIONS = 40
 # A line of source is cut off here, in characters: a table has 80 columns.
-_SHOWN = 22
+_WIDTH = 22
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+
+# First line and number of lines, before and after.
+Hunk = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -46,26 +50,6 @@ class Difference:
         return self.after - self.before
 
 
-@dataclass(frozen=True)
-class Lines:
-    """How lines of one source tree are numbered in another, by file: the hunks of their diff."""
-
-    hunks: Mapping[str, Sequence[tuple[int, int, int, int]]] = field(default_factory=dict)
-
-    def moved(self, place: LinePlace) -> LinePlace | None:
-        """Where a line is in the other tree; None when it is not there."""
-        shift = 0
-        for old, olds, new, news in self.hunks.get(place.file, ()):
-            # A hunk without lines stands behind the one it names.
-            first, end = (old, old + olds) if olds else (old + 1, old + 1)
-            if place.line < first:
-                break
-            if place.line < end:
-                return None
-            shift = (new if news else new + 1) + news - end
-        return LinePlace(place.file, place.line + shift)
-
-
 def differences(store: BootStore, sides: tuple[Outcome, Outcome]) -> list[Difference]:
     """What each line costs on both sides, of the functions that differ most; the largest first.
 
@@ -76,17 +60,23 @@ def differences(store: BootStore, sides: tuple[Outcome, Outcome]) -> list[Differ
     names = frozenset(change.function for change in changed)
     before, after = (_costs(store, side, names) for side in sides)
     old, new = (side.task.kernel for side in sides)
-    lines = _renumbered(old, new, {place.file for place in before})
-    kept = {there: insns for here, insns in before.items() if (there := lines.moved(here))}
-    sources = _Sources()
+    by_file = _hunks(old, new, {place.file for place in before})
+    now = {place: moved(place, by_file.get(place.file, ())) for place in before}
+    kept = {there: before[here] for here, there in now.items() if there}
+    read = functools.cache(_read)
     every = [
-        Difference(place, sources.line(new, place), kept.get(place, 0.0), after.get(place, 0.0))
+        Difference(
+            place,
+            _shown(read(new.tree, place.file), place.line),
+            kept.get(place, 0.0),
+            after.get(place, 0.0),
+        )
         for place in kept.keys() | after.keys()
     ]
     every += [
-        Difference(place, sources.line(old, place), before=insns)
-        for place, insns in before.items()
-        if not lines.moved(place)
+        Difference(place, _shown(read(old.tree, place.file), place.line), before=before[place])
+        for place, there in now.items()
+        if not there
     ]
     return sorted(
         (difference for difference in every if difference.more),
@@ -144,36 +134,45 @@ def _costs(store: BootStore, outcome: Outcome, functions: frozenset[str]) -> dic
     return costs
 
 
-def _renumbered(old: Kernel, new: Kernel, files: Collection[str]) -> Lines:
-    """How lines of some files of a kernel are numbered in another one's."""
+def _hunks(old: Kernel, new: Kernel, files: Collection[str]) -> dict[str, list[Hunk]]:
+    """By which hunks some files of a kernel differ from another one's."""
     if old.tree == new.tree:
-        return Lines()
+        return {}
     named = ["diff", "--no-ext-diff", "--no-color", "-U0", old.tree, new.tree, "--"]
-    return Lines({file: hunks(git(*named, file)) for file in files})
+    return {file: hunks(git(*named, file)) for file in files}
 
 
-def hunks(diff: str) -> list[tuple[int, int, int, int]]:
-    """The hunks of one file's unified diff: first line and number of lines, before and after."""
+def moved(place: LinePlace, of_file: Sequence[Hunk]) -> LinePlace | None:
+    """Where a line is in the other tree, by the hunks of its file; None when it is not there."""
+    shift = 0
+    for old, olds, new, news in of_file:
+        # A hunk without lines stands behind the one it names.
+        first, end = (old, old + olds) if olds else (old + 1, old + 1)
+        if place.line < first:
+            break
+        if place.line < end:
+            return None
+        shift = (new if news else new + 1) + news - end
+    return LinePlace(place.file, place.line + shift)
+
+
+def hunks(diff: str) -> list[Hunk]:
+    """The hunks of one file's unified diff."""
     return [
         (int(old), int(olds or 1), int(new), int(news or 1))
         for old, olds, new, news in _HUNK.findall(diff)
     ]
 
 
-class _Sources:
-    """The lines of kernels' files, each file read once."""
+def _read(tree: str, file: str) -> list[str]:
+    """The lines of a file of a source tree; none where the build has made the file."""
+    try:
+        return git("show", f"{tree}:{file}").split("\n")
+    except CommandError:
+        return []
 
-    def __init__(self) -> None:
-        self._files: dict[tuple[str, str], list[str]] = {}
 
-    def line(self, kernel: Kernel, place: LinePlace) -> str:
-        """A line of the source; empty where the build has made the file, or nothing is known."""
-        key = kernel.tree, place.file
-        if key not in self._files:
-            try:
-                self._files[key] = git("show", f"{kernel.tree}:{place.file}").split("\n")
-            except CommandError:
-                self._files[key] = []
-        known = self._files[key]
-        text = known[place.line - 1].strip() if 0 < place.line <= len(known) else ""
-        return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+def _shown(lines: Sequence[str], number: int) -> str:
+    """A line of a file, cut off; empty where there is none of that number."""
+    text = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"

@@ -34,15 +34,6 @@ _MACHINE = "xeon16"
 
 
 @dataclass(frozen=True)
-class Head:
-    """What a series is: its title, who posted it where, and the source that it applies to."""
-
-    title: str
-    origin: str
-    tree: str
-
-
-@dataclass(frozen=True)
 class _Place:
     """Where the message's figures were measured, as far as it says: keys of a claim."""
 
@@ -60,16 +51,17 @@ class _Place:
         ]
 
 
-def text(head: Head, message: Message) -> str:
+def text(message: Message, *, title: str, origin: str, tree: str) -> str:
     """A series.toml that is right as it is: it has the check that nothing costs more, and below it
-    a claim for each published figure, commented.
+    a claim for each published figure, commented. origin says who posted the series where, tree is
+    the source that it applies to.
     """
     place = _place(message)
     lines = [
         "# SPDX-License-Identifier: GPL-2.0-or-later",
-        f"title = {_quoted(head.title)}",
-        f"origin = {_quoted(head.origin)}",
-        f"tree = {_quoted(head.tree)}",
+        f"title = {_quoted(title)}",
+        f"origin = {_quoted(origin)}",
+        f"tree = {_quoted(tree)}",
         "",
         *(f"# {note}" for note in place.notes),
         "[checks.cost]",
@@ -122,7 +114,7 @@ def _published(figure: Figure) -> tuple[str, str]:
     metric, factor = _METRICS.get(figure.unit, (_COST, 1.0))
     if figure.unit == "%":
         return metric, f'change = "{100 * _of_all(figure):+.3g}%"'
-    unit = {"lat_mean_ms": "ms"}.get(metric, figure.unit)
+    unit = "ms" if metric == "lat_mean_ms" else figure.unit
     before, after = (_number(level * factor) for level in _levels(figure))
     levels = f"before = {before}, after = {after}"
     return metric, f"{levels}, unit = {_quoted(unit)}" if unit else levels

@@ -14,7 +14,6 @@ from lab.build import source as source_tree
 from lab.build.patch_mail import Collected
 from lab.build.source import Source
 from lab.commands import new_claims
-from lab.commands.new_claims import Head
 from lab.inputs import message
 from lab.inputs.message import Message
 from lab.inputs.profile import Profile
@@ -40,13 +39,14 @@ def create(
     parts = _patches(source, collected, progress)
     texts = [patch.read_text(errors="replace") for patch in collected.patches]
     published = message_of(collected)
-    head = Head(_title(collected, texts), _origin(collected, texts, origin), spec)
+    title, origin = _title(collected, texts), _origin(collected, texts, origin)
     with cache.building(folder, summed=False) as aside:
         for part, files in parts.items():
             (aside / part).mkdir()
             for name, text in files.items():
                 (aside / part / name).write_text(text)
-        (aside / "series.toml").write_text(new_claims.text(head, published))
+        toml = new_claims.text(published, title=title, origin=origin, tree=spec)
+        (aside / "series.toml").write_text(toml)
     return published
 
 

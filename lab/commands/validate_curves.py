@@ -119,10 +119,11 @@ def points_table(
     drawn = {}
     for scheduler in dict.fromkeys(point.scheduler for point in points):
         by_label = {point.label: point for point in points if point.scheduler == scheduler}
-        for name in (_MEASURED, ours):
-            drawn[f"{scheduler} ({name})"] = tuple(
-                _value(by_label[label], name) if label in by_label else None for label in labels
-            )
+        line = [by_label.get(label) for label in labels]
+        drawn[f"{scheduler} ({_MEASURED})"] = tuple(
+            point.hardware if point else None for point in line
+        )
+        drawn[f"{scheduler} ({ours})"] = tuple(point.lab if point else None for point in line)
     return TableRecord(
         title=title,
         columns=columns("scheduler", by, _MEASURED, ours, "error"),
@@ -156,10 +157,6 @@ def _errors(points: Iterable[CurvePoint]) -> tuple[str, str, str, str]:
         f"{100 * max(map(abs, errors)):.0f} %",
         f"{100 * bias:+.1f} %",
     )
-
-
-def _value(point: CurvePoint, name: str) -> float | None:
-    return point.hardware if name == _MEASURED else point.lab
 
 
 def _row(point: CurvePoint) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lab.build.source_lines import LinePlace
 from lab.commands import line_costs
-from lab.commands.line_costs import Difference, Lines
+from lab.commands.line_costs import Difference
 
 FILE = "block/part.c"
 WORDS = st.lists(st.sampled_from("abcd"), max_size=12)
@@ -32,8 +32,8 @@ def test_a_line_that_is_kept_is_found_again_and_one_that_is_gone_is_not(
     tmp_path: Path, old: list[str], new: list[str]
 ) -> None:
     text = diff(tmp_path, old, new)
-    lines = Lines({FILE: line_costs.hunks(text)})
-    moved = [lines.moved(LinePlace(FILE, number)) for number in range(1, len(old) + 1)]
+    hunks = line_costs.hunks(text)
+    moved = [line_costs.moved(LinePlace(FILE, line), hunks) for line in range(1, len(old) + 1)]
     gone = sum(line.startswith("-") and not line.startswith("---") for line in text.splitlines())
     assert moved.count(None) == gone
     kept = [(old[number], place.line) for number, place in enumerate(moved) if place]
@@ -42,7 +42,7 @@ def test_a_line_that_is_kept_is_found_again_and_one_that_is_gone_is_not(
 
 
 def test_a_file_that_does_not_differ_keeps_its_numbers() -> None:
-    assert Lines().moved(LinePlace(FILE, 7)) == LinePlace(FILE, 7)
+    assert line_costs.moved(LinePlace(FILE, 7), ()) == LinePlace(FILE, 7)
 
 
 def test_the_table_ends_with_the_sum_of_all_lines_those_not_shown_included() -> None:

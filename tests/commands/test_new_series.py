@@ -20,7 +20,6 @@ from lab.build import patching, revert, source
 from lab.build.source import Source
 from lab.cli import main
 from lab.commands import new_claims
-from lab.commands.new_claims import Head
 from lab.inputs import message, series
 
 MESSAGE = """\
@@ -208,6 +207,11 @@ def test_a_folder_that_is_there_is_kept(
         lab("new", "other")
 
 
+def text_of(said: str, title: str = "t") -> str:
+    """The series.toml of a message."""
+    return new_claims.text(message.read(said), title=title, origin=title, tree="debian:6.12")
+
+
 LINES = st.sampled_from(
     [
         "{} 256k -> 594k IOPS {}",
@@ -230,14 +234,14 @@ def test_whatever_a_message_says_the_file_is_right(
     lines: list[tuple[str, str, str]], title: str
 ) -> None:
     text = "\n".join(line.format(first, second) for line, first, second in lines)
-    written = new_claims.text(Head(title, title, "debian:6.12"), message.read(text))
+    written = text_of(text, title)
     made = toml.parse(tomllib.loads(written), series.Series, Path("series.toml"))
     assert (made.title, list(made.checks), made.claims) == (title, ["cost"], {})
 
 
 def test_a_share_of_the_cpu_is_what_it_makes_of_an_io() -> None:
     text = "base: f() 40%\npatch: f() 25%\n"
-    written = new_claims.text(Head("t", "t", "debian:6.12"), message.read(text))
+    written = text_of(text)
     # Of 100, 60 stay what they were and become 75 % of what is left: 80.
     assert '# published = { change = "-20%" }' in written
     assert '# metric = "kernel_insns_per_io"' in written
@@ -245,7 +249,7 @@ def test_a_share_of_the_cpu_is_what_it_makes_of_an_io() -> None:
 
 def test_a_job_file_stands_in_several_lines() -> None:
     text = "[job1]\nrw=randread\nfilename=/dev/nvme0n1\n\nIOPS improves by 5%\n"
-    written = new_claims.text(Head("t", "t", "debian:6.12"), message.read(text))
+    written = text_of(text)
     check = tomllib.loads(written)["checks"]["cost"]
     assert check["topology"] == "nvme_mq"
     assert check["fio"] == "[job1]\nrw=randread\nfilename=/dev/nvme0n1\n"
@@ -263,5 +267,5 @@ def test_a_job_file_stands_in_several_lines() -> None:
     ],
 )
 def test_a_small_change_of_iops_asks_for_six_seeds(text: str, seeds: list[str]) -> None:
-    written = new_claims.text(Head("t", "t", "debian:6.12"), message.read(text))
+    written = text_of(text)
     assert [line for line in written.splitlines() if "seeds =" in line] == seeds
