@@ -63,16 +63,13 @@ def tables(measured: Sequence[Sequence[Measured]], rows: int) -> tuple[TableReco
     return (_totals(measured), *(_functions(by_kernel, rows) for by_kernel in measured))
 
 
-def _unit(outcome: Outcome) -> str:
-    return "CPU ns" if outcome.task.cell.engine.simulated else "instructions"
-
-
 def _totals(measured: Sequence[Sequence[Measured]]) -> TableRecord:
     kernels = [each.kernel for each in measured[0]]
     values = {by_kernel[0].outcome.task.cell.scheduler: by_kernel for by_kernel in measured}
     outcomes = [each.outcome for by_kernel in measured for each in by_kernel]
+    unit = "CPU ns" if outcomes[0].task.cell.engine.simulated else "instructions"
     return TableRecord(
-        title=f"Kernel {_unit(measured[0][0].outcome)} of an I/O",
+        title=f"Kernel {unit} of an I/O",
         columns=columns("scheduler", *kernels, "last to first"),
         rows=tuple(
             (name, *(_shown(each.total) for each in by_kernel), _change(by_kernel))

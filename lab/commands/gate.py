@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -65,13 +65,14 @@ class Gating:
 @dataclass(frozen=True)
 class BranchResult:
     """What became of a branch: its record, its state as a source (empty when the lab failed), the
-    changes of its exact cells, and what an I/O costs in the block layer of each, in instructions.
+    changes of its exact cells, and what an I/O costs in the block layer of each, in instructions;
+    None where a cell failed.
     """
 
     series: run_record.SeriesRecord
     state: str
     changes: Mapping[str, float | None]
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, float | None]
 
 
 def judge(gating: Gating) -> list[BranchResult]:
@@ -86,7 +87,7 @@ def judge(gating: Gating) -> list[BranchResult]:
             # A branch that does not build is red; a lab that fails is neither red nor green.
             broken = Verdict.REFUTED if isinstance(exc, BuildError) else Verdict.ERROR
             series = _series(name, branch, "", broken, (), error=str(exc))
-            results.append(BranchResult(series, "", {}))
+            results.append(BranchResult(series, "", {}, {}))
     return results
 
 
@@ -175,14 +176,13 @@ def _judged(name: str, branch: Branch, gating: Gating) -> BranchResult:
     timed = {f"{text} (wall clock)": text for text in config.wall_clock}
     findings |= {title: _timed(name, text, kernels, gating) for title, text in timed.items()}
     claims = tuple(_claim(title, finding, gating) for title, finding in findings.items())
-    known = {_title(cell.planned): cell.change for cell, _ in costs}
     judged = verdict.of_claim(list(findings.values()))
     series = _series(name, branch, base, judged, claims)
     if changed := changed_options(*kernels):
         series = series.model_copy(update={"configuration": {"branch": changed}})
-    costed = {_title(cell.planned): cell.after.value(cost.BLOCK_LAYER) for cell, _ in costs}
-    values = {title: value for title, value in costed.items() if value is not None}
-    return BranchResult(series, state, known, values)
+    changes = {_title(cell.planned): cell.change for cell, _ in costs}
+    values = {_title(cell.planned): cell.after.value(cost.BLOCK_LAYER) for cell, _ in costs}
+    return BranchResult(series, state, changes, values)
 
 
 def _costs(

@@ -51,23 +51,18 @@ class GateHistory:
         run: str,
         reason: str,
         changes: Mapping[str, float | None],
-        values: Mapping[str, float] | None = None,
+        values: Mapping[str, float | None] | None = None,
     ) -> None:
         """Write down a run of the gate; it was good when there is no reason against it.
 
-        changes are those of the exact cells against the baseline, None where a cell failed; values
-        what an I/O costs in the block layer of the branch, in instructions.
+        changes are those of the exact cells against the baseline, values what an I/O costs in the
+        block layer of the branch, in instructions; None where a cell failed.
         """
         with self._store.connection() as connection:
             gate_run = self._insert(connection, branch, source, run, not reason, reason)
-            connection.executemany(
-                "INSERT INTO gate_run_changes VALUES (?, ?, ?)",
-                [(gate_run, cell, value) for cell, value in changes.items() if value is not None],
-            )
-            connection.executemany(
-                "INSERT INTO gate_run_values VALUES (?, ?, ?)",
-                [(gate_run, cell, value) for cell, value in (values or {}).items()],
-            )
+            for table, by_cell in (("changes", changes), ("values", values or {})):
+                known = [(gate_run, c, value) for c, value in by_cell.items() if value is not None]
+                connection.executemany(f"INSERT INTO gate_run_{table} VALUES (?, ?, ?)", known)
 
     def nights(self) -> dict[str, list[Night]]:
         """All runs of the gate by branch, oldest first; what was accepted by hand is none."""

@@ -23,11 +23,6 @@ _ROWS = 12
 _METRIC = "iops"
 
 
-def of_changes(changes: Sequence[CellChange]) -> tuple[TableRecord, ...]:
-    """The cells that differ, then the functions of the one that differs most."""
-    return tuple(_of_changes(changes))
-
-
 def of_steps(steps: Sequence[SeriesStep]) -> tuple[TableRecord, ...]:
     """Every step: the cells that differ, then the functions of the one that differs most."""
     return tuple(table for step in steps for table in _of_step(step))
@@ -39,8 +34,8 @@ def of_scaling(title: str, cpus: Sequence[int], curves: Sequence[Curve]) -> Tabl
         curve.name: tuple(outcome.value(_METRIC) for outcome in curve.outcomes) for curve in curves
     }
     arms = list(dict.fromkeys(curve.arm for curve in curves))
-    failed = [outcome for curve in curves for outcome in curve.outcomes if outcome.error]
-    clock = curves[0].outcomes[0].task.cell.engine.clock
+    outcomes = [outcome for curve in curves for outcome in curve.outcomes]
+    clock = outcomes[0].task.cell.engine.clock
     return TableRecord(
         title=title,
         columns=columns(f"1000 {clock} IOPS, by CPUs", *map(str, cpus)),
@@ -49,7 +44,7 @@ def of_scaling(title: str, cpus: Sequence[int], curves: Sequence[Curve]) -> Tabl
             for name, points in values.items()
         ),
         notes=tuple(
-            f"{outcome.task}: {outcome.error.brief}" for outcome in failed if outcome.error
+            f"{outcome.task}: {outcome.error.brief}" for outcome in outcomes if outcome.error
         ),
         curves=Curves(
             labels=tuple(map(str, cpus)),
@@ -100,14 +95,15 @@ def _of_step(step: SeriesStep) -> Iterator[TableRecord]:
     yield TableRecord(title=step.title)
     if step.configuration:
         yield note(f"The kernel's configuration differs, too: {view.options(step.configuration)}")
-    yield from _of_changes(step.changes)
+    yield from of_changes(step.changes)
     if step.broken:
         yield note(f"{Verdict.REFUTED}: {step.broken}")
     elif step.warned:
         yield note(step.warned)
 
 
-def _of_changes(changes: Sequence[CellChange]) -> Iterator[TableRecord]:
+def of_changes(changes: Sequence[CellChange]) -> Iterator[TableRecord]:
+    """The cells that differ, then the functions of the one that differs most."""
     shown = [
         change for change in changes if change.failed or change.finding.verdict is not Verdict.HOLDS
     ]

@@ -121,7 +121,9 @@ def _tried(
         if trial.compare(definitions.files(subject.patches[before:after])):
             measure(trial, after == len(subject.patches))
             trial.conclude()
-        broken = _culprit(trial, subject, (before, after), session)
+        broken = next((str(answer) for answer in trial.answers if answer.breaks), "")
+        if trial.failed:
+            broken = _broken(subject, (before, after), trial.failed, session)
         tried.append(Tried(subject.title(before, after), trial, changed_options(*pair), broken))
         if trial.failed:
             break
@@ -143,14 +145,6 @@ def _steps(
     for before, after in itertools.pairwise(levels):
         session.progress.say(f"{subject.title(before, after)}:")
         yield (before, after), (kernels[before], kernels[after])
-
-
-def _culprit(trial: Trial, subject: Subject, levels: tuple[int, int], session: Session) -> str:
-    """What the patches break, and which of them; empty where they break nothing."""
-    worst = [str(answer) for answer in trial.answers if answer.breaks]
-    if not trial.failed:
-        return worst[0] if worst else ""
-    return _broken(subject, levels, trial.failed, session)
 
 
 def run(
@@ -183,7 +177,7 @@ def run(
 def _kernel(subject: Subject, level: int, session: Session) -> Kernel:
     """The kernel with the first patches; BuildError names the patch that does not build."""
     try:
-        return _built(subject, level, session)
+        return session.kernel(subject.spec, subject.patches[:level])
     except BuildError as exc:
         if exc.where in {str(patch) for patch in subject.patches}:
             raise  # it does not apply, and says which one that is
@@ -191,7 +185,7 @@ def _kernel(subject: Subject, level: int, session: Session) -> Kernel:
     for number in range(1, level):
         session.progress.say(f"which patch does not build? {subject.patches[number - 1].name}")
         try:
-            _built(subject, number, session)
+            session.kernel(subject.spec, subject.patches[:number])
         except BuildError as exc:
             level, last = number, exc
             break
@@ -203,10 +197,6 @@ def _kernel(subject: Subject, level: int, session: Session) -> Kernel:
     ) from last
 
 
-def _built(subject: Subject, level: int, session: Session, fragments: Sequence[str] = ()) -> Kernel:
-    return session.kernel(subject.spec, subject.patches[:level], fragments)
-
-
 def _broken(subject: Subject, levels: tuple[int, int], failed: Outcome, session: Session) -> str:
     """Which patch between two levels makes a cell fail, and what the guest said."""
     before, after = levels
@@ -214,7 +204,8 @@ def _broken(subject: Subject, levels: tuple[int, int], failed: Outcome, session:
     for number in range(before + 1, after):
         session.progress.say(f"which patch breaks it? {subject.patches[number - 1].name}")
         try:
-            kernel = _built(subject, number, session, failed.task.kernel.fragments)
+            fragments = failed.task.kernel.fragments
+            kernel = session.kernel(subject.spec, subject.patches[:number], fragments)
         except LabError:
             continue  # it does not build by itself; a later one may
         (outcome,) = session.outcomes([replace(failed.task, kernel=kernel)])

@@ -201,7 +201,9 @@ class Trial:
             self._stress(runner)
         if not self.failed:
             for change in self.exact.values():
-                self._requests(change)
+                sides = (change.before, change.after)
+                before, after = (try_measure.requests(self.session, side) for side in sides)
+                self._say(try_answers.of_requests(change.planned, before, after, self.changed))
             self._costs(runner)
 
     def _costs(self, runner: Runner) -> None:
@@ -230,12 +232,6 @@ class Trial:
         _, failed = cost_diff.failures(changes)
         if failed:
             self._broken(runner, failed[0])
-
-    def _requests(self, change: CellChange) -> None:
-        before, after = (
-            try_measure.requests(self.session, side) for side in (change.before, change.after)
-        )
-        self._say(try_answers.of_requests(change.planned, before, after, self.changed))
 
     def _broken(self, runner: Runner, failed: Outcome) -> None:
         """A guest of the patched kernel failed: how often, and how often without them."""
