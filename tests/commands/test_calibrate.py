@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,31 +14,24 @@ from lab.base.errors import LabError
 from lab.base.progress import Progress
 from lab.commands import calibrate, validate
 from lab.inputs import machine_model
+from lab.inputs.machine_model import Memory
 from lab.measure import primitives
 from lab.measure.primitives import Measured, Primitive, Repetition
 
 ALONE = {"cycle": 0.4, "pause": 16.0, "clock": 12.0, "own-add": 6.4}
+# By name and number of lines.
 PAIR = {
-    ("modified-chain", 0): 30.0,
-    ("modified-chain", 4): 350.0,
-    ("modified-chain", 16): 1310.0,
-    ("clean-chain", 4): 300.0,
-    ("clean-chain", 16): 1140.0,
-    ("shared-stores", 0): 30.0,
-    ("shared-stores", 1): 90.0,
-    ("modified-loads", 4): 120.0,
-    ("modified-loads", 16): 240.0,
-    ("modified-stores", 4): 120.0,
-    ("modified-stores", 16): 300.0,
-    ("modified-adds", 4): 150.0,
-    ("modified-adds", 16): 510.0,
-    ("shared-adds", 4): 160.0,
-    ("shared-adds", 16): 460.0,
-    ("read-stores", 0): 30.0,
-    ("read-stores", 16): 46.0,
-    ("add-owners", 0): 66.4,
-    ("compare-exchange", 0): 30.0,
-    ("compare-exchange-fails", 0): 40.0,
+    "modified-chain": {0: 30.0, 4: 350.0, 16: 1310.0},
+    "clean-chain": {4: 300.0, 16: 1140.0},
+    "shared-stores": {0: 30.0, 1: 90.0},
+    "modified-loads": {4: 120.0, 16: 240.0},
+    "modified-stores": {4: 120.0, 16: 300.0},
+    "modified-adds": {4: 150.0, 16: 510.0},
+    "shared-adds": {4: 160.0, 16: 460.0},
+    "read-stores": {0: 30.0, 16: 46.0},
+    "add-owners": {0: 66.4},
+    "compare-exchange": {0: 30.0},
+    "compare-exchange-fails": {0: 40.0},
 }
 
 
@@ -48,13 +42,21 @@ def alone() -> Measured:
 def pair(before: float = 60.0, **changes: float) -> Measured:
     measured = {
         Primitive(name, lines, 2): [Repetition(ns, before, 60.0)] * 5
-        for (name, lines), ns in PAIR.items()
+        for name, by_lines in PAIR.items()
+        for lines, ns in by_lines.items()
     }
     for key, ns in changes.items():
         name, _, lines = key.rpartition("_")
         primitive = Primitive(name.replace("_", "-"), int(lines), 2)
         measured[primitive] = [Repetition(ns, 60.0, 60.0)] * 5
     return measured
+
+
+def memory(measured: Measured) -> Memory:
+    """The memory of a model by one distance."""
+    model = calibrate.model("x", 1.43, alone(), [(2, measured)]).model
+    assert model.memory is not None
+    return model.memory
 
 
 def test_every_number_of_a_model_is_measured_or_said_to_be_assumed() -> None:
@@ -76,23 +78,13 @@ def test_every_number_of_a_model_is_measured_or_said_to_be_assumed() -> None:
 
 
 def test_a_read_takes_ownership_where_the_store_after_it_is_free() -> None:
-    def takes(ns: float) -> bool:
-        model = calibrate.model("x", 1.43, alone(), [(2, pair(read_stores_16=ns))]).model
-        assert model.memory is not None
-        return model.memory.reads_take_ownership
-
-    assert takes(46.0)
-    assert not takes(30.0 + 16 * 60.0)
+    assert memory(pair(read_stores_16=46.0)).reads_take_ownership
+    assert not memory(pair(read_stores_16=30.0 + 16 * 60.0)).reads_take_ownership
 
 
 def test_readers_keep_lines_where_few_exchanges_fail() -> None:
-    def keep(**measured: float) -> bool:
-        model = calibrate.model("x", 1.43, alone(), [(2, pair(**measured))]).model
-        assert model.memory is not None
-        return model.memory.readers_keep_lines
-
-    assert keep(compare_exchange_fails_0=121.0)
-    assert not keep(compare_exchange_fails_0=119.0)
+    assert memory(pair(compare_exchange_fails_0=121.0)).readers_keep_lines
+    assert not memory(pair(compare_exchange_fails_0=119.0)).readers_keep_lines
 
 
 def test_a_row_that_makes_a_model_does_not_judge_it() -> None:
@@ -110,12 +102,19 @@ def test_the_range_of_a_number_stands_beside_it() -> None:
     assert f"# measured: {(66 - 6.4) / 80 - 0.5:.3g} to {(67 - 6.4) / 80 - 0.5:.3g}\nstay" in text
 
 
-def test_cpus_that_move_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def measure_two_cpus(monkeypatch: pytest.MonkeyPatch, pairs: Iterable[Measured]) -> None:
+    """Let a machine have two CPUs, of which these pairs are measured one after the other."""
+    measured = iter(pairs)
+
     def natively(threads: Sequence[int], cpus: Sequence[int]) -> Measured:
-        return alone() if threads == (1,) else pair(before=160.0)
+        return alone() if threads == (1,) else next(measured)
 
     monkeypatch.setattr(primitives, "natively", natively)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+
+
+def test_cpus_that_move_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    measure_two_cpus(monkeypatch, itertools.repeat(pair(before=160.0)))
     with pytest.raises(LabError, match="took 160 to 160 ns from CPU 0 to CPU 1"):
         calibrate.calibrate(Progress())
 
@@ -127,13 +126,7 @@ def test_cpus_that_move_to_and_fro_give_a_model_of_each_distance(
         key: [Repetition(3 * each.ns, 180.0, 180.0) for each in repetitions[:4]]
         for key, repetitions in pair().items()
     }
-    pairs = iter([pair(), far, pair()])
-
-    def natively(threads: Sequence[int], cpus: Sequence[int]) -> Measured:
-        return alone() if threads == (1,) else next(pairs)
-
-    monkeypatch.setattr(primitives, "natively", natively)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    measure_two_cpus(monkeypatch, [pair(), far, pair()])
     usual, moved = calibrate.calibrate(Progress())
     assert [each.model.level[0].dirty_ns for each in (usual, moved)] == [80.0, 240.0]
     chain = Primitive("modified-chain", 4, 2)

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from command_line import invoke
 
 from lab.base import system
 from lab.base.errors import UsageError
 from lab.build import trust
-from lab.cli import main
 from lab.commands import dry_run
 from lab.inputs import profile, series
 from lab.measure.durations import Durations
@@ -28,8 +27,9 @@ def text_of(*args: Any, **how: Any) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_installed_and_no_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(system, "KVM", Path("/dev/null/kvm"))
 
 
 def test_every_series_can_be_planned_without_a_program_or_a_source() -> None:
@@ -56,11 +56,6 @@ def test_the_debug_kernel_is_planned_where_a_check_needs_it() -> None:
     assert "debug\n" not in text_of([PLAIN], QUICK)
 
 
-@pytest.fixture(autouse=True)
-def _no_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system, "KVM", Path("/dev/null/kvm"))
-
-
 def test_boots_follow_the_profile_and_what_a_claim_wants_more() -> None:
     planned = [line.split(maxsplit=2) for line in table("bfq_burst_merge")]
     boots = [(count, engine, " ".join(rest.split())) for count, engine, rest in planned]
@@ -76,7 +71,7 @@ def test_cells_that_differ_in_parameters_are_told_apart() -> None:
     assert "randread_burst apart_ms=400" in rows
     assert "disk_reads block_kib=512 pattern=read prio=3, 2 vCPUs" in rows
     dbench = text_of([series.get("mq_sq_dispatch")], profile.get("dbench"))
-    assert {f"clients={n}" in dbench for n in (1, 8, 64)} == {True}
+    assert all(f"clients={n}" in dbench for n in (1, 8, 64))
 
 
 def test_how_long_it_takes_follows_the_boots_of_before() -> None:
@@ -108,23 +103,18 @@ def test_a_control_without_patches_compares_nothing() -> None:
     assert "\n0 boots. Nothing was built or booted." in text
 
 
-def test_a_dry_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAB_RESULTS", str(tmp_path / "results"))
-    done = CliRunner().invoke(main.lab, ["run", "--dry-run"], standalone_mode=False)
-    assert done.exception is None
+def test_a_dry_run_leaves_nothing_behind(tmp_path: Path) -> None:
+    done = invoke("run", "--dry-run")
     assert " boots. Nothing was built or booted." in done.output
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_dry_run_finds_mistakes() -> None:
-    for words in (["bfq_burst_merg"], ["bfq_burst_merge", "--claim", "other_scheduler"]):
-        with pytest.raises(UsageError, match="is called"):
-            CliRunner().invoke(
-                main.lab,
-                ["run", "--dry-run", *words],
-                standalone_mode=False,
-                catch_exceptions=False,
-            )
+@pytest.mark.parametrize(
+    "words", [["bfq_burst_merg"], ["bfq_burst_merge", "--claim", "other_scheduler"]]
+)
+def test_a_dry_run_finds_mistakes(words: list[str]) -> None:
+    with pytest.raises(UsageError, match="is called"):
+        invoke("run", "--dry-run", *words)
 
 
 def table(name: str, *claims: tuple[str, str], host_time: bool = False) -> list[str]:
@@ -160,9 +150,7 @@ def test_what_measures_says_before_what_it_would_do(
     (tmp_path / "gate.toml").write_text(GATE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(trust, "require", lambda *_: None)
-    done = CliRunner().invoke(
-        main.lab, [*words, "--dry-run"], standalone_mode=False, catch_exceptions=False
-    )
+    done = invoke(*words, "--dry-run")
     lines = [line for line in done.output.splitlines() if line.startswith("  kernel   ")]
     assert len(lines) == kernels
     assert f"\n{boots} boots. Nothing was built or booted." in done.output

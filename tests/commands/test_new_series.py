@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import invoke
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,8 +17,6 @@ from lab.base.errors import BuildError, UsageError
 from lab.base.process import run
 from lab.base.progress import Progress
 from lab.build import patching, revert, source
-from lab.build.source import Source
-from lab.cli import main
 from lab.commands import new_claims
 from lab.inputs import message, series
 
@@ -36,7 +34,7 @@ Signed-off-by: A <a@b.c>
 ---
 """
 MakePatch = Callable[..., Path]
-Lab = Callable[..., Result]
+Tree = Callable[[], str]
 
 
 @pytest.fixture
@@ -48,7 +46,7 @@ def patch(make_patch: MakePatch) -> Path:
 
 
 @pytest.fixture
-def tree(fake_tree: Path) -> Callable[[], str]:
+def tree(fake_tree: Path) -> Tree:
     """A function: the fake source as it is now, as a commit."""
 
     def committed() -> str:
@@ -61,19 +59,9 @@ def tree(fake_tree: Path) -> Callable[[], str]:
     return committed
 
 
-@pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """A function that runs a command in the lab, with an empty folder of series."""
+@pytest.fixture(autouse=True)
+def _no_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series, "FOLDER", tmp_path / "patches")
-
-    def command(*words: str) -> Result:
-        return CliRunner().invoke(main.lab, words, catch_exceptions=False, standalone_mode=False)
-
-    return command
-
-
-def resolved(spec: str, quiet: Progress) -> Source:
-    return source.resolve(spec, quiet)
 
 
 def changed(fake_tree: Path, old: str, new: str) -> None:
@@ -91,10 +79,8 @@ def uncomment_figures(file: Path) -> None:
         appended.write(figures.replace("# ", "").replace("#\n", "\n"))
 
 
-def test_patches_for_the_tree_are_the_series(
-    lab: Lab, patch: Path, tree: Callable[[], str]
-) -> None:
-    done = lab("new", "mine", str(patch), "--tree", tree())
+def test_patches_for_the_tree_are_the_series(patch: Path, tree: Tree) -> None:
+    done = invoke("new", "mine", str(patch), "--tree", tree())
     assert done.return_value == 0
     made = series.get("mine")
     (copied,) = made.patches("series")
@@ -108,9 +94,9 @@ def test_patches_for_the_tree_are_the_series(
 
 
 def test_the_figures_are_claims_when_their_comment_signs_are_removed(
-    lab: Lab, patch: Path, tree: Callable[[], str]
+    patch: Path, tree: Tree
 ) -> None:
-    lab("new", "mine", str(patch), "--tree", tree())
+    invoke("new", "mine", str(patch), "--tree", tree())
     uncomment_figures(series.get("mine").file)
     (expectation,) = series.get("mine").claims["figure_1"].expect
     published = expectation.published
@@ -121,12 +107,12 @@ def test_the_figures_are_claims_when_their_comment_signs_are_removed(
 
 
 def test_a_patch_that_the_tree_has_is_taken_out_and_brought_back(
-    lab: Lab, patch: Path, fake_tree: Path, tree: Callable[[], str], quiet: Progress
+    patch: Path, fake_tree: Path, tree: Tree, quiet: Progress
 ) -> None:
     changed(fake_tree, "int bfq_9;", "int bfq_nine;")
     spec = tree()
-    assert lab("new", "mine", str(patch), "--tree", spec).return_value == 0
-    made, unpatched = series.get("mine"), resolved(spec, quiet)
+    assert invoke("new", "mine", str(patch), "--tree", spec).return_value == 0
+    made, unpatched = series.get("mine"), source.resolve(spec, quiet)
     (base,) = made.patches("base")
     assert 'Subject: [PATCH] Revert "block: do less"' in base.read_text()
     assert "+int bfq_9;" in base.read_text()
@@ -136,25 +122,23 @@ def test_a_patch_that_the_tree_has_is_taken_out_and_brought_back(
 
 
 def test_several_patches_are_taken_out_the_last_first(
-    make_patch: MakePatch, fake_tree: Path, tree: Callable[[], str], quiet: Progress
+    make_patch: MakePatch, fake_tree: Path, tree: Tree, quiet: Progress
 ) -> None:
     first = make_patch("0001-a.patch", "block/bfq.c", ("int bfq_9;", "int bfq_a;"))
     changed(fake_tree, "int bfq_9;", "int bfq_a;")
     second = make_patch("0002-b.patch", "block/bfq.c", ("int bfq_a;", "int bfq_b;"))
     changed(fake_tree, "int bfq_a;", "int bfq_b;")
-    made = revert.reverted(resolved(tree(), quiet), [first, second])
+    made = revert.reverted(source.resolve(tree(), quiet), [first, second])
     assert [name[:5] for name in made.base] == ["0001-", "0002-"]
     assert ["-int bfq_b;" in text for text in made.base.values()] == [True, False]
     assert list(made.series) == ["0001-a.patch", "0002-b.patch"]
     assert "+int bfq_b;" in made.series["0002-b.patch"]
 
 
-def test_a_hunk_that_cannot_be_taken_out_is_named(
-    lab: Lab, patch: Path, fake_tree: Path, tree: Callable[[], str]
-) -> None:
+def test_a_hunk_that_cannot_be_taken_out_is_named(patch: Path, fake_tree: Path, tree: Tree) -> None:
     changed(fake_tree, "int bfq_9;", "int other;")
     with pytest.raises(BuildError) as caught:
-        lab("new", "mine", str(patch), "--tree", tree())
+        invoke("new", "mine", str(patch), "--tree", tree())
     assert "does not apply" in caught.value.what
     assert "cannot be taken out of" in caught.value.what
     assert caught.value.what.count("hunk 1 of block/bfq.c") == 2
@@ -162,32 +146,24 @@ def test_a_hunk_that_cannot_be_taken_out_is_named(
     assert not series.known()
 
 
-def test_one_commit_of_a_tree_is_a_source(
-    lab: Lab, fake_tree: Path, tree: Callable[[], str]
-) -> None:
+def test_one_commit_of_a_tree_is_a_source(fake_tree: Path, tree: Tree) -> None:
     tree()
     changed(fake_tree, "int bfq_9;", "int bfq_nine;")
     spec = tree()
-    assert lab("new", "mine", spec, "--tree", spec).return_value == 0
+    assert invoke("new", "mine", spec, "--tree", spec).return_value == 0
     made = series.get("mine")
-    assert [part.name for part in sorted(made.folder.iterdir())] == [
-        "base",
-        "series",
-        "series.toml",
-    ]
+    assert {part.name for part in made.folder.iterdir()} == {"base", "series", "series.toml"}
     assert made.origin.startswith("commit ")
 
 
-def test_what_is_missing_is_told_sentence_by_sentence(
-    lab: Lab, patch: Path, tree: Callable[[], str]
-) -> None:
-    lab("new", "mine", str(patch), "--tree", tree())
-    asked = lab("new", "mine", "--check")
+def test_what_is_missing_is_told_sentence_by_sentence(patch: Path, tree: Tree) -> None:
+    invoke("new", "mine", str(patch), "--tree", tree())
+    asked = invoke("new", "mine", "--check")
     assert asked.return_value == 2
     assert "no claim: the figures stand as comments" in asked.output
     file = series.get("mine").file
     uncomment_figures(file)
-    asked = lab("new", "mine", "--check")
+    asked = invoke("new", "mine", "--check")
     assert asked.return_value == 0
     lines = asked.output.splitlines()
     assert lines[0].startswith("kernel: git:")
@@ -197,14 +173,12 @@ def test_what_is_missing_is_told_sentence_by_sentence(
     assert lines[-1] == "Nothing is missing. Next: lab run mine"
 
 
-def test_a_folder_that_is_there_is_kept(
-    lab: Lab, patch: Path, tree: Callable[[], str], tmp_path: Path
-) -> None:
+def test_a_folder_that_is_there_is_kept(patch: Path, tree: Tree, tmp_path: Path) -> None:
     (tmp_path / "patches/mine").mkdir(parents=True)
     with pytest.raises(UsageError, match="is there already"):
-        lab("new", "mine", str(patch), "--tree", tree())
+        invoke("new", "mine", str(patch), "--tree", tree())
     with pytest.raises(UsageError, match="SOURCE is missing"):
-        lab("new", "other")
+        invoke("new", "other")
 
 
 def text_of(said: str, title: str = "t") -> str:

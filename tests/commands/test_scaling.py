@@ -7,16 +7,14 @@ from pathlib import Path
 
 import guests as fakes
 import pytest
-from click.testing import CliRunner
+from command_line import invoke
 from guests import FakeSession, Guests
 
 from lab.base.errors import GuestError, UsageError
-from lab.build.kernel import Kernel
-from lab.cli import main
 from lab.commands import result_tables, scaling
+from lab.commands.scaling import Curve
 from lab.inputs import profile
 from lab.inputs.terms import Engine
-from lab.measure.job import Job
 from lab.report import html, tables
 from lab.report.run_builder import RunBuilder
 
@@ -24,23 +22,21 @@ WHERE = ("nullb_mq", "randwrite_uring", ["none", "bfq"], "xeon16", [1, 4])
 
 
 @pytest.fixture
-def session() -> FakeSession:
-    fake = FakeSession(profile.get("quick"), engines=(Engine.SIM,))
-    fake.check_engines()
-    return fake
+def session(guests: Guests) -> FakeSession:
+    """A session whose new kernel does twice as many IOPS, as many times more as there are CPUs."""
+    guests.says = lambda job: {
+        "iops": job.cell.cpus * (2000.0 if job.task.kernel.id == "new" else 1000.0)
+    }
+    return FakeSession(profile.get("quick"), engines=(Engine.SIM,))
 
 
-def kernels() -> dict[str, Kernel]:
-    return {"before": fakes.kernel("old"), "after": fakes.kernel("new")}
-
-
-def says(job: Job) -> dict[str, float]:
-    return {"iops": job.cell.cpus * (2000.0 if job.task.kernel.id == "new" else 1000.0)}
+def measured(session: FakeSession) -> list[Curve]:
+    kernels = {"before": fakes.kernel("old"), "after": fakes.kernel("new")}
+    return scaling.measure(session, kernels, *WHERE)
 
 
 def test_each_guest_has_a_job_a_cpu(session: FakeSession, guests: Guests) -> None:
-    guests.says = says
-    curves = scaling.measure(session, kernels(), *WHERE)
+    curves = measured(session)
     assert [curve.name for curve in curves] == [
         "none (before)",
         "none (after)",
@@ -55,10 +51,8 @@ def test_each_guest_has_a_job_a_cpu(session: FakeSession, guests: Guests) -> Non
     }
 
 
-def test_curves_are_a_table_and_drawn(session: FakeSession, guests: Guests) -> None:
-    guests.says = says
-    curves = scaling.measure(session, kernels(), *WHERE)
-    table = result_tables.of_scaling("a title", (1, 4), curves)
+def test_curves_are_a_table_and_drawn(session: FakeSession) -> None:
+    table = result_tables.of_scaling("a title", (1, 4), measured(session))
     assert "bfq (after) 2.00 8.00" in " ".join(tables.text(table).split())
     run = RunBuilder(session, "a title", "lab scaling").run(tables=(table,))
     page = html.html(run, Path("/results"), Path("/results/runs/x/report.html"), lambda b, m: ())
@@ -68,7 +62,6 @@ def test_curves_are_a_table_and_drawn(session: FakeSession, guests: Guests) -> N
 
 
 def test_a_guest_that_failed_leaves_a_gap(session: FakeSession, guests: Guests) -> None:
-    guests.says = says
     guests.answers = {0: GuestError("panic", "BUG: x")}
     curves = scaling.measure(session, {"stock": fakes.kernel("old")}, *WHERE)
     table = result_tables.of_scaling("a title", (1, 4), curves)
@@ -91,6 +84,4 @@ def test_a_guest_that_failed_leaves_a_gap(session: FakeSession, guests: Guests) 
 )
 def test_what_cannot_be_is_refused(words: list[str], error: str) -> None:
     with pytest.raises(UsageError, match=error):
-        CliRunner().invoke(
-            main.lab, ["scaling", *words], standalone_mode=False, catch_exceptions=False
-        )
+        invoke("scaling", *words)

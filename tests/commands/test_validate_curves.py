@@ -14,7 +14,6 @@ from lab.commands.validate_curves import CurvePoint
 from lab.inputs import hardware_curve, machine_model, profile, topology
 from lab.inputs.hardware_curve import HardwareCurve
 from lab.inputs.terms import Engine
-from lab.measure.job import Job
 from lab.report import tables
 
 CURVE = HardwareCurve(
@@ -33,20 +32,15 @@ CURVE = HardwareCurve(
 
 
 @pytest.fixture
-def session() -> FakeSession:
-    fake = FakeSession(profile.get("quick"), engines=(Engine.SIM,))
-    fake.check_engines()
-    return fake
-
-
-def says(job: Job) -> dict[str, float]:
-    return {"iops": 110.0 if job.cell.scheduler == "none" else 40.0}
+def session(guests: Guests) -> FakeSession:
+    """A session in which every point of the curve is booted."""
+    guests.says = lambda job: {"iops": 110.0 if job.cell.scheduler == "none" else 40.0}
+    return FakeSession(profile.get("quick"), engines=(Engine.SIM,))
 
 
 def test_a_point_is_a_cell_on_the_machine_and_kernel_of_its_curve(
     session: FakeSession, guests: Guests
 ) -> None:
-    guests.says = says
     comparison = validate_curves.compare(CURVE, "xeon10", session)
     cells = [job.cell for job in guests.booted]
     assert {(cell.machine, cell.cpus, cell.number("depth")) for cell in cells} == {
@@ -58,10 +52,7 @@ def test_a_point_is_a_cell_on_the_machine_and_kernel_of_its_curve(
     assert [point.scheduler for point in comparison.points] == ["none", "none", "bfq"]
 
 
-def test_a_table_has_measured_and_simulated_and_both_are_drawn(
-    session: FakeSession, guests: Guests
-) -> None:
-    guests.says = says
+def test_a_table_has_measured_and_simulated_and_both_are_drawn(session: FakeSession) -> None:
     shown = validate_curves.table("xeon10", validate_curves.compare(CURVE, "xeon10", session))
     assert shown.rows == (
         ("none", "1", "100.0", "110.0", "+10.0 %"),
@@ -74,7 +65,6 @@ def test_a_table_has_measured_and_simulated_and_both_are_drawn(
 
 
 def test_a_guest_that_failed_is_no_point(session: FakeSession, guests: Guests) -> None:
-    guests.says = says
     guests.answers = {0: GuestError("panic", "BUG: x")}
     comparison = validate_curves.compare(CURVE, "xeon10", session)
     assert validate_curves.failures([comparison]) == 1
@@ -122,10 +112,7 @@ values.{values}
         hardware_curve.get("mine")
 
 
-def test_errors_by_machine_are_of_all_its_points_of_one_metric(
-    session: FakeSession, guests: Guests
-) -> None:
-    guests.says = says
+def test_errors_by_machine_are_of_all_its_points_of_one_metric(session: FakeSession) -> None:
     compared = validate_curves.compare(CURVE, "xeon10", session)
     shown = validate_curves.by_machine([("xeon10", compared), ("xeon10", compared)])
     one = ("3", "25.0 %", "45 %", "-21.5 %")

@@ -8,6 +8,7 @@ from guests import FakeSession, Guests
 
 from lab.base.errors import GuestError
 from lab.commands import validate_curves, validate_functions
+from lab.commands.validate_functions import FunctionTime
 from lab.inputs import hardware_curve, profile
 from lab.inputs.hardware_curve import HardwareCurve
 from lab.inputs.terms import Engine
@@ -34,27 +35,22 @@ CURVE = HardwareCurve(
 )
 
 
+def measured(session: FakeSession) -> list[FunctionTime]:
+    compared = validate_curves.compare(CURVE, "xeon10", session)
+    return validate_functions.compare(compared, session.store)
+
+
 @pytest.fixture
 def session(guests: Guests) -> FakeSession:
-    guests.cost_of = lambda kernel: Cost(
-        10.0,
-        {
-            "bfq_insert_requests.isra.0": 100.0,
-            "put_io_context": 100.0,
-            "is_seldom_called_here": 1.0,
-        },
-    )
-    fake = FakeSession(profile.get("quick"), engines=(Engine.SIM,))
-    fake.check_engines()
-    return fake
+    functions = {"bfq_insert_requests.isra.0": 100.0, "put_io_context": 100.0}
+    guests.cost_of = lambda kernel: Cost(10.0, {**functions, "is_seldom_called_here": 1.0})
+    return FakeSession(profile.get("quick"), engines=(Engine.SIM,))
 
 
 def test_functions_of_both_kernels_are_compared_where_a_point_was_measured(
     session: FakeSession,
 ) -> None:
-    compared = validate_curves.compare(CURVE, "xeon10", session)
-    times = validate_functions.compare(compared, session.store)
-    assert [(time.name, time.label, time.hardware, time.simulated) for time in times] == [
+    assert [(t.name, t.label, t.hardware, t.simulated) for t in measured(session)] == [
         ("bfq_insert_requests", "1", 5.0, 100.0),
         ("bfq_insert_requests", "2", 200.0, 100.0),
         ("put_io_context", "2", 50.0, 100.0),
@@ -62,9 +58,7 @@ def test_functions_of_both_kernels_are_compared_where_a_point_was_measured(
 
 
 def test_a_table_has_a_function_in_a_row_and_no_factor_of_a_few_ns(session: FakeSession) -> None:
-    compared = validate_curves.compare(CURVE, "xeon10", session)
-    times = validate_functions.compare(compared, session.store)
-    (shown,) = validate_functions.tables("xeon10", "numjobs", times)
+    (shown,) = validate_functions.tables("xeon10", "numjobs", measured(session))
     assert shown.title.startswith("xeon10, bfq: ns of an I/O by function and numjobs")
     assert shown.rows == (
         ("bfq_insert_requests", "5 / 100", "200 / 100"),
@@ -77,8 +71,7 @@ def test_a_table_has_a_function_in_a_row_and_no_factor_of_a_few_ns(session: Fake
 
 def test_a_guest_that_failed_has_no_functions(session: FakeSession, guests: Guests) -> None:
     guests.answers = {number: GuestError("panic", "BUG: x") for number in range(9)}
-    compared = validate_curves.compare(CURVE, "xeon10", session)
-    assert validate_functions.compare(compared, session.store) == []
+    assert measured(session) == []
 
 
 def test_recorded_functions_belong_to_points_of_their_curve() -> None:
