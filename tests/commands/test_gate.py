@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+import shutil
 import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ from lab.inputs.terms import Engine, Verdict
 from lab.measure.cost import Cost
 from lab.measure.job import Job
 from lab.report.run_builder import RunBuilder
-from lab.report.run_record import ClaimRecord, RunRecord
+from lab.report.run_record import FindingRecord, RunRecord
 from lab.report.view import SeriesView
 
 EXACT = 'topologies = ["nullb_mq"]\nschedulers = ["none"]\nworkloads = ["randread_burst"]\n'
@@ -46,7 +47,6 @@ class Lab:
     config: Path
     costs: dict[str, float | LabError] = field(default_factory=lambda: {"c0": 1000.0})
     timed: dict[str, fakes.Answer] = field(default_factory=dict)
-    metric: str = "iops"
 
     def __post_init__(self) -> None:
         self.history = GateHistory(self.session.store)
@@ -61,7 +61,7 @@ class Lab:
         """What a guest answers: how it was told that its kernel fails, or how fast it is."""
         state = job.task.kernel.id
         if not job.cell.engine.deterministic:
-            return self.timed.get(state, {self.metric: 1000.0})
+            return self.timed.get(state, {"iops": 1000.0})
         cost = self.costs.get(state)
         return cost if isinstance(cost, GuestError) else {}
 
@@ -112,8 +112,9 @@ def green(result: BranchResult) -> bool:
     return result.series.verdict == Verdict.HOLDS
 
 
-def exact(result: BranchResult) -> ClaimRecord:
-    return result.series.claims[0]
+def exact(result: BranchResult) -> FindingRecord:
+    """What was found of the cell of the exact engine."""
+    return result.series.claims[0].findings[0]
 
 
 @pytest.mark.slow
@@ -140,7 +141,7 @@ def test_a_regression_is_red_and_names_the_function(lab: Lab) -> None:
     lab.night("c0")
     result = lab.night("c1", 1005.0)
     assert red(result)
-    (finding,) = exact(result).findings
+    finding = exact(result)
     assert finding.reason == "submit_bio +5.0"
     assert finding.measured_change == pytest.approx(0.005)
     assert [len(values) for values in finding.values] == [3, 3]
@@ -164,7 +165,7 @@ def test_less_than_the_threshold_and_savings_are_green_and_shown(
     lab.night("c0")
     result = lab.night("c1", cost)
     assert green(result)
-    assert exact(result).findings[0].measured_change == pytest.approx(change)
+    assert exact(result).measured_change == pytest.approx(change)
     assert lab.history.last_good("next") == "git:/linux@c1"
 
 
@@ -223,7 +224,7 @@ def test_a_branch_whose_kernel_warns_is_red_although_it_costs_the_same(lab: Lab)
     lab.guests.complaints = lambda job: ("WARNING in x()",) * (job.task.kernel.id == "c1")
     result = lab.night("c1", 999.0)
     assert red(result)
-    assert exact(result).findings[0].reason.startswith("WARNING in x() in")
+    assert exact(result).reason.startswith("WARNING in x() in")
 
 
 def test_what_was_good_or_has_another_baseline_cannot_be_accepted(lab: Lab) -> None:
@@ -251,14 +252,14 @@ def test_what_seeds_differ_by_widens_the_threshold_of_a_cell(lab: Lab) -> None:
         assert green(lab.night(f"c{number}", 1000.0 + 5 * (number % 2)))
     result = lab.night("bad", 1100.0)
     assert red(result)
-    assert exact(result).findings[0].reason.startswith("submit_bio +")
+    assert exact(result).reason.startswith("submit_bio +")
 
 
 def test_a_kernel_that_breaks_is_red(lab: Lab) -> None:
     lab.night("c0")
     result = lab.night("c1", GuestError("panic", "BUG: null pointer"))
     assert red(result)
-    assert "BUG: null pointer" in exact(result).findings[0].reason
+    assert "BUG: null pointer" in exact(result).reason
     assert lab.history.last_good("next") == "git:/linux@c0"
 
 
@@ -329,10 +330,12 @@ def timed(lab: Lab) -> Lab:
     return lab
 
 
-def wall_clock(result: BranchResult) -> ClaimRecord:
+def wall_clock(result: BranchResult) -> FindingRecord:
     """What was found of the cell of wall-clock time."""
     (claim,) = (claim for claim in result.series.claims if claim.name.endswith("(wall clock)"))
-    return claim
+    (finding,) = claim.findings
+    assert claim.verdict == finding.verdict
+    return finding
 
 
 def boots(lab: Lab) -> int:
@@ -344,7 +347,7 @@ def test_a_slower_branch_is_red_as_soon_as_that_is_sure(timed: Lab) -> None:
     timed.timed["c1"] = {"iops": 800.0}
     result = timed.night("c1")
     assert red(result)
-    (finding,) = wall_clock(result).findings
+    finding = wall_clock(result)
     assert (finding.verdict, finding.metric) == (Verdict.REFUTED, "iops")
     assert finding.measured_change == pytest.approx(-0.2)
     assert boots(timed) == 2 * 8
@@ -379,7 +382,7 @@ def test_what_seeds_make_of_one_state_and_not_again_is_no_regression(lab: Lab) -
     result = lab.night("c1", 1005.0)
     assert green(result)
     reason = "+0.50 % and +0.00 %, with some seeds and with others"
-    assert exact(result).findings[0].reason == reason
+    assert exact(result).reason == reason
 
 
 @pytest.mark.slow
@@ -439,20 +442,21 @@ def test_a_branch_that_is_not_slower_is_green_as_soon_as_that_is_sure(
 
 
 @pytest.mark.parametrize("failure", ["panic", "hang", "failed"])
-def test_a_baseline_whose_guest_breaks_is_an_error_and_not_red(timed: Lab, failure: str) -> None:
-    timed.timed["c0"] = GuestError(failure, "BUG: x")
+@pytest.mark.parametrize(
+    ("broken", "verdict", "reason"),
+    [
+        ("c0", Verdict.ERROR, "arm before failed: BUG: x"),
+        ("c1", Verdict.REFUTED, "the patched kernel breaks in arm after: BUG: x"),
+    ],
+)
+def test_a_branch_whose_timed_guest_breaks_is_red_and_a_baseline_an_error(
+    timed: Lab, failure: str, broken: str, verdict: Verdict, reason: str
+) -> None:
+    timed.timed[broken] = GuestError(failure, "BUG: x")
     result = timed.night("c1")
-    assert result.series.verdict == Verdict.ERROR
-    assert wall_clock(result).findings[0].reason == "arm before failed: BUG: x"
-    assert reasons(timed, "next") == []
-
-
-@pytest.mark.parametrize("failure", ["panic", "hang", "failed"])
-def test_a_branch_whose_timed_guest_breaks_is_red(timed: Lab, failure: str) -> None:
-    timed.timed["c1"] = GuestError(failure, "BUG: x")
-    result = timed.night("c1")
-    assert red(result)
-    assert "the patched kernel breaks in arm after: BUG: x" in wall_clock(result).findings[0].reason
+    assert result.series.verdict == verdict
+    assert wall_clock(result).reason.startswith(reason)
+    assert bool(reasons(timed, "next")) is red(result)
 
 
 @pytest.mark.parametrize("outcome", ["lost", "mismatch", "garbled"])
@@ -469,7 +473,7 @@ def test_without_a_whole_round_a_branch_is_neither_green_nor_the_new_baseline(ti
     timed.timed["c1"] = {"iops": 1000.0, **NOISE}
     result = timed.night("c1")
     assert result.series.verdict == Verdict.INCONCLUSIVE
-    assert "disturbed every round" in wall_clock(result).findings[0].reason
+    assert "disturbed every round" in wall_clock(result).reason
     assert timed.history.last_good("next") is None
     (reason,) = reasons(timed, "next")
     assert reason == "not decided: nullb_mq/bfq/randread_burst (wall clock)"
@@ -485,7 +489,7 @@ def test_rounds_too_few_for_any_interval_are_no_green(timed: Lab) -> None:
     timed.guests.says = says
     result = timed.night("c1")
     assert result.series.verdict == Verdict.INCONCLUSIVE
-    assert "3 rounds do not decide it" in wall_clock(result).findings[0].reason
+    assert "3 rounds do not decide it" in wall_clock(result).reason
     assert timed.history.last_good("next") is None
 
 
@@ -494,42 +498,36 @@ def test_a_noisy_cell_cannot_hide_a_regression_of_an_exact_one(timed: Lab) -> No
     assert red(timed.night("c1", 1100.0))
 
 
-@pytest.fixture
-def passes(timed: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """The same by a workload of a user's, whose metric is dbench's passes: more are better."""
-    for path in workload.FOLDER.iterdir():
-        text = path.read_text().replace('metric = "amean_ms"', 'metric = "passes"')
-        (tmp_path / "workloads" / path.name).parent.mkdir(exist_ok=True)
-        (tmp_path / "workloads" / path.name).write_text(text)
-    monkeypatch.setattr(workload, "FOLDER", tmp_path / "workloads")
-    config = timed.config.read_text().replace(
-        "nullb_mq/bfq/randread_burst", "raid64/bfq/dbench_xfs"
-    )
-    timed.config.write_text(config)
-    timed.metric = "passes"
-    return timed
-
-
-@pytest.mark.parametrize(("value", "verdict"), [(80.0, "REFUTED"), (120.0, "HOLDS")])
-def test_more_of_a_metric_that_is_better_high_is_no_regression(
-    passes: Lab, value: float, verdict: str
+@pytest.mark.parametrize(
+    ("metric", "value", "verdict", "bound"),
+    [
+        ("passes", 80.0, "REFUTED", ">= -5%"),
+        ("passes", 120.0, "HOLDS", ">= -5%"),
+        ("amean_ms", 80.0, "HOLDS", "<= +5%"),
+        ("amean_ms", 120.0, "REFUTED", "<= +5%"),
+    ],
+)
+def test_more_is_a_regression_of_a_metric_that_is_better_low_alone(
+    timed: Lab,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    metric: str,
+    value: float,
+    verdict: str,
+    bound: str,
 ) -> None:
-    passes.timed = {"c0": {"passes": 100.0}, "c1": {"passes": value}}
-    (finding,) = wall_clock(passes.night("c1")).findings
-    assert (finding.metric, finding.verdict) == ("passes", verdict)
-    assert str(finding.bound) == ">= -5%"
-
-
-@pytest.mark.parametrize(("value", "verdict"), [(80.0, "HOLDS"), (120.0, "REFUTED")])
-def test_more_of_a_metric_that_is_better_low_is_one(timed: Lab, value: float, verdict: str) -> None:
-    config = timed.config.read_text().replace(
-        "nullb_mq/bfq/randread_burst", "raid64/bfq/dbench_xfs"
-    )
-    timed.config.write_text(config)
-    timed.timed = {"c0": {"amean_ms": 100.0}, "c1": {"amean_ms": value}}
-    (finding,) = wall_clock(timed.night("c1")).findings
-    assert (finding.metric, finding.verdict) == ("amean_ms", verdict)
-    assert str(finding.bound) == "<= +5%"
+    """By a workload of a user's, whose metric is dbench's passes or its latency."""
+    folder = tmp_path / "workloads"
+    shutil.copytree(workload.FOLDER, folder)
+    text = (folder / "dbench_xfs.toml").read_text()
+    assert 'metric = "amean_ms"' in text
+    (folder / "dbench_xfs.toml").write_text(text.replace("amean_ms", metric))
+    monkeypatch.setattr(workload, "FOLDER", folder)
+    config = timed.config.read_text()
+    timed.config.write_text(config.replace("nullb_mq/bfq/randread_burst", "raid64/bfq/dbench_xfs"))
+    timed.timed = {"c0": {metric: 100.0}, "c1": {metric: value}}
+    finding = wall_clock(timed.night("c1"))
+    assert (finding.metric, finding.verdict, str(finding.bound)) == (metric, verdict, bound)
 
 
 def test_a_gate_measures_fio_lines(lab: Lab) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import guests as fakes
@@ -42,10 +42,16 @@ def patched(kernel: str) -> bool:
 
 
 @pytest.fixture
-def session(guests: Guests) -> FakeSession:
-    """A session in which an I/O costs the same on all kernels."""
+def session(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> FakeSession:
+    """A session in which an I/O costs the same on all kernels, and kernels differ in SUBMIT."""
     guests.cost_of = lambda kernel: fakes.insns(blk_mq_submit_bio=500.0, other=500.0)
+    differ(monkeypatch, SUBMIT)
     return FakeSession(QUICK)
+
+
+def fail(guests: Guests, error: GuestError, when: Callable[[Job], bool]) -> None:
+    """Let some guests fail."""
+    guests.says = lambda job: error if when(job) else {}
 
 
 def differ(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
@@ -88,10 +94,7 @@ def test_code_that_no_cell_executes_is_named(
     assert not any(patched(job.task.kernel.id) for job in costed)
 
 
-def test_what_costs_the_same_is_told_with_its_boots(
-    session: FakeSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    differ(monkeypatch, SUBMIT)
+def test_what_costs_the_same_is_told_with_its_boots(session: FakeSession) -> None:
     result = tried(session)
     assert [answer.kind for answer in result.answers] == [Kind.EQUAL_COST]
     assert f"{SUBMIT}()" in first(result)
@@ -100,13 +103,8 @@ def test_what_costs_the_same_is_told_with_its_boots(
 
 @pytest.mark.parametrize(("more", "code"), [(7.0, ExitCode.DONE), (20.0, ExitCode.REFUTED)])
 def test_instructions_are_told_with_their_function_and_judged_by_the_threshold(
-    session: FakeSession,
-    guests: Guests,
-    monkeypatch: pytest.MonkeyPatch,
-    more: float,
-    code: ExitCode,
+    session: FakeSession, guests: Guests, more: float, code: ExitCode
 ) -> None:
-    differ(monkeypatch, SUBMIT)
     guests.cost_of = lambda kernel: fakes.insns(
         other=500.0, blk_mq_submit_bio=500.0 + more * patched(kernel)
     )
@@ -120,16 +118,17 @@ def test_instructions_are_told_with_their_function_and_judged_by_the_threshold(
     assert try_answers.exit_code(result.answers) is code
 
 
+LOST = GuestError("failed", "fio: verify: bad header")
+
+
+def checks(job: Job) -> bool:
+    return job.cell.workload == "verify_crc"
+
+
 def test_data_that_is_lost_is_the_patches_doing_where_the_base_keeps_it(
-    session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
+    session: FakeSession, guests: Guests
 ) -> None:
-    differ(monkeypatch, SUBMIT)
-
-    def says(job: Job) -> fakes.Answer:
-        loses = job.cell.workload == "verify_crc" and patched(job.task.kernel.id)
-        return GuestError("failed", "fio: verify: bad header") if loses else {}
-
-    guests.says = says
+    fail(guests, LOST, lambda job: checks(job) and patched(job.task.kernel.id))
     result = tried(session)
     assert first(result).startswith(
         "LOSES DATA: with other code in blk_mq_submit_bio(): what was written is not read back"
@@ -139,30 +138,17 @@ def test_data_that_is_lost_is_the_patches_doing_where_the_base_keeps_it(
 
 
 def test_a_check_that_fails_without_patches_too_is_not_held_against_them(
-    session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
+    session: FakeSession, guests: Guests
 ) -> None:
-    differ(monkeypatch, SUBMIT)
-
-    def says(job: Job) -> fakes.Answer:
-        failed = GuestError("failed", "fio: verify: bad header")
-        return failed if job.cell.workload == "verify_crc" else {}
-
-    guests.says = says
+    fail(guests, LOST, checks)
     result = tried(session)
     assert not result.broken
     assert any("fails without the patches, too" in note for note in result.trial.notes)
 
 
-def test_a_hang_now_and_then_is_told_with_its_count(
-    session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    differ(monkeypatch, SUBMIT)
-
-    def says(job: Job) -> fakes.Answer:
-        hangs = patched(job.task.kernel.id) and job.cell.seed == 5
-        return GuestError("hang", "the guest hangs") if hangs else {}
-
-    guests.says = says
+def test_a_hang_now_and_then_is_told_with_its_count(session: FakeSession, guests: Guests) -> None:
+    hang = GuestError("hang", "the guest hangs")
+    fail(guests, hang, lambda job: patched(job.task.kernel.id) and job.cell.seed == 5)
     result = tried(session)
     assert first(result).startswith(
         "BROKEN: with other code in blk_mq_submit_bio(): hang in 1 of 6 boots with the patches, in "
@@ -171,19 +157,17 @@ def test_a_hang_now_and_then_is_told_with_its_count(
     assert try_answers.exit_code(result.answers) is ExitCode.REFUTED
 
 
+@pytest.mark.parametrize("complaints", [(), ("WARNING: possible circular locking",)])
 def test_the_debug_kernel_without_patches_is_booted_only_where_it_is_needed(
-    session: FakeSession, guests: Guests, monkeypatch: pytest.MonkeyPatch
+    session: FakeSession, guests: Guests, complaints: tuple[str, ...]
 ) -> None:
-    differ(monkeypatch, SUBMIT)
+    def is_debug(job: Job) -> bool:
+        return job.cell.workload == "verify_switching"
+
+    guests.complaints = lambda job: complaints * (is_debug(job) and patched(job.task.kernel.id))
     tried(session, debug=True)
-    debugged = [job for job in guests.booted if job.cell.workload == "verify_switching"]
-    assert [patched(job.task.kernel.id) for job in debugged] == [True]
-
-    def complaints(job: Job) -> tuple[str, ...]:
-        is_debug = job.cell.workload == "verify_switching"
-        return ("WARNING: possible circular locking",) * (is_debug and patched(job.task.kernel.id))
-
-    guests.complaints = complaints
+    debugged = [patched(job.task.kernel.id) for job in guests.booted if is_debug(job)]
+    assert debugged == [True, False] if complaints else [True]
 
 
 def test_few_cells_that_execute_all_that_changed_are_chosen() -> None:
