@@ -16,14 +16,21 @@ import pytest
 from guests import FakeSession, Guests
 
 from lab.base.errors import BuildError, GuestError, LabError, UsageError
-from lab.commands import bisect_measure, bisect_search
-from lab.commands.bisect_measure import ByCounter, ByFunction, ByTime, CommitMeasure, CommitTree
+from lab.commands import bisect_search
+from lab.commands.bisect_measure import (
+    ByCounter,
+    ByFunction,
+    ByTime,
+    CommitMeasure,
+    CommitTree,
+    of_cell,
+    of_claim,
+)
 from lab.inputs import profile
 from lab.inputs.terms import Engine
 from lab.measure.boot_store import StoredBoot
 from lab.measure.cell import Task
 from lab.measure.cost import Cost
-from lab.measure.job import Job
 from lab.measure.runner import Rounds, Runner
 
 QUICK = profile.get("quick")
@@ -105,22 +112,26 @@ def timed() -> TimedSession:
     return TimedSession(QUICK)
 
 
-def test_time_tells_commits_that_are_like_one_end(timed: TimedSession) -> None:
+@pytest.fixture
+def by_time(timed: TimedSession) -> ByTime:
+    """A measure by time that knows its two ends."""
+    measure = timed.measure()
+    measure.compare("good", "bad")
+    return measure
+
+
+def test_time_tells_commits_that_are_like_one_end(timed: TimedSession, by_time: ByTime) -> None:
     timed.speeds |= {"early": 1003.0, "late": 795.0}
-    by_time = timed.measure()
-    by_time.compare("good", "bad")
     values = [by_time.value(commit) for commit in ("good", "early", "late", "bad")]
     assert values[0] == 0.0
-    assert [value is not None and value < math.log(0.9) for value in values] == [
-        *(False, False, True, True)
-    ]
+    assert [bool(value and value < math.log(0.9)) for value in values] == [False] * 2 + [True] * 2
     assert by_time.shown(math.log(0.8)) == "iops -20.0 %"
     assert by_time.conclusion("good", "bad").startswith("iops +0.0 % -> iops -")
 
 
-def test_a_commit_that_executes_the_same_is_not_booted(timed: TimedSession) -> None:
-    by_time = timed.measure()
-    by_time.compare("good", "bad")
+def test_a_commit_that_executes_the_same_is_not_booted(
+    timed: TimedSession, by_time: ByTime
+) -> None:
     before = timed.pairs.rounds_run
     timed.codes |= {"comment": "good", "typo": "bad"}
     assert by_time.value("comment") == 0.0
@@ -129,10 +140,10 @@ def test_a_commit_that_executes_the_same_is_not_booted(timed: TimedSession) -> N
 
 
 @pytest.mark.slow
-def test_what_cannot_be_told_is_skipped_and_seldom_called_wrongly(timed: TimedSession) -> None:
+def test_what_cannot_be_told_is_skipped_and_seldom_called_wrongly(
+    timed: TimedSession, by_time: ByTime
+) -> None:
     """A commit half-way is neither: at the level alpha it may be called, else not."""
-    by_time = timed.measure()
-    by_time.compare("good", "bad")
     whole = by_time.value("bad")
     assert whole is not None
     timed.speeds["half"] = 1000.0 * math.exp(whole / 2)
@@ -143,10 +154,10 @@ def test_what_cannot_be_told_is_skipped_and_seldom_called_wrongly(timed: TimedSe
     assert "the rounds of this profile do not tell" in timed.said
 
 
-def test_rounds_are_added_until_they_tell_or_the_profile_has_no_more(timed: TimedSession) -> None:
+def test_rounds_are_added_until_they_tell_or_the_profile_has_no_more(
+    timed: TimedSession, by_time: ByTime
+) -> None:
     timed.speeds["half"] = 1000.0 * math.sqrt(0.8)
-    by_time = timed.measure()
-    by_time.compare("good", "bad")
     assert by_time.value("half") is None
     ends, half = (len(rounds) for rounds in timed.pairs.known.values())
     assert 6 <= ends < QUICK.rounds
@@ -182,9 +193,9 @@ def test_ends_that_are_no_regression_are_refused(
     assert re.search(message, str(caught.value), re.DOTALL)
 
 
-def test_broken_commits_are_skipped_and_a_broken_good_end_is_an_error(timed: TimedSession) -> None:
-    by_time = timed.measure()
-    by_time.compare("good", "bad")
+def test_broken_commits_are_skipped_and_a_broken_good_end_is_an_error(
+    timed: TimedSession, by_time: ByTime
+) -> None:
     timed.speeds["panics"] = GuestError("panic", "BUG")
     timed.failing["broken"] = BuildError("expected ;")
     assert by_time.value("panics") is None
@@ -220,11 +231,7 @@ COSTS = {
 @pytest.fixture
 def functions(guests: Guests, session: FakeSession) -> ByFunction:
     """A measure of commits that cost what COSTS says."""
-
-    def cost_of(kernel: str) -> Cost | None:
-        return fakes.insns(**COSTS[kernel]) if kernel in COSTS else None
-
-    guests.cost_of = cost_of
+    guests.cost_of = lambda kernel: fakes.insns(**COSTS[kernel]) if kernel in COSTS else None
     return ByFunction(tree(session), EXACT, 0.0025)
 
 
@@ -321,11 +328,7 @@ def test_counters_may_differ_in_either_direction(guests: Guests, session: FakeSe
         "bad": {"lock_acquisitions": 2.13},
         "panics": GuestError("panic", "BUG"),
     }
-
-    def says(job: Job) -> fakes.Answer:
-        return counts[job.task.kernel.id]
-
-    guests.says = says
+    guests.says = lambda job: counts[job.task.kernel.id]
     by_counter = ByCounter(tree(session), COUNTED, 0.05, "lock_acquisitions")
     by_counter.compare("good", "bad")
     by_counter.compare("bad", "good")
@@ -342,18 +345,13 @@ def test_counters_may_differ_in_either_direction(guests: Guests, session: FakeSe
 @pytest.mark.parametrize(
     ("make", "text", "timed", "kind"),
     [
-        (bisect_measure.of_cell, "nullb_mq/none/randread_burst", False, ByFunction),
-        (bisect_measure.of_cell, "nullb_mq/none/randread_burst", True, ByTime),
-        (bisect_measure.of_cell, "megasas/bfq/randread_burst", False, ByFunction),
-        (bisect_measure.of_cell, "raid64/bfq/dbench_xfs", False, ByTime),
-        (bisect_measure.of_claim, "sq_batch_dispatch/deadline_lock", False, ByCounter),
-        (
-            bisect_measure.of_claim,
-            "sq_batch_dispatch/deadline_lock/kernel_insns_per_io",
-            False,
-            ByFunction,
-        ),
-        (bisect_measure.of_claim, "bfq_burst_merge/randread_throughput", True, ByTime),
+        (of_cell, "nullb_mq/none/randread_burst", False, ByFunction),
+        (of_cell, "nullb_mq/none/randread_burst", True, ByTime),
+        (of_cell, "megasas/bfq/randread_burst", False, ByFunction),
+        (of_cell, "raid64/bfq/dbench_xfs", False, ByTime),
+        (of_claim, "sq_batch_dispatch/deadline_lock", False, ByCounter),
+        (of_claim, "sq_batch_dispatch/deadline_lock/kernel_insns_per_io", False, ByFunction),
+        (of_claim, "bfq_burst_merge/randread_throughput", True, ByTime),
     ],
 )
 def test_cells_and_claims_are_measured_exactly_where_that_can_be(
@@ -373,5 +371,5 @@ def test_a_claim_that_cannot_be_measured_is_the_users_error(
     session: FakeSession, claim: str, message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        bisect_measure.of_claim(claim, tree(session), None, 5, timed=False)
+        of_claim(claim, tree(session), None, 5, timed=False)
     assert message in str(caught.value)

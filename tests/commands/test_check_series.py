@@ -20,6 +20,7 @@ from lab.measure.job import Job
 from lab.report import tables
 
 QUICK = profile.get("quick")
+OWN = ["0001-a.patch", "0001-b.patch", "0002-c.patch"]
 
 
 @pytest.mark.parametrize(
@@ -43,14 +44,12 @@ def test_checkpatchs_total_is_read(tmp_path: Path, said: str, style: str, clean:
 @pytest.mark.parametrize("name", series.known())
 def test_the_debug_checks_of_the_claims_are_booted(name: str) -> None:
     cells = check_series._cells(series.get(name), QUICK)
-    debug_claims = [
-        claim
-        for claim in series.get(name).all_claims.values()
-        if claim.workload == "verify_switching"
-    ]
+    claims = series.get(name).all_claims.values()
     assert cells
     assert {(cell.topology, cell.scheduler) for cell in cells} == {
-        (claim.topology, claim.scheduler) for claim in debug_claims
+        (claim.topology, claim.scheduler)
+        for claim in claims
+        if claim.workload == "verify_switching"
     }
     assert all(cell.engine.deterministic and not cell.cost for cell in cells)
 
@@ -59,10 +58,8 @@ def test_without_a_debug_check_every_disk_and_scheduler_of_the_claims_is_booted(
     patch_series: series.Series,
 ) -> None:
     cells = check_series._cells(patch_series, QUICK)
-    assert [(cell.topology, cell.scheduler) for cell in cells] == [
-        ("nullb", "bfq"),
-        ("nullb_mq", "bfq"),
-    ]
+    places = [(cell.topology, cell.scheduler) for cell in cells]
+    assert places == [("nullb", "bfq"), ("nullb_mq", "bfq")]
     assert all(not isinstance(value, tuple) for cell in cells for _, value in cell.parameters)
 
 
@@ -107,11 +104,7 @@ def test_every_patch_is_checked_whatever_the_others_do(
     commits = check_series.check(patch_series, session)
     assert [commit.booted for commit in commits] == ["2 of 2 boots", "not built", "not built"]
     assert [commit.error for commit in commits] == ["", "expected ;", "expected ;"]
-    assert [commit.patch.name for commit in commits] == [
-        "0001-a.patch",
-        "0001-b.patch",
-        "0002-c.patch",
-    ]
+    assert [commit.patch.name for commit in commits] == OWN
 
 
 def test_the_patches_of_a_rival_are_checked_after_the_series(
@@ -123,8 +116,7 @@ def test_the_patches_of_a_rival_are_checked_after_the_series(
         file.write('[arms.other]\npatches = "rival"\n')
     session = FakeSession(QUICK)
     commits = check_series.check(series.get(str(patch_series.folder)), session)
-    names = ["0001-a.patch", "0001-b.patch", "0002-c.patch", "0001-r.patch"]
-    assert [commit.patch.name for commit in commits] == names
+    assert [commit.patch.name for commit in commits] == [*OWN, "0001-r.patch"]
     # The rival's kernel has base/ and no patch of the series.
     assert guests.booted[-1].task.kernel.id.count("+") == 2
 

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import guests as fakes
 import pytest
 from guests import FakeSession, Guests
 
-from lab.build.kernel import Kernel
 from lab.commands import cost_diff
 from lab.commands.cost_diff import CHANGED, CellChange, Threshold
 from lab.inputs import profile
@@ -27,12 +25,9 @@ def session(guests: Guests) -> FakeSession:
 
 
 def measured(session: FakeSession, threshold: Threshold = CHANGED) -> CellChange:
-    (change,) = cost_diff.measure(session, kernels(), [CELL], threshold)
+    kernels = fakes.kernel("old"), fakes.kernel("new")
+    (change,) = cost_diff.measure(session, kernels, [CELL], threshold)
     return change
-
-
-def kernels() -> tuple[Kernel, Kernel]:
-    return fakes.kernel("old"), fakes.kernel("new")
 
 
 def two_valued(guests: Guests, more: float) -> None:
@@ -73,12 +68,10 @@ def test_a_saving_is_a_change_only_where_it_is_asked_for(
 
 
 def test_a_change_is_asked_again_with_other_seeds(session: FakeSession, guests: Guests) -> None:
-    def only_first(new: Iterator[float]) -> None:
-        guests.cost_of = lambda kernel: fakes.insns(
-            submit_bio=1000.0 if kernel == "old" else next(new), **REST
-        )
-
-    only_first(itertools.chain([1050.0] * 3, itertools.repeat(1000.0)))
+    new = itertools.chain([1050.0] * 3, itertools.repeat(1000.0))
+    guests.cost_of = lambda kernel: fakes.insns(
+        submit_bio=1000.0 if kernel == "old" else next(new), **REST
+    )
     change = measured(session)
     assert change.finding.verdict is Verdict.HOLDS
     assert change.finding.reason == "+1.25 % and +0.00 %, with some seeds and with others"

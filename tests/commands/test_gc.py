@@ -35,19 +35,23 @@ def store(tmp_path: Path) -> BootStore:
     return BootStore(tmp_path / "results")
 
 
+def age(*paths: Path, age_s: float = OLD) -> None:
+    """Let files be last changed so many seconds ago."""
+    for path in paths:
+        os.utime(path, (time.time() - age_s,) * 2)
+
+
 def booted(store: BootStore, boot: str, kernel: str, age_s: float = OLD) -> None:
     store.boot_folder(boot).mkdir(parents=True)
     (store.boot_folder(boot) / "results").write_bytes(bytes(1000))
-    sample = Sample({"iops": 1.0}, {}, {})
     origin = Provenance(boot, kernel, "q", "h")
-    store.add(boot, TASK, origin, time.time() - age_s, sample)
+    store.add(boot, TASK, origin, time.time() - age_s, Sample({"iops": 1.0}, {}, {}))
 
 
 def cached(folder: str, name: str, age_s: float = OLD) -> Path:
     path = cache.make_folder(cache.root() / folder / name)
     (path / "content").write_bytes(bytes(500))
-    for entry in (path / "content", path):
-        os.utime(entry, (time.time() - age_s,) * 2)
+    age(path / "content", path, age_s=age_s)
     return path
 
 
@@ -78,8 +82,7 @@ def test_what_a_killed_lab_left_of_a_run_goes(store: BootStore) -> None:
         half = store.folder / "runs" / run / ".run.json.123"
         half.parent.mkdir()
         half.write_text("{")
-        for entry in (half, half.parent):
-            os.utime(entry, (time.time() - age_s,) * 2)
+        age(half, half.parent, age_s=age_s)
     assert garbage_names(store) == {"killed"}
 
 
@@ -99,17 +102,7 @@ def test_kernels_stay_that_were_booted_lately_or_belong_to_a_baseline(store: Boo
 
 
 def test_roots_and_sources_go_when_nobody_used_them(store: BootStore) -> None:
-    folders = (
-        "guests",
-        "workbench",
-        "series",
-        "plugins",
-        "stubs",
-        "benchmarks",
-        "apt",
-        "probe",
-        "tools",
-    )
+    folders = [folder for _, folder in gc._CACHED if folder != "kernels"]
     for folder in folders:
         cached(folder, f"old-{folder}")
         cached(folder, f"new-{folder}", age_s=60)
@@ -131,7 +124,7 @@ def test_old_logs_go_and_are_gone(store: BootStore) -> None:
     logs = cache.make_folder(cache.root() / "logs")
     for name, age_s in (("old.log", OLD), ("new.log", 60.0)):
         (logs / name).write_text("error")
-        os.utime(logs / name, (time.time() - age_s,) * 2)
+        age(logs / name, age_s=age_s)
     garbage = gc.garbage(store, GateHistory(store), 30)
     assert [(item.kind, item.path.name, item.size) for item in garbage] == [("log", "old.log", 5)]
     gc.delete(garbage, store)
@@ -163,17 +156,12 @@ def test_nothing_is_guessed_of_a_record_that_cannot_be_read(store: BootStore) ->
 
 
 def test_what_a_process_uses_or_used_lately_stays(store: BootStore) -> None:
-    used, free, recent = (
-        cached("kernels", "used"),
-        cached("kernels", "free"),
-        cached("kernels", "x"),
-    )
+    used, free, recent = (cached("kernels", name) for name in ("used", "free", "recent"))
     os.utime(recent)
     held = durable.hold(used)
     locked = cached("workbench", "locked")
     (locked / "lock").touch()
-    os.utime(locked / "lock", (time.time() - OLD,) * 2)
-    os.utime(locked, (time.time() - OLD,) * 2)
+    age(locked / "lock", locked)
     with (locked / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert garbage_names(store, days=0) == {free.name}

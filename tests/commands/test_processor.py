@@ -10,6 +10,13 @@ import pytest
 from lab.commands import processor
 
 
+@pytest.fixture
+def cpuinfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that stands for /proc/cpuinfo."""
+    monkeypatch.setattr(processor, "_CPUINFO", tmp_path / "cpuinfo")
+    return tmp_path / "cpuinfo"
+
+
 @pytest.mark.parametrize(
     ("vendor", "family", "model", "expected"),
     [
@@ -24,24 +31,13 @@ from lab.commands import processor
     ],
 )
 def test_a_newer_generation_executes_more_in_a_cycle(
-    vendor: str,
-    family: str,
-    model: int,
-    expected: float,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    vendor: str, family: str, model: int, expected: float, cpuinfo: Path
 ) -> None:
-    cpuinfo = tmp_path / "cpuinfo"
     one = f"vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: X\n"
     cpuinfo.write_text(f"{one}\n{one}")
-    monkeypatch.setattr(processor, "_CPUINFO", cpuinfo)
     assert processor.instructions_a_cycle() == pytest.approx(expected)
 
 
-def test_a_processor_that_tells_nothing_is_taken_for_a_skylake(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cpuinfo = tmp_path / "cpuinfo"
+def test_a_processor_that_tells_nothing_is_taken_for_a_skylake(cpuinfo: Path) -> None:
     cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 200.00\n")
-    monkeypatch.setattr(processor, "_CPUINFO", cpuinfo)
     assert processor.instructions_a_cycle() == processor.SKYLAKE

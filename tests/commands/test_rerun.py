@@ -34,8 +34,12 @@ def boot(session: FakeSession, cell: Cell = EXACT) -> str:
     return outcomes[0].boots[-1].id if outcomes[0].boots else ""
 
 
-def again(session: FakeSession, name: str = "last", *, gdb: bool = False) -> rerun.Repeated:
-    return rerun.run(recorded.find(session.store, name), session, console=False, gdb=gdb)
+def again(
+    session: FakeSession, *, key: str = "", console: bool = False, gdb: bool = False
+) -> rerun.Repeated:
+    """The last boot once more; key: as if it had been booted of something else."""
+    record = recorded.find(session.store, "last")
+    return rerun.run(replace(record, key=key or record.key), session, console=console, gdb=gdb)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +107,7 @@ def test_a_guest_that_fails_as_it_did_is_told_with_how_it_did(
 
 def test_what_else_is_executed_than_then_is_told(session: FakeSession) -> None:
     boot(session)
-    record = recorded.find(session.store, "last")
-    repeated = rerun.run(replace(record, key="another"), session, console=False, gdb=False)
+    repeated = again(session, key="another")
     assert rerun.text(repeated).startswith("not quite the same is booted")
     assert not again(session).changed
 
@@ -137,6 +140,5 @@ def test_the_console_is_shown_once_and_does_nothing(
 ) -> None:
     boot(session)
     guests.consoles[len(guests.booted)] = "up\r\n\x1b[2Jhalf a line"
-    record = recorded.find(session.store, "last")
-    rerun.run(record, session, console=True, gdb=False)
+    again(session, console=True)
     assert capsys.readouterr().out == "up\n\\x1b[2Jhalf a line"

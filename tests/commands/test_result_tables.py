@@ -12,13 +12,10 @@ from lab.commands import result_tables
 from lab.commands.cost_diff import CellChange
 from lab.commands.try_patches import SeriesStep
 from lab.inputs.terms import Engine
-from lab.measure.cell import PlannedCell
 from lab.measure.cost import Change
 from lab.report import tables
 
-CELL = PlannedCell(
-    cell=fakes.cell(topology="nullb_mq", scheduler="none", engine=Engine.EXACT, cpus=1)
-)
+CELL = fakes.planned(fakes.cell("nullb_mq", "none", engine=Engine.EXACT, cpus=1))
 
 
 def change(before: float, after: float | None, *functions: Change) -> CellChange:
@@ -36,12 +33,8 @@ def shown(*changes: CellChange, broken: str = "") -> str:
 
 
 def test_what_differs_is_shown_by_cell_and_by_function() -> None:
-    text = shown(
-        change(
-            1000.0, 1010.0, Change("submit_bio", 90.0, 100.0, sure=True), Change("x", 1.0, 1.001)
-        ),
-        change(1000.0, 1000.0),
-    )
+    functions = Change("submit_bio", 90.0, 100.0, sure=True), Change("x", 1.0, 1.001)
+    text = shown(change(1000.0, 1010.0, *functions), change(1000.0, 1000.0))
     assert text.startswith("0001-x.patch\n")
     assert "nullb_mq none randread_burst 1,000 1,010 +1.00 % +1.00 ±0 %" in text
     assert "1 of 2 cells are equal to the last digit." in text
