@@ -21,14 +21,7 @@ from lab.build.config_diff import changed_options
 from lab.build.kernel import Kernel
 from lab.commands import cost_diff
 from lab.commands.cost_diff import CellChange, Threshold
-from lab.commands.gate_config import (
-    FIRST_GOOD,
-    LAST_GOOD,
-    MERGE_BASE,
-    Branch,
-    Gate,
-    fraction,
-)
+from lab.commands.gate_config import FIRST_GOOD, LAST_GOOD, MERGE_BASE, Branch, Gate, fraction
 from lab.commands.gate_history import GateHistory
 from lab.inputs import workload
 from lab.inputs.bounds import Bound

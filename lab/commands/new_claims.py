@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.base.errors import UsageError
@@ -43,12 +43,9 @@ class _Place:
     notes: tuple[str, ...] = ()
 
     @property
-    def keys(self) -> list[str]:
-        return [
-            f"topology = {_quoted(self.topology)}",
-            f"scheduler = {_quoted(self.scheduler)}",
-            self.job,
-        ]
+    def keys(self) -> str:
+        topology, scheduler = _quoted(self.topology), _quoted(self.scheduler)
+        return f"topology = {topology}\nscheduler = {scheduler}\n{self.job}"
 
 
 def text(message: Message, *, title: str, origin: str, tree: str) -> str:
@@ -57,53 +54,55 @@ def text(message: Message, *, title: str, origin: str, tree: str) -> str:
     the source that it applies to.
     """
     place = _place(message)
-    lines = [
-        "# SPDX-License-Identifier: GPL-2.0-or-later",
-        f"title = {_quoted(title)}",
-        f"origin = {_quoted(origin)}",
-        f"tree = {_quoted(tree)}",
-        "",
-        *(f"# {note}" for note in place.notes),
-        "[checks.cost]",
-        'title = "an I/O costs no more instructions than before"',
-        *place.keys,
-        "",
-        "[[checks.cost.expect]]",
-        f'metric = "{_COST}"',
-        'change = "<= +1%"',
-        'because = "no change is published; twice the 0.5 % by which seeds of one kernel differ"',
-        "",
-        *_claims(message.figures, place),
-    ]
-    return "\n".join(lines).rstrip("\n") + "\n"
+    notes = "".join(f"# {note}\n" for note in place.notes)
+    return f"""\
+# SPDX-License-Identifier: GPL-2.0-or-later
+title = {_quoted(title)}
+origin = {_quoted(origin)}
+tree = {_quoted(tree)}
+
+{notes}[checks.cost]
+title = "an I/O costs no more instructions than before"
+{place.keys}
+
+[[checks.cost.expect]]
+metric = "{_COST}"
+change = "<= +1%"
+because = "no change is published; twice the 0.5 % by which seeds of one kernel differ"
+
+{_commented(_claims(message.figures, place))}
+"""
 
 
-def _claims(figures: Sequence[Figure], place: _Place) -> Iterator[str]:
+def _commented(text: str) -> str:
+    return "\n".join(f"# {line}".rstrip() for line in text.split("\n"))
+
+
+def _claims(figures: Sequence[Figure], place: _Place) -> str:
     if not figures:
-        yield "# The message has no figure that the lab can read. docs/tutorial.md has a claim."
-        return
-    yield "# Figures of the message. Remove the comment signs of those that are claims, give each"
-    yield "# claim a name, and see that topology, scheduler and job are the message's."
-    for number, figure in enumerate(figures, start=1):
-        yield "#"
-        for key in _claim(f"figure_{number}", figure, place):
-            yield from (f"# {line}".rstrip() for line in key.split("\n"))
+        return "The message has no figure that the lab can read. docs/tutorial.md has a claim."
+    parts = [
+        "Figures of the message. Remove the comment signs of those that are claims, give each\n"
+        "claim a name, and see that topology, scheduler and job are the message's."
+    ]
+    parts += [_claim(f"figure_{number}", f, place) for number, f in enumerate(figures, start=1)]
+    return "\n\n".join(parts)
 
 
-def _claim(name: str, figure: Figure, place: _Place) -> Iterator[str]:
+def _claim(name: str, figure: Figure, place: _Place) -> str:
     metric, published = _published(figure)
-    yield f"[claims.{name}]"
-    yield f"published = {_quoted(figure.line)}"
-    yield from place.keys
-    if metric == "iops" and abs(_change(figure)) < 2 * workload.Noise().simulated:
-        yield f"seeds = {_SEEDS}"
-    yield ""
-    yield f"[[claims.{name}.expect]]"
-    yield f'metric = "{metric}"'
-    if metric == "iops":
-        yield f'machine = "{_MACHINE}"'
-    yield f'change = "{HALF}"'
-    yield f"published = {{ {published} }}"
+    is_small = metric == "iops" and abs(_change(figure)) < 2 * workload.Noise().simulated
+    seeds = f"seeds = {_SEEDS}\n" if is_small else ""
+    machine = f'machine = "{_MACHINE}"\n' if metric == "iops" else ""
+    return f"""\
+[claims.{name}]
+published = {_quoted(figure.line)}
+{place.keys}
+{seeds}
+[[claims.{name}.expect]]
+metric = "{metric}"
+{machine}change = "{HALF}"
+published = {{ {published} }}"""
 
 
 def _published(figure: Figure) -> tuple[str, str]:

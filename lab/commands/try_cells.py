@@ -29,7 +29,7 @@ _MERGING = "raid64", "seqread_streams"
 _FAULTY_DISK = "raid64_faults"
 _USUAL_SCHEDULER = "mq-deadline"
 # The check for the usual kernel and the one for the debug kernel, which switches schedulers.
-CHECK, DEBUG_CHECK = "verify_crc", "verify_switching"
+_CHECK, _DEBUG_CHECK = "verify_crc", "verify_switching"
 
 
 @dataclass(frozen=True)
@@ -145,28 +145,24 @@ def simulated(profile: Profile, busy: Sequence[tuple[str, str]]) -> list[Planned
     return cells
 
 
-def checks(choice: Choice, profile: Profile) -> list[PlannedCell]:
+def data_check(choice: Choice, profile: Profile) -> PlannedCell:
     """The cell in which data is read back on the usual kernel: on the first chosen disk that holds
     data, else on one that fails commands.
     """
-    scheduler = _checked_scheduler(choice)
     chosen = [planned.cell.topology for planned in choice.exact]
-    disks = [name for name in chosen if topology.get(name).holds_data]
-    return [_check((disks or [_FAULTY_DISK])[0], scheduler, CHECK, profile)]
+    disk = next((name for name in chosen if topology.get(name).holds_data), _FAULTY_DISK)
+    return _check(choice, disk, _CHECK, profile)
 
 
 def debug_check(choice: Choice, profile: Profile) -> PlannedCell:
     """The cell in which the debug kernel is watched: data is read back, commands fail, and the
     scheduler is switched.
     """
-    return _check(_FAULTY_DISK, _checked_scheduler(choice), DEBUG_CHECK, profile)
+    return _check(choice, _FAULTY_DISK, _DEBUG_CHECK, profile)
 
 
-def _checked_scheduler(choice: Choice) -> str:
-    return next((name for name in choice.schedulers if name != _NONE), _USUAL_SCHEDULER)
-
-
-def _check(disk: str, scheduler: str, work: str, profile: Profile) -> PlannedCell:
+def _check(choice: Choice, disk: str, work: str, profile: Profile) -> PlannedCell:
+    scheduler = next((name for name in choice.schedulers if name != _NONE), _USUAL_SCHEDULER)
     (planned,) = matrix.cells(
         profile, Selection((disk,), (scheduler,), (work,), cpus=2), Engine.EXACT
     )

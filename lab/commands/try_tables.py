@@ -108,12 +108,12 @@ def _simulated(change: SimulatedChange) -> TableRecord:
         (f.function, *(f"{v:,.0f}" for v in (f.before, f.after)), f"{f.difference:+,.0f}")
         for f in listed
     ]
-    boots = len(change.after.boots)
+    boots = view.counted(len(change.after.boots), "boot")
     return TableRecord(
         title=(
             f"{cell.cpus} simulated CPUs ({try_answers.in_words(cell)}): {number(before)} -> "
             f"{number(after)} simulated IOPS, {percent(change.change, exact=False)}; CPU time that "
-            f"waits for spin locks {waits[0]} -> {waits[1]}; {view.counted(boots, 'boot')} a kernel"
+            f"waits for spin locks {waits[0]} -> {waits[1]}; {boots} a kernel"
         ),
         columns=columns("ns per I/O by function", "before", "after", "difference"),
         rows=tuple(rows),

@@ -131,10 +131,9 @@ class Trial:
         task = planned.on(after, cost_diff.ARMS[1])
         with session.measuring([task]) as runner:
             (outcome,) = runner.all([task])
-        if not outcome.error and not session.store.complaints(after.id):
-            self.checks.append(DataCheck(planned, outcome))
-            return
-        with session.measuring([task]) as runner:
+            if not outcome.error and not session.store.complaints(after.id):
+                self.checks.append(DataCheck(planned, outcome))
+                return
             (before,) = runner.all([planned.on(base, cost_diff.ARMS[0])])
         self._checked([DataCheck(planned, outcome, before)])
         if not self.failed:
@@ -170,8 +169,8 @@ class Trial:
         self.exact = try_measure.exact(self.session, runner, self.pair, self.choice.exact, (1,))
         self._require_sound(runner)
         if not self.failed:
-            cells = try_cells.checks(self.choice, self.session.profile)
-            self._checked(try_measure.checked(runner, self.pair, cells))
+            check = try_cells.data_check(self.choice, self.session.profile)
+            self._checked(try_measure.checked(runner, self.pair, [check]))
 
     def _contention(self, runner: Runner) -> None:
         """Many CPUs at once, where the changed code runs at all."""
