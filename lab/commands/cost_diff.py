@@ -108,10 +108,7 @@ def has_exact_cost(cell: Cell) -> bool:
 
 
 def cells(profile: Profile, selection: Selection) -> list[PlannedCell]:
-    """The cells of a profile that have an exact cost.
-
-    Raises UsageError when the selection leaves none.
-    """
+    """The cells of a profile that have an exact cost. Raises UsageError when there are none."""
     every = matrix.cells(profile, selection, Engine.EXACT)
     exact = [planned for planned in every if has_exact_cost(planned.cell)]
     if not exact:

@@ -82,7 +82,7 @@ def of_cells(
     kernels: Sequence[str],
     planned: Sequence[PlannedCell],
     each: int,
-    durations: Durations = _UNKNOWN,
+    durations: Durations,
 ) -> Plan:
     """What measuring the same cells on some kernels would build and boot, each so often on each.
 

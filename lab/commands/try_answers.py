@@ -101,7 +101,7 @@ class Changed:
     variables that they change or add. callers names the function that calls one most, where known.
     """
 
-    functions: frozenset[str]
+    functions: frozenset[str] = frozenset()
     places: Mapping[str, str] = field(default_factory=dict)
     variables: frozenset[str] = frozenset()
     callers: Mapping[str, str] = field(default_factory=dict)

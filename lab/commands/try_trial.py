@@ -36,7 +36,7 @@ class Trial:
     session: Session
     pair: Pair
     difference: CodeDiff = field(default_factory=lambda: CodeDiff(frozenset()))
-    changed: Changed = field(default_factory=lambda: Changed(frozenset()))
+    changed: Changed = field(default_factory=Changed)
     exact: dict[PlannedCell, CellChange] = field(default_factory=dict)
     simulated: list[SimulatedChange] = field(default_factory=list)
     checks: list[DataCheck] = field(default_factory=list)

@@ -195,6 +195,12 @@ def test_the_job_that_executes_most_of_what_changed_is_simulated(usual: float, c
     assert try_cells.choose({"a"}, executed, Durations()).busy == (("none", chosen),)
 
 
+def test_where_functions_merge_the_first_cell_is_one_in_which_much_is_merged() -> None:
+    merging, merge = cell("none", "raid64", "seqread_streams"), "blk_attempt_bio_merge"
+    executed = {NONE: {merge: 10.0, "a": 10.0}, merging: {merge: 10.0}}
+    assert try_cells.choose({merge, "a"}, executed, Durations()).exact == (merging, NONE)
+
+
 def simulated(before: float, after: float, **moved: float) -> try_measure.SimulatedChange:
     """A simulated cell with these IOPS; moved are the moves of a patched kernel's lines."""
     simulated_cell = fakes.cell("nullb_mq", "none", "randwrite_uring", Engine.SIM, cpus=16)
@@ -239,7 +245,7 @@ def test_a_cache_line_that_a_changed_function_shares_is_named() -> None:
 
 
 def test_of_a_cache_line_the_variables_of_the_patches_are_named() -> None:
-    changed = Changed(frozenset(), variables=frozenset({"planted"}))
+    changed = Changed(variables=frozenset({"planted"}))
     assert changed.of_line("bio_slab, planted, major_names") == "planted"
     assert changed.of_line("bio_slab") == "bio_slab"
     assert changed.of_line("") == ""

@@ -12,7 +12,6 @@ from lab.commands import validate
 from lab.commands.calibrate import FAILED, USED
 from lab.commands.validate import Point
 from lab.inputs import machine_model
-from lab.inputs.machine_model import MachineModel
 from lab.measure import primitives
 from lab.measure.job import Testbed
 from lab.measure.primitives import Measured, Primitive, Repetition
@@ -40,14 +39,9 @@ def test_what_a_model_is_made_of_does_not_count_for_it() -> None:
 
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """What a simulation gives, to be filled in."""
     measurements: Measured = {}
-
-    def simulate(
-        testbed: Testbed, model: MachineModel, threads: object, progress: Progress
-    ) -> Measured:
-        return measurements
-
-    monkeypatch.setattr(primitives, "simulated", simulate)
+    monkeypatch.setattr(primitives, "simulated", lambda *_: measurements)
     return measurements
 
 
