@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lab import __version__
 from lab.base.text import visible
@@ -24,6 +25,7 @@ from lab.report.run_record import CellRecord, RunRecord
 # What an I/O of a boot cost; None where that was not counted.
 Costs = Callable[[str], Cost | None]
 Stack = tuple[str, ...]
+K = TypeVar("K", Stack, str)
 
 KERNEL = "kernel"
 BLOCK_LAYER = "block layer"
@@ -60,21 +62,21 @@ class CostProfile:
 CostComparison = tuple[CostProfile, CostProfile]
 
 
-def of_cell(
-    cell: CellRecord, costs: Costs, layer_functions: Collection[str] = ()
+def _of_cell(
+    cell: CellRecord, costs: Costs, layer_functions: Collection[str]
 ) -> CostProfile | None:
-    """The profile of a cell; None where nothing was counted by function, or nothing is left.
-
-    layer_functions are the functions that are told apart as the block layer's.
-    """
+    """The profile of a cell, layer_functions told apart; None where nothing was counted."""
     boot_costs = [cost for boot in cell.boots if (cost := _readable(costs, boot.id))]
     if not boot_costs:
         return None
     means: dict[Stack, float] = {(USER,): statistics.fmean(cost.user for cost in boot_costs)}
     if all(cost.paths for cost in boot_costs):
-        means |= _by_path([cost.paths for cost in boot_costs])
+        for path, mean in _means([cost.paths for cost in boot_costs]).items():
+            means[KERNEL, *path] = mean
     else:
-        means |= _by_function([cost.kernel for cost in boot_costs], layer_functions)
+        for name, mean in sorted(_means([cost.kernel for cost in boot_costs]).items()):
+            layer = (BLOCK_LAYER,) if name in layer_functions else ()
+            means[KERNEL, *layer, name] = mean
     costly = [stack for stack, value in means.items() if value > 0]
     costly.sort(key=lambda stack: (stack[:-1], -means[stack]))
     cpus = f", {cell.cpus} CPUs" if cell.cpus > 1 else ""
@@ -86,21 +88,10 @@ def of_cell(
     )
 
 
-def _by_path(paths: Sequence[Mapping[Stack, float]]) -> dict[Stack, float]:
-    every = dict.fromkeys(path for boot in paths for path in boot)
-    return {
-        (KERNEL, *path): statistics.fmean(boot.get(path, 0.0) for boot in paths) for path in every
-    }
-
-
-def _by_function(
-    kernels: Sequence[Mapping[str, float]], layer_functions: Collection[str]
-) -> dict[Stack, float]:
-    means: dict[Stack, float] = {}
-    for name in sorted({name for kernel in kernels for name in kernel}):
-        stack = (KERNEL, BLOCK_LAYER, name) if name in layer_functions else (KERNEL, name)
-        means[stack] = statistics.fmean(kernel.get(name, 0.0) for kernel in kernels)
-    return means
+def _means(boots: Sequence[Mapping[K, float]]) -> dict[K, float]:
+    """The means over boots of what is by function or by path; what a boot lacks is zero in it."""
+    every = dict.fromkeys(key for boot in boots for key in boot)
+    return {key: statistics.fmean(boot.get(key, 0.0) for boot in boots) for key in every}
 
 
 def _readable(costs: Costs, boot: str) -> Cost | None:
@@ -114,19 +105,17 @@ def _readable(costs: Costs, boot: str) -> Cost | None:
 def of_run(run: RunRecord, costs: Costs, only: str = "") -> list[CostProfile]:
     """The profiles of a run's cells, each once; of those alone whose name has a text in it."""
     layer_functions = _block_layer(run)
-    profiles = (of_cell(cell, costs, layer_functions) for cell in run.cells)
+    profiles = (_of_cell(cell, costs, layer_functions) for cell in run.cells)
     kept = (profile for profile in profiles if profile and only in profile.name)
     return list({(profile.name, *profile.stacks.items()): profile for profile in kept}.values())
 
 
 def compared(run: RunRecord, costs: Costs, only: str = "") -> dict[tuple[int, int], CostComparison]:
-    """What a run compares by function, by the places of two cells; of those alone with a text in a
-    name.
-    """
+    """What a run compares by function, by the places of two cells, one with a text in its name."""
     layer_functions = _block_layer(run)
     comparisons = {}
     for places in dict.fromkeys(difference.cells for difference in run.costs):
-        before, after = (of_cell(run.cells[place], costs, layer_functions) for place in places)
+        before, after = (_of_cell(run.cells[place], costs, layer_functions) for place in places)
         if before and after and (only in before.name or only in after.name):
             comparisons[places] = (before, after)
     return comparisons
