@@ -45,12 +45,12 @@ class RunComparison(Model):
 
 def compared(first: RunRecord, second: RunRecord) -> RunComparison:
     """The verdicts of two runs, and every measured value that both have."""
-    before, after = (dict(_claims(run)) for run in (first, second))
+    before, after = _claims(first), _claims(second)
     verdicts = {
         name: Verdicts(then=before.get(name, ""), now=after.get(name, ""))
         for name in {**before, **after}
     }
-    then, now = (dict(_measured(run)) for run in (first, second))
+    then, now = dict(_measured(first)), dict(_measured(second))
     values = {name: _both(then[name], now[name]) for name in then if name in now}
     return RunComparison(runs=(first.id, second.id), verdicts=verdicts, values=values)
 
@@ -72,18 +72,15 @@ def _both(then: tuple[tuple[float, ...], bool], now: tuple[tuple[float, ...], bo
 
 
 def _verdicts(comparison: RunComparison) -> str:
-    changed = {
-        name: verdicts
+    rows = tuple(
+        (name, verdicts.then or "-", verdicts.now or "-")
         for name, verdicts in comparison.verdicts.items()
         if verdicts.then != verdicts.now
-    }
-    if not changed:
+    )
+    if not rows:
         count = len(comparison.verdicts)
         same = f"all {count} verdicts are the same" if count else "no claim was judged"
         return f"Verdicts: {same}.\n"
-    rows = tuple(
-        (name, verdicts.then or "-", verdicts.now or "-") for name, verdicts in changed.items()
-    )
     titles = tables.texts("claim", "then", "now")
     return tables.text(TableRecord(title="Verdicts that differ", columns=titles, rows=rows))
 
@@ -92,17 +89,13 @@ def _values(comparison: RunComparison) -> str:
     if not comparison.values:
         return "Nothing was measured in both runs.\n"
     exact = sum(value.exact for value in comparison.values.values())
-    differ = {
-        n: value
-        for n, value in comparison.values.items()
-        if not value.exact or value.then != value.now
-    }
     rows = tuple(
         (
             *(name, number(value.then), number(value.now)),
             percent(value.now / value.then - 1, exact=value.exact) if value.then else "-",
         )
-        for name, value in differ.items()
+        for name, value in comparison.values.items()
+        if not value.exact or value.then != value.now
     )
     titles = tables.columns("what", "then", "now", "change")
     equal = len(comparison.values) - len(rows)
@@ -111,10 +104,8 @@ def _values(comparison: RunComparison) -> str:
     return (table if rows else "") + summary
 
 
-def _claims(run: RunRecord) -> Iterator[tuple[str, str]]:
-    for series in run.series:
-        for claim in series.claims:
-            yield f"{series.name}.{claim.name}", claim.verdict
+def _claims(run: RunRecord) -> dict[str, str]:
+    return {f"{series.name}.{claim.name}": claim.verdict for series, claim in run.claims}
 
 
 def _measured(run: RunRecord) -> Iterator[tuple[str, tuple[tuple[float, ...], bool]]]:
@@ -123,16 +114,15 @@ def _measured(run: RunRecord) -> Iterator[tuple[str, tuple[tuple[float, ...], bo
 
     What failed may have fewer values than arms, and which is whose nobody knows.
     """
-    for series in run.series:
-        for claim in series.claims:
-            for finding in claim.findings:
-                if len(finding.values) != len(finding.arms):
-                    continue
-                for arm, values in zip(finding.arms, finding.values, strict=True):
-                    subject = view.of_finding(finding).subject
-                    name = f"{series.name}.{claim.name} {arm} {subject}, {finding.executed}"
-                    if values:
-                        yield name, (values, finding.engine.deterministic)
+    for series, claim in run.claims:
+        for finding in claim.findings:
+            if len(finding.values) != len(finding.arms):
+                continue
+            subject = view.of_finding(finding).subject
+            for arm, values in zip(finding.arms, finding.values, strict=True):
+                name = f"{series.name}.{claim.name} {arm} {subject}, {finding.executed}"
+                if values:
+                    yield name, (values, finding.engine.deterministic)
     if not run.series:
         for cell in run.cells:
             if values := cell.values():

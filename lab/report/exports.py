@@ -85,8 +85,7 @@ def published(run: RunRecord) -> str:
     """
     figures = [
         (series.name, claim.name, finding)
-        for series in run.series
-        for claim in series.claims
+        for series, claim in run.claims
         for finding in _figures(claim)
     ]
     if not figures:
@@ -172,21 +171,22 @@ def _aligned(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
 def _verdicts(series_view: SeriesView) -> Iterator[tuple[str, ...]]:
     series = series_view.record
     for claim in series_view.claims:
-        yield code(series.name), code(claim.record.name), _of_claim(claim)
+        yield code(series.name), code(claim.record.name), _mark(claim.record.verdict, claim.verdict)
     if series.error:
-        yield code(series.name), escaped(series.error), _mark(series.verdict)
+        yield code(series.name), escaped(series.error), _mark(series.verdict, series.verdict)
 
 
 def _claim(series_view: SeriesView, claim: ClaimView) -> Iterator[str]:
     record = claim.record
-    yield f"## {_of_claim(claim)} {escaped(series_view.record.name)}: {escaped(record.name)}"
+    verdict = _mark(record.verdict, claim.verdict)
+    yield f"## {verdict} {escaped(series_view.record.name)}: {escaped(record.name)}"
     yield ""
     yield f"{escaped(claim.statement)}. "
     yield f"{escaped(f'{record.topology}, {record.scheduler}, {record.workload}')}."
     yield ""
     rows = [
         (
-            _mark(finding.record.verdict),
+            _mark(finding.record.verdict, finding.record.verdict),
             escaped(finding.evidence),
             code(finding.record.metric)
             + escaped(finding.subject.removeprefix(finding.record.metric)),
@@ -209,12 +209,8 @@ def _cells(run: RunRecord) -> Iterator[list[str]]:
         yield [*map(escaped, shown)]
 
 
-def _of_claim(claim: ClaimView) -> str:
-    return f"{_SIGNS.get(claim.record.verdict, '')} {claim.verdict}".strip()
-
-
-def _mark(verdict: Verdict) -> str:
-    return f"{_SIGNS.get(verdict, '')} {verdict}".strip()
+def _mark(verdict: Verdict, words: str) -> str:
+    return f"{_SIGNS.get(verdict, '')} {words}".strip()
 
 
 def _figure(series: str, claim: str, finding: FindingRecord) -> tuple[str, ...]:
@@ -227,13 +223,17 @@ def _figure(series: str, claim: str, finding: FindingRecord) -> tuple[str, ...]:
     return series, name, _figure_text(finding), measured, said.evidence, verdict
 
 
-def _figures(claim: ClaimRecord) -> list[FindingRecord]:
-    figures = [finding for finding in claim.findings if finding.published]
-    names = [(finding.metric, finding.arms, _figure_text(finding)) for finding in figures]
-    skipped = [finding.verdict is Verdict.SKIPPED for finding in figures]
-    judged = {name for name, left_out in zip(names, skipped, strict=True) if not left_out}
-    every = zip(figures, names, skipped, strict=True)
-    return [finding for finding, name, left_out in every if not left_out or name not in judged]
+def _figures(claim: ClaimRecord) -> Iterator[FindingRecord]:
+    """The findings with a figure, without those skipped whose figure another one judged."""
+    figures = [
+        (finding, (finding.metric, finding.arms, _figure_text(finding)))
+        for finding in claim.findings
+        if finding.published
+    ]
+    judged = {figure for finding, figure in figures if finding.verdict is not Verdict.SKIPPED}
+    for finding, figure in figures:
+        if finding.verdict is not Verdict.SKIPPED or figure not in judged:
+            yield finding
 
 
 def _figure_text(finding: FindingRecord) -> str:

@@ -309,3 +309,8 @@ class RunRecord(Model):
         default={}, description="by name, those of the cells"
     )
     costs: tuple[CostDifference, ...] = ()
+
+    @property
+    def claims(self) -> list[tuple[SeriesRecord, ClaimRecord]]:
+        """All claims and checks, each with its series."""
+        return [(series, claim) for series in self.series for claim in series.claims]

@@ -247,16 +247,14 @@ def deciding(claim: ClaimRecord) -> FindingRecord | None:
 def failed_checks(run: RunRecord) -> list[str]:
     """The checks that do not hold, as SERIES.CHECK."""
     bad = (Verdict.REFUTED, Verdict.ERROR)
-    every = ((series, claim) for series in run.series for claim in series.claims)
-    return [f"{s.name}.{c.name}" for s, c in every if c.is_check and c.verdict in bad]
+    return [f"{s.name}.{c.name}" for s, c in run.claims if c.is_check and c.verdict in bad]
 
 
 def findings(run: RunRecord, *, checks: bool = True) -> Iterator[FindingRecord]:
     """The findings of all claims, and of the checks unless they are not wanted."""
-    for series in run.series:
-        for claim in series.claims:
-            if checks or not claim.is_check:
-                yield from claim.findings
+    for _, claim in run.claims:
+        if checks or not claim.is_check:
+            yield from claim.findings
 
 
 def levels(values: Sequence[float], change: float | None) -> str:
