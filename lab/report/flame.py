@@ -110,7 +110,9 @@ def graphs(before: CostProfile, after: CostProfile) -> list[Graph]:
 
     None of an arm that costs nothing.
     """
-    unit, root = "ns" if after.simulated else "instructions", _boxes(before, after)
+    every = dict.fromkeys((*after.stacks, *before.stacks))
+    both = {stack: (before.stacks.get(stack, 0.0), after.stacks.get(stack, 0.0)) for stack in every}
+    unit, root = "ns" if after.simulated else "instructions", _box("an I/O", both)
     drawn = []
     if root.after > 0:
         scale = _Scale(root, unit)
@@ -208,13 +210,8 @@ class _Scale:
         return 1 + max(below, default=0)
 
 
-def _boxes(before: CostProfile, after: CostProfile) -> Box:
-    """What two profiles have in them, as boxes in boxes."""
-    every = dict.fromkeys((*after.stacks, *before.stacks))
-    return _box("an I/O", {s: (before.stacks.get(s, 0.0), after.stacks.get(s, 0.0)) for s in every})
-
-
 def _box(name: str, both: Mapping[Stack, tuple[float, float]]) -> Box:
+    """A box of stacks with their costs before and after; in it a box for each first frame."""
     inner: dict[str, dict[Stack, tuple[float, float]]] = {}
     for stack, pair in both.items():
         if stack:

@@ -71,43 +71,37 @@ def html(
     compared = profiles.compared(run, costs)
     boots = os.path.relpath(results / "boots", target.parent)
     drawn = any(table.curves for table in run.tables)
-    return (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            run=run,
-            raw=lambda boot: f"{boots}/{boot}/",
-            series=view.of_run(run, " → "),
-            plots=_plots,
-            grids=lambda record: _grids(run, record),
-            latency=lambda claim: _latency(run, claim),
-            history=lambda claim: _history(run, claim, history),
-            costs=lambda claim: [c for c in run.costs if c.claim == claim and c.functions],
-            flame=lambda cost: _flame(compared.get(cost.cells)),
-            source=lambda cost, name: _source(run, cost, name),
-            matrices=[] if run.series or drawn else [*cell_tables.of_run(run)],
-            guests=_guests(run),
-            telling=_TELLING,
-            noise=_noise(run),
-            counts=_counts(run),
-            commands=_commands(run),
-        )
+    page = _environment().get_template("report.html.j2")
+    return page.render(
+        run=run,
+        raw=lambda boot: f"{boots}/{boot}/",
+        series=view.of_run(run, " → "),
+        plots=_plots,
+        grids=lambda record: _grids(run, record),
+        latency=lambda claim: _latency(run, claim),
+        history=lambda claim: _history(run, claim, history),
+        costs=lambda claim: [c for c in run.costs if c.claim == claim and c.functions],
+        flame=lambda cost: _flame(compared.get(cost.cells)),
+        source=lambda cost, name: _source(run, cost, name),
+        matrices=[] if run.series or drawn else [*cell_tables.of_run(run)],
+        guests=_guests(run),
+        telling=_TELLING,
+        noise=_noise(run),
+        counts=_counts(run),
+        commands=_commands(run),
     )
 
 
 def trend_page(branches: Sequence[BranchTrend], least: float) -> str:
     """The trends of branches; least is the smallest step that was looked for, a fraction."""
-    return (
-        _environment()
-        .get_template("trend.html.j2")
-        .render(
-            branches=branches,
-            least=f"{100 * least:g} %",
-            now=time.time(),
-            suspects=trend.suspects,
-            bisection=trend.bisection,
-            plot=_trend,
-        )
+    page = _environment().get_template("trend.html.j2")
+    return page.render(
+        branches=branches,
+        least=f"{100 * least:g} %",
+        now=time.time(),
+        suspects=trend.suspects,
+        bisection=trend.bisection,
+        plot=_trend,
     )
 
 
@@ -251,13 +245,11 @@ def _flame(compared: CostComparison | None) -> Markup:
         before, after = (profile.arm for profile in compared)
         for graph in flame.graphs(*compared):
             caption = (
-                f"Boxes are as wide as their part of an I/O's cost, {graph.arm}; red costs more "
-                f"{after} than {before}, blue less. Point at one for its numbers."
+                f"The same as wide as {graph.arm}, for what is all but gone: {graph.gone}."
+                if graph.gone
+                else f"Boxes are as wide as their part of an I/O's cost, {graph.arm}; red costs "
+                f"more {after} than {before}, blue less. Point at one for its numbers."
             )
-            if graph.gone:
-                caption = (
-                    f"The same as wide as {graph.arm}, for what is all but gone: {graph.gone}."
-                )
             drawn.append(_figure(caption, graph.svg))
     return Markup("").join(drawn)
 
@@ -283,7 +275,7 @@ def _noise(run: RunRecord) -> Iterator[tuple[str, int, float, float]]:
 
 
 def _counts(run: RunRecord) -> dict[Verdict, int]:
-    verdicts = [claim.verdict for record in run.series for claim in record.claims]
+    verdicts = [claim.verdict for _, claim in run.claims]
     verdicts += [record.verdict for record in run.series if record.error]
     return {name: verdicts.count(name) for name in _ORDER if name in verdicts}
 

@@ -37,18 +37,18 @@ def reply(run: RunRecord, tested_by: str = "") -> str:
     Without such a mail it is the text alone. tested_by, ``Name <address>``, becomes a trailer.
     Raises UsageError for one that is no identity, and where the patches do not deserve it.
     """
-    parts = [*_headers(run.mail)] if run.mail else []
+    headers = [*_headers(run.mail), ""] if run.mail else []
     body = "\n\n".join(filter(None, _paragraphs(run)))
     trailer = f"\n\nTested-by: {_trailer(run, tested_by)}" if tested_by else ""
-    return visible("\n".join([*parts, *([""] if parts else []), f"{body}{trailer}"])) + "\n"
+    return visible("\n".join([*headers, f"{body}{trailer}"])) + "\n"
 
 
 def _headers(mail: Mail) -> Iterator[str]:
     title = mail.subject if re.match(r"re:", mail.subject, re.IGNORECASE) else f"Re: {mail.subject}"
     yield _header("To", mail.sender)
-    if recipients := [
-        address for address in dict.fromkeys((*mail.to, *mail.cc)) if address != mail.sender
-    ]:
+    recipients = dict.fromkeys((*mail.to, *mail.cc))
+    recipients.pop(mail.sender, None)
+    if recipients:
         yield "Cc: " + ",\n    ".join(recipients)
     yield _header("Subject", title)
     yield f"In-Reply-To: {mail.message_id}"
@@ -153,5 +153,5 @@ def _trailer(run: RunRecord, identity: str) -> str:
 
 
 def _wrapped(text: str, indent: str = "", rest: str = "") -> str:
-    rest = rest or indent
-    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=rest)
+    """Lines that fit; those after the first are indented by rest, else as the first."""
+    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=rest or indent)

@@ -25,7 +25,6 @@ from lab.base.toml import Model
 from lab.inputs import topology, workload
 from lab.inputs.claims import Claim
 from lab.inputs.terms import Level
-from lab.judge.experiment import Experiment
 from lab.judge.finding import Finding
 from lab.judge.verdict import Judged, of_claim, together
 from lab.measure import cost, metrics
@@ -174,6 +173,9 @@ class RunBuilder:
         by_function = expectation.metric == cost.KERNEL or experiment.level is Level.SIMULATED
         if by_function and len(cells) == 2:
             self._cost(f"{experiment.series}.{experiment.claim}", (cells[0], cells[1]))
+        group = None
+        if experiment.timed:  # the same rounds have the same number
+            group = self._groups.setdefault(experiment.together, len(self._groups))
         return _filled(
             run_record.FindingRecord,
             *(expectation, experiment, finding.evidence, finding),
@@ -184,12 +186,8 @@ class RunBuilder:
             interval=_ends(finding.interval) if finding.measured_change is not None else None,
             machine=experiment.sides[0].cell.machine,
             sensitivity=dict(finding.sensitivity),
-            group=self._group(experiment) if experiment.timed else None,
+            group=group,
         )
-
-    def _group(self, experiment: Experiment) -> int:
-        """The number of the rounds that answer an experiment."""
-        return self._groups.setdefault(experiment.together, len(self._groups))
 
     def _place(
         self,
@@ -224,8 +222,8 @@ class RunBuilder:
             boots=tuple(_filled(run_record.BootRecord, boot) for boot in boots_on_record),
             error=error,
         )
+        self._places[label] = len(self._cells)
         self._cells.append(record)
-        self._places[label] = len(self._cells) - 1
         return self._places[label]
 
     def _cost(self, claim: str, places: tuple[int, int]) -> None:
@@ -250,17 +248,16 @@ class RunBuilder:
             statistics.fmean(boot_cost.kernel_total for boot_cost in boot_costs)
             for boot_costs in sides
         )
-        self._costs.append(
-            run_record.CostDifference(
-                claim=claim,
-                arms=(cells[0].arm, cells[1].arm),
-                cells=places,
-                unit="ns" if simulated else "instructions",
-                functions=tuple((c.function, c.before, c.after) for c in shown),
-                totals=(before, after),
-                lines=tuple(self._lines(cell) for cell in cells if simulated),
-            )
+        difference = run_record.CostDifference(
+            claim=claim,
+            arms=(cells[0].arm, cells[1].arm),
+            cells=places,
+            unit="ns" if simulated else "instructions",
+            functions=tuple((c.function, c.before, c.after) for c in shown),
+            totals=(before, after),
+            lines=tuple(self._lines(cell) for cell in cells if simulated),
         )
+        self._costs.append(difference)
 
     def _lines(self, cell: run_record.CellRecord) -> tuple[run_record.MovedLine, ...]:
         """The cache lines with most transfers in the last boot of a cell, by function."""
@@ -298,12 +295,11 @@ def _filled(model: type[M], *sources: object, **fields: object) -> M:
     return model.model_validate({**known, **fields})
 
 
-def _ends(interval: Interval | None) -> tuple[float | None, float | None] | None:
-    return (_finite(interval.low), _finite(interval.high)) if interval else None
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def _ends(interval: Interval | None) -> tuple[float | None, ...] | None:
+    """The ends of an interval as a record has them: None for one that is infinite."""
+    if interval is None:
+        return None
+    return tuple(end if math.isfinite(end) else None for end in (interval.low, interval.high))
 
 
 @cache

@@ -31,7 +31,7 @@ def texts(*titles: str) -> tuple[Column, ...]:
 
 
 def text(table: TableRecord, width: int = WIDTH) -> str:
-    """A table with its notes, in so many columns. A note's own lines stay lines."""
+    """A table with its notes, in so many columns."""
     parts = []
     if table.columns:
         plain = PlainTable(table.title, width)
@@ -44,10 +44,9 @@ def text(table: TableRecord, width: int = WIDTH) -> str:
         for row in table.totals:
             plain.row(*row)
         parts.append(plain.text())
-    for note in (*([] if table.columns or not table.title else [table.title]), *table.notes):
-        lines = (part for line in note.splitlines() for part in _wrapped(line, width))
-        parts.append("\n".join(lines) + "\n")
-    return "".join(parts)
+    elif table.title:
+        parts.append(_paragraph(table.title, width))
+    return "".join([*parts, *(_paragraph(note, width) for note in table.notes)])
 
 
 def markdown(table: TableRecord) -> list[str]:
@@ -130,7 +129,10 @@ def _difference(name: str, before: float, after: float) -> tuple[str, ...]:
     return name, f"{before:,.2f}", f"{after:,.2f}", f"{after - before:+z,.2f}"
 
 
-def _wrapped(line: str, width: int) -> list[str]:
-    """A line that fits; what it is wrapped to is indented as it is."""
-    indent = line[: len(line) - len(line.lstrip())]
-    return textwrap.wrap(line, width, subsequent_indent=indent) or [""]
+def _paragraph(words: str, width: int) -> str:
+    """Lines that fit. Its own lines stay lines; what one is wrapped to is indented as it is."""
+    lines = []
+    for line in words.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        lines += textwrap.wrap(line, width, subsequent_indent=indent) or [""]
+    return "\n".join(lines) + "\n"

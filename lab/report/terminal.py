@@ -31,11 +31,11 @@ def text(run: RunRecord) -> str:
     if run.series:
         return visible("\n".join([*map(series, run.series), summary(run)]))
     skipped = f"Skipped: {run.skips}\n" if run.skips else ""
+    shown = cell_tables.tables(run)
     hardware = cell_tables.guests(run)
-    shown = "\n".join(
-        map(tables.text, (*cell_tables.tables(run), *([hardware] if hardware.rows else ())))
-    )
-    return visible(f"{run.title}\n{skipped}{shown}")
+    if hardware.rows:
+        shown.append(hardware)
+    return visible(f"{run.title}\n{skipped}" + "\n".join(map(tables.text, shown)))
 
 
 def screen(run: RunRecord) -> str:
@@ -57,12 +57,10 @@ def summary(run: RunRecord) -> str:
     """One line a claim."""
     rows = []
     for series_view in view.of_run(run):
+        name = series_view.record.name
         if series_view.record.error:
-            rows.append((series_view.record.name, "-", str(series_view.record.verdict)))
-        rows += [
-            (series_view.record.name, claim_view.record.name, claim_view.verdict)
-            for claim_view in series_view.claims
-        ]
+            rows.append((name, "-", str(series_view.record.verdict)))
+        rows += [(name, claim.record.name, claim.verdict) for claim in series_view.claims]
     titles = tables.texts("series", "claim", "verdict")
     lines = [tables.text(TableRecord(title="Verdicts", columns=titles, rows=tuple(rows)))]
     findings = [*view.findings(run)]
@@ -88,10 +86,9 @@ def series(record: SeriesRecord) -> str:
     for said in (record.title, record.origin, SeriesView(record).configuration):
         lines += _wrapped(said, "  ")
     if record.error:
-        lines += [
-            "",
-            *(part for line in record.error.splitlines() for part in _wrapped(line, "  ")),
-        ]
+        lines.append("")
+    for line in record.error.splitlines():
+        lines += _wrapped(line, "  ")
     for claim_record in record.claims:
         lines += ["", *claim(claim_record)]
     if record.claims:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.base import change_points
@@ -77,7 +77,10 @@ class BranchTrend:
 
 def of(nights: Mapping[str, Sequence[Night]], least: float) -> list[BranchTrend]:
     """The trends of branches; a change of less than least, a fraction, is none."""
-    names = {branch: _cells(branch_nights) for branch, branch_nights in nights.items()}
+    names = {
+        branch: dict.fromkeys(name for night in branch_nights for name in night.values)
+        for branch, branch_nights in nights.items()
+    }
     series = sum(map(len, names.values()))
     trends = []
     for branch, branch_nights in nights.items():
@@ -89,7 +92,16 @@ def of(nights: Mapping[str, Sequence[Night]], least: float) -> list[BranchTrend]
 
 def tables(branches: Sequence[BranchTrend]) -> tuple[TableRecord, ...]:
     """A line for each branch, and one for each change point."""
-    return tuple(_tables(branches))
+    rows = []
+    for branch in branches:
+        last = branch.nights[-1]
+        state = "green" if last.good else last.reason.partition(":")[0] or "red"
+        shown = (last.day, str(len(branch.nights)), str(len(branch.cells)), str(len(branch.jumps)))
+        rows.append((branch.name, state, last.commit[:12], *shown))
+    titles = texts("branch", "last night", "state")
+    counts = columns("on", "nights", "cells", "changes")
+    overview = TableRecord(title="Branches", columns=(*titles, *counts), rows=tuple(rows))
+    return (overview, *(_change_points(branch) for branch in branches if branch.jumps))
 
 
 def suspects(branch: BranchTrend, jump: Jump) -> str:
@@ -106,34 +118,15 @@ def bisection(branch: BranchTrend, cell: CellTrend, jump: Jump) -> str:
     return f"lab bisect {states} --cell '{cell.name}' --repo {repository}" if repository else ""
 
 
-def _cells(nights: Sequence[Night]) -> list[str]:
-    return list(dict.fromkeys(name for night in nights for name in night.values))
-
-
 def _cell(name: str, nights: Sequence[Night], least: float, series: int) -> CellTrend:
     values = tuple(night.values.get(name) for night in nights)
-    places = [place for place, value in enumerate(values) if value is not None]
-    known = [value for value in values if value is not None]
+    known = {place: value for place, value in enumerate(values) if value is not None}
+    places = [*known]
     jumps = tuple(
         Jump(places[point.place], places[point.place - 1], point.change)
-        for point in change_points.find(known, least, _ERROR, series)
+        for point in change_points.find([*known.values()], least, _ERROR, series)
     )
     return CellTrend(name, values, jumps)
-
-
-def _tables(branches: Sequence[BranchTrend]) -> Iterator[TableRecord]:
-    rows = []
-    for branch in branches:
-        last = branch.nights[-1]
-        state = "green" if last.good else last.reason.partition(":")[0] or "red"
-        shown = (last.day, str(len(branch.nights)), str(len(branch.cells)), str(len(branch.jumps)))
-        rows.append((branch.name, state, last.commit[:12], *shown))
-    titles = texts("branch", "last night", "state")
-    counts = columns("on", "nights", "cells", "changes")
-    yield TableRecord(title="Branches", columns=(*titles, *counts), rows=tuple(rows))
-    for branch in branches:
-        if branch.jumps:
-            yield _change_points(branch)
 
 
 def _change_points(branch: BranchTrend) -> TableRecord:
@@ -142,8 +135,7 @@ def _change_points(branch: BranchTrend) -> TableRecord:
         change = percent(jump.change, exact=True)
         rows.append((branch.nights[jump.night].day, cell.name, change, suspects(branch, jump)))
         notes += [f"  {line}" for line in jump.commits]
-    first = branch.jumps[0]
-    if command := bisection(branch, *first):
+    if command := bisection(branch, *branch.jumps[0]):
         notes.append(f"which commit: {command}")
     return TableRecord(
         title=f"{branch.name}: change points of the block layer's instructions per I/O",
