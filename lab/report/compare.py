@@ -51,7 +51,15 @@ def compared(first: RunRecord, second: RunRecord) -> RunComparison:
         for name in {**before, **after}
     }
     then, now = dict(_measured(first)), dict(_measured(second))
-    values = {name: _both(then[name], now[name]) for name in then if name in now}
+    values = {}
+    for name, (old, exact) in then.items():
+        if name not in now:
+            continue
+        new, _ = now[name]
+        # The seeds that both have: more of them in one run are no change of what is measured.
+        seeds = min(len(old), len(new)) if exact else None
+        old_mean, new_mean = statistics.fmean(old[:seeds]), statistics.fmean(new[:seeds])
+        values[name] = Values(then=old_mean, now=new_mean, exact=exact)
     return RunComparison(runs=(first.id, second.id), verdicts=verdicts, values=values)
 
 
@@ -61,14 +69,6 @@ def text(first: RunRecord, second: RunRecord) -> str:
     lines = [f"{first.id}  {first.command}", f"{second.id}  {second.command}", ""]
     lines += [_verdicts(comparison), _values(comparison), _NOTE]
     return visible("\n".join(lines))
-
-
-def _both(then: tuple[tuple[float, ...], bool], now: tuple[tuple[float, ...], bool]) -> Values:
-    (old, deterministic), (new, _) = then, now
-    # The seeds that both have: more of them in one run are no change of what is measured.
-    seeds = min(len(old), len(new)) if deterministic else None
-    means = statistics.fmean(old[:seeds]), statistics.fmean(new[:seeds])
-    return Values(then=means[0], now=means[1], exact=deterministic)
 
 
 def _verdicts(comparison: RunComparison) -> str:

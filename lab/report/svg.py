@@ -71,10 +71,7 @@ def strips(values: Mapping[str, Sequence[float]], unit: str) -> str:
     if top <= 0:
         return ""
     height, left, right = 26 * len(values) + 24, _LEFT + 26, _WIDTH - 8
-
-    def x(value: float) -> float:
-        return left + 4 + (_WIDTH - _LEFT - 42) * value / top
-
+    x = _scale(0, top, left + 4, right - 4)
     parts = []
     for row, (arm, arm_values) in enumerate(values.items()):
         y = 26 * row + 14
@@ -190,13 +187,8 @@ def trend(
     middle, half = (min(known) + max(known)) / 2, 0.55 * (max(known) - min(known))
     low, high = middle - max(_LEAST, half), middle + max(_LEAST, half)
     right, bottom = _NARROW - _TREND_RIGHT, _LOW - _TREND_BOTTOM
-
-    def x(night: float) -> float:
-        return _TREND_LEFT + (right - _TREND_LEFT) * night / max(1, len(changes) - 1)
-
-    def y(change: float) -> float:
-        return _TREND_TOP + (bottom - _TREND_TOP) * (high - change) / (high - low)
-
+    x = _scale(0, max(1, len(changes) - 1), _TREND_LEFT, right)
+    y = _scale(high, low, _TREND_TOP, bottom)
     parts = []
     for tick in _ticks(low, high, 5):
         parts.append(_line("grid" if tick else "zero", _TREND_LEFT, right, y(tick), y(tick)))
@@ -210,6 +202,11 @@ def trend(
     parts.append(_text(_TREND_LEFT, _LOW - 4, ends[0]))
     parts.append(_text(right, _LOW - 4, ends[1], "end"))
     return _svg(_NARROW, _LOW, title, parts)
+
+
+def _scale(low: float, high: float, start: float, end: float) -> Scale:
+    """Where a value lies between start and end, if low is drawn at start and high at end."""
+    return lambda value: start + (end - start) * (value - low) / (high - low)
 
 
 def _styles(series: Iterable[str], dashed: Sequence[str]) -> dict[str, str]:
