@@ -16,32 +16,37 @@ from lab.judge import verdict
 from lab.judge.experiment import Experiment
 from lab.judge.finding import Evidence, Failure
 from lab.judge.verdict import Judged
-from lab.report import tables, terminal, view
+from lab.report import terminal, view
 from lab.report.run_builder import RunBuilder
 from lab.report.run_record import FindingRecord, RunRecord
 from lab.report.view import FindingView
 
-QUICK = profile.get("quick")
 ROUNDS = Evidence(((100.0,) * 8, (140.0,) * 8))
 
 
-def make_expectation(metric: str = "iops", change: str = ">= +20%", **more: object) -> Expectation:
-    keys = {"metric": metric, "change": change or None, "because": "half of it", **more}
-    return Expectation.model_validate(keys)
-
-
 def make_experiment(
-    expectation: Expectation,
+    metric: str = "iops",
+    change: str = ">= +20%",
+    *,
     claim: str = "faster",
     level: Level = Level.WALL,
     cpus: int = 0,
     work: str = "randread_burst",
-    **lacking: str,
+    lacking: str = "",
+    skipped: str = "",
+    **more: object,
 ) -> Experiment:
-    conditions = {**expectation.parameters, **({"cpus": cpus} if cpus > 1 else {})}
-    cell = guests.cell(work=work, cpus=cpus)
+    """An experiment that answers an expectation, of which more has other keys."""
+    keys = {"metric": metric, "change": change or None, "because": "half of it", **more}
+    expectation = Expectation.model_validate(keys)
     return examples.experiment(
-        expectation, claim=claim, level=level, cell=cell, conditions=conditions, **lacking
+        expectation,
+        claim=claim,
+        level=level,
+        cell=guests.cell(work=work, cpus=cpus),
+        conditions={**expectation.parameters, **({"cpus": cpus} if cpus > 1 else {})},
+        lacking=lacking,
+        skipped=skipped,
     )
 
 
@@ -54,10 +59,11 @@ def judged(*answers: tuple[Experiment, Evidence], words: str = "words", error: s
         )
         for title in dict.fromkeys(experiment.claim for experiment, _ in answers)
     }
-    usual = examples.claimed(make_expectation())
-    series = examples.judged_series(claims or {"a": usual})
+    series = examples.judged_series(
+        claims or {"a": examples.claimed(make_experiment().expectation)}
+    )
     series = series.model_copy(update={"title": f"title {words}", "origin": f"origin {words}"})
-    findings = verdict.judge(answers, QUICK.alpha)
+    findings = verdict.judge(answers, profile.get("quick").alpha)
     return Judged(series, () if error else tuple(findings), error)
 
 
@@ -68,15 +74,15 @@ def recorded(*judged: Judged) -> RunRecord:
 
 def finding_view(experiment: Experiment, evidence: Evidence = ROUNDS) -> FindingView:
     """What is said of one expectation."""
-    ((claim,),) = [
-        series.claims for series in view.of_run(recorded(judged((experiment, evidence))))
-    ]
-    return claim.findings[0]
+    (series,) = view.of_run(recorded(judged((experiment, evidence))))
+    return series.claims[0].findings[0]
 
 
 def test_published_expected_and_measured_stand_beside_each_other() -> None:
-    expectation = make_expectation(published=examples.figure("+40%"), parameters={"numjobs": 4})
-    (series,) = recorded(judged((make_experiment(expectation, cpus=8), ROUNDS))).series
+    experiment = make_experiment(
+        published=examples.figure("+40%"), parameters={"numjobs": 4}, cpus=8
+    )
+    (series,) = recorded(judged((experiment, ROUNDS))).series
     assert [" ".join(line.split()) for line in terminal.claim(series.claims[0])] == [
         "faster: HOLDS",
         "Published: published words",
@@ -90,10 +96,8 @@ def test_published_expected_and_measured_stand_beside_each_other() -> None:
 
 
 def test_an_exact_finding_has_no_chance_and_no_interval() -> None:
-    expectation = make_expectation("kernel_insns_per_io", "<= 0%")
-    finding = finding_view(
-        make_experiment(expectation, level=Level.COST), Evidence(((4000.0,), (2000.0,)))
-    )
+    experiment = make_experiment("kernel_insns_per_io", "<= 0%", level=Level.COST)
+    finding = finding_view(experiment, Evidence(((4000.0,), (2000.0,))))
     assert (finding.evidence, finding.subject) == ("cost (exact)", "kernel_insns_per_io")
     assert finding.measured == "4,000 -> 2,000 insns/I/O, -50.0 %, 1 boot an arm"
 
@@ -110,16 +114,12 @@ def test_an_exact_finding_has_no_chance_and_no_interval() -> None:
     ],
 )
 def test_every_metric_has_its_unit(metric: str, work: str, unit: str) -> None:
-    experiment = make_experiment(
-        make_expectation(metric, "", value=">= 1"), level=Level.MECHANISM, work=work
-    )
+    experiment = make_experiment(metric, "", value=">= 1", level=Level.MECHANISM, work=work)
     assert finding_view(experiment, Evidence(((9.0,),))).values == f"9.00 {unit}"
 
 
 def test_too_few_rounds_show_no_interval_and_how_many_more_it_takes() -> None:
-    finding = finding_view(
-        make_experiment(make_expectation()), Evidence(((100.0,) * 2, (140.0,) * 2))
-    )
+    finding = finding_view(make_experiment(), Evidence(((100.0,) * 2, (140.0,) * 2)))
     assert finding.change == "+40.0 % [too few rounds for an interval]"
     assert finding.certainty == ("p 0.582", "2 boots an arm")
     assert finding.reason == "2 rounds do not decide it: about 4 more"
@@ -139,27 +139,21 @@ def test_too_few_rounds_show_no_interval_and_how_many_more_it_takes() -> None:
 def test_what_was_not_decided_by_measuring_says_why(
     lacking: dict[str, Any], evidence: Evidence, reason: str
 ) -> None:
-    assert reason in finding_view(make_experiment(make_expectation(), **lacking), evidence).reason
+    assert reason in finding_view(make_experiment(**lacking), evidence).reason
 
 
 def full_report(words: str) -> str:
     figure = examples.figure("+40%").model_copy(update={"machine": words})
-    expectation = make_expectation(
-        published=figure, because=words or "b", parameters={"numjobs": words or 1}
-    )
-    lacking = make_experiment(
-        make_expectation(because=words or "b"), claim="slower", lacking=words or "x"
-    )
+    keys: dict[str, Any] = {"because": words or "b", "parameters": {"numjobs": words or 1}}
+    keys["published"] = figure
     huge = Evidence(((1e-9, 1e12) * 4, (1e12, 1e-9) * 4), 10**9)
     broken = Evidence(failure=Failure("after", True, "panic", f"BUG\n{words}"))
     judged_series = judged(
-        *(
-            (make_experiment(expectation), ROUNDS),
-            (lacking, ROUNDS),
-            (make_experiment(expectation), huge),
-        ),
-        *((make_experiment(expectation, claim="c" * 60), broken),),
-        (make_experiment(expectation, skipped=words or "x"), Evidence()),
+        (make_experiment(**keys), ROUNDS),
+        (make_experiment(because=words or "b", claim="slower", lacking=words or "x"), ROUNDS),
+        (make_experiment(**keys), huge),
+        (make_experiment(**keys, claim="c" * 60), broken),
+        (make_experiment(**keys, skipped=words or "x"), Evidence()),
         words=words,
     )
     return terminal.text(
@@ -202,11 +196,11 @@ def summary_rows(text: str) -> list[list[str]]:
 
 def test_the_summary_has_a_line_for_each_claim() -> None:
     answers = [
-        (make_experiment(make_expectation(), "holds"), ROUNDS),
-        (make_experiment(make_expectation("iops", "<= 0%"), "fails"), ROUNDS),
-        (make_experiment(make_expectation(), "both"), ROUNDS),
-        (make_experiment(make_expectation("iops", "<= 0%"), "both"), ROUNDS),
-        (make_experiment(make_expectation(), "waits", skipped="x"), Evidence()),
+        (make_experiment(claim="holds"), ROUNDS),
+        (make_experiment(change="<= 0%", claim="fails"), ROUNDS),
+        (make_experiment(claim="both"), ROUNDS),
+        (make_experiment(change="<= 0%", claim="both"), ROUNDS),
+        (make_experiment(claim="waits", skipped="x"), Evidence()),
     ]
     text = terminal.summary(recorded(judged(*answers)))
     assert summary_rows(text) == [
@@ -218,9 +212,8 @@ def test_the_summary_has_a_line_for_each_claim() -> None:
 
 
 def test_the_summary_says_how_chance_was_judged_and_what_was_rejected() -> None:
-    noisy = Evidence(ROUNDS.values, 3)
-    exact = (make_experiment(make_expectation(), level=Level.COST), Evidence(((1.0,), (2.0,))))
-    run = recorded(judged((make_experiment(make_expectation()), noisy)))
+    exact = (make_experiment(level=Level.COST), Evidence(((1.0,), (2.0,))))
+    run = recorded(judged((make_experiment(), Evidence(ROUNDS.values, 3))))
     text = " ".join(terminal.summary(run).split())
     assert "rounds of boots in turn, 95 % intervals" in text
     assert "at most 5 % after any number of rounds" in text
@@ -230,20 +223,17 @@ def test_the_summary_says_how_chance_was_judged_and_what_was_rejected() -> None:
 
 def test_rejected_rounds_of_one_trial_are_counted_once() -> None:
     answers = [
-        (make_experiment(make_expectation()), Evidence(ROUNDS.values, 3)),
-        (make_experiment(make_expectation("ctx")), Evidence(ROUNDS.values[::-1], 3)),
-        (make_experiment(make_expectation(), cpus=4), Evidence(ROUNDS.values, 2)),
+        (make_experiment(), Evidence(ROUNDS.values, 3)),
+        (make_experiment("ctx"), Evidence(ROUNDS.values[::-1], 3)),
+        (make_experiment(cpus=4), Evidence(ROUNDS.values, 2)),
     ]
     assert "disturbed them: 5." in " ".join(terminal.summary(recorded(judged(*answers))).split())
 
 
 def test_the_summary_says_what_the_profile_skips_only_when_it_did() -> None:
-    skipped = (make_experiment(make_expectation(), skipped="x"), Evidence())
     said = "Skipped by the profile: One boot a cell"
-    assert said in terminal.summary(recorded(judged(skipped)))
-    assert said not in terminal.summary(
-        recorded(judged((make_experiment(make_expectation()), ROUNDS)))
-    )
+    assert said in terminal.summary(recorded(judged((make_experiment(skipped="x"), Evidence()))))
+    assert said not in terminal.summary(recorded(judged((make_experiment(), ROUNDS))))
 
 
 @pytest.mark.parametrize("result", list(Verdict))
@@ -262,11 +252,6 @@ def test_lines_hang_below_what_they_say() -> None:
         assert lines[first + 1].startswith(" " * 16 + lines[first + 1].split()[0])
     published = examples.claim().model_copy(update={"statement": "expected " * 30})
     assert terminal.claim(published)[2].startswith("    expected")
-
-
-def test_a_run_with_tables_shows_them_and_nothing_else() -> None:
-    run = examples.tables_run()
-    assert terminal.text(run) == "\n".join(map(tables.text, run.tables))
 
 
 # --- on one screen
@@ -301,20 +286,12 @@ def test_a_known_miss_is_shown_as_such_whatever_its_verdict(
 
 
 def test_figures_of_a_claim_are_told_apart_by_what_differs() -> None:
-    rows = [
-        examples.finding(
-            conditions={"numjobs": jobs, "seconds": 2}, published=examples.figure("+40%")
-        )
-        for jobs in (4, 8)
-    ]
+    rows = [examples.finding(conditions={"numjobs": jobs, "seconds": 2}) for jobs in (4, 8)]
     assert [line.split()[0] for line in on_screen(*rows)[2:4]] == ["faster", "numjobs=8"]
 
 
 def test_a_claim_has_one_row_where_its_figures_do_not_fit() -> None:
-    many = [
-        examples.finding(conditions={"numjobs": jobs}, published=examples.figure("+40%"))
-        for jobs in range(60)
-    ]
+    many = [examples.finding(conditions={"numjobs": jobs}) for jobs in range(60)]
     lines = on_screen(*many)
     assert len(lines) <= terminal.LINES
     assert max(map(len, lines)) <= 80
