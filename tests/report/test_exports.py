@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from typing import Any
 
 import examples
@@ -16,7 +17,7 @@ import pytest
 
 from lab.inputs.terms import Level, Verdict
 from lab.report import arm_table, ci, compare, exports
-from lab.report.run_record import FindingRecord, RunRecord, StepRecord
+from lab.report.run_record import CellRecord, FindingRecord, RunRecord, StepRecord
 
 RUNS = [
     examples.paired_run(),
@@ -29,10 +30,15 @@ RUNS = [
 CELLS = examples.paired_run().cells
 
 
-def judged(*findings: FindingRecord, verdict: str = "HOLDS", **changes: object) -> RunRecord:
-    """A run of one claim with these findings, of two cells unless others are given."""
-    claim = examples.claim(*findings, verdict=verdict)
-    return examples.run(examples.series(claim), **{"cells": CELLS, **changes})
+def judged(
+    *findings: FindingRecord,
+    verdict: str = "HOLDS",
+    cells: Sequence[CellRecord] = CELLS,
+    **changes: object,
+) -> RunRecord:
+    """A run of one claim with these findings."""
+    series = examples.series(examples.claim(*findings, verdict=verdict))
+    return examples.run(series, cells=cells, **changes)
 
 
 @pytest.mark.parametrize("run", RUNS)

@@ -11,95 +11,59 @@ import pytest
 
 from lab.base.system import PROJECT
 from lab.inputs import series
-from lab.inputs.bounds import Bound
-from lab.inputs.claims import Published
 from lab.inputs.terms import Engine, Level, Verdict
 from lab.measure import metrics
 from lab.measure.cost import Cost
-from lab.report import run_record, tables, terminal
+from lab.report import tables, terminal
+from lab.report.run_record import FindingRecord, RunRecord, SeriesRecord
 
 README = (PROJECT / "README.md").read_text()
 
 
-def recorded(claim: str, place: int) -> Published:
-    """A published figure of sq_batch_dispatch as a record has it."""
-    figure = series.get("sq_batch_dispatch").claims[claim].expect[place].published
-    assert figure is not None
-    return figure
+SERIES = series.get("sq_batch_dispatch")
+CLAIM = SERIES.claims["deadline_throughput"]
 
 
-def judged() -> run_record.SeriesRecord:
-    """A claim of sq_batch_dispatch and two of its expectations, as any host judges them."""
-    patch_series = series.get("sq_batch_dispatch")
-    exact: dict[str, Any] = {"level": Level.MECHANISM, "engine": Engine.EXACT, "published": None}
-    exact |= {"interval": None, "p": None}
-    simulated = {**exact, "level": Level.SIMULATED, "engine": Engine.SIM}
+def finding(place: int, values: tuple[tuple[float], ...] = (), **fields: Any) -> FindingRecord:
+    """One of the claim's expectations with what was measured."""
+    expectation = CLAIM.expect[place]
+    for key in ("machine", "published", "bound", "because"):
+        fields[key] = getattr(expectation, key)
+    return examples.finding(values, **fields)
+
+
+def judged() -> SeriesRecord:
+    """A claim of sq_batch_dispatch and its expectations, as any host judges them."""
+    simulated: dict[str, Any] = {"level": Level.SIMULATED, "engine": Engine.SIM, "p": None}
     simulated["unit"] = metrics.unit("iops", Engine.SIM)
-    many = examples.finding(
+    factors = ("transfers x0.5", "transfers x2", "instructions x0.7", "instructions x1.4")
+    many = finding(
+        0,
         ((319_742.0,), (584_854.0,)),
-        **{
-            **simulated,
-            "machine": "arm128",
-            "published": recorded("deadline_throughput", 0),
-            "interval": (0.65, 1.00),
-        },
-        bound=Bound.parse(">= +52%"),
-        because="half of the published gain",
-        sensitivity={
-            "transfers x0.5": 0.832,
-            "transfers x2": 0.762,
-            "instructions x0.7": 0.792,
-            "instructions x1.4": 0.806,
-        },
+        **simulated,
+        interval=(0.65, 1.00),
+        sensitivity=dict(zip(factors, (0.832, 0.762, 0.792, 0.806), strict=True)),
     )
-    some = examples.finding(
+    some = finding(
+        1,
         ((430_540.0,), (814_094.0,)),
-        **{
-            **simulated,
-            "machine": "xeon16",
-            "published": recorded("deadline_throughput", 1),
-            "interval": (0.70, 1.10),
-        },
-        bound=Bound.parse(">= +25%"),
-        because="half of what the reviewer saw without lockdep and KASAN",
-        sensitivity={
-            "transfers x0.5": 0.881,
-            "transfers x2": 0.935,
-            "instructions x0.7": 0.940,
-            "instructions x1.4": 0.867,
-        },
+        **simulated,
+        interval=(0.70, 1.10),
+        sensitivity=dict(zip(factors, (0.881, 0.935, 0.940, 0.867), strict=True)),
     )
-    timed = examples.finding(
-        (),
-        level=Level.WALL,
-        engine=Engine.TCG,
-        published=recorded("deadline_throughput", 2),
-        bound=Bound.parse(">= +25%"),
-        because="half of what the reviewer saw with 16 CPUs",
-        verdict=Verdict.SKIPPED,
+    timed = finding(2, verdict=Verdict.SKIPPED)
+    keys = ("statement", "source", "topology", "scheduler", "workload", "is_check")
+    claim = examples.claim(many, some, timed, name="deadline_throughput").model_copy(
+        update={key: getattr(CLAIM, key) for key in keys}
     )
-    findings_by_claim = {"deadline_throughput": (many, some, timed)}
-    claims = [
-        examples.claim(*findings, name=name, verdict=findings[0].verdict).model_copy(
-            update={
-                key: getattr(patch_series.all_claims[name], key)
-                for key in ("statement", "source", "topology", "scheduler", "workload", "is_check")
-            }
-        )
-        for name, findings in findings_by_claim.items()
-    ]
-    return examples.series(*claims, verdict=Verdict.HOLDS).model_copy(
-        update={
-            "name": "sq_batch_dispatch",
-            "title": patch_series.title,
-            "origin": patch_series.origin,
-        }
+    return examples.series(claim).model_copy(
+        update={"name": "sq_batch_dispatch", "title": SERIES.title, "origin": SERIES.origin}
     )
 
 
-def run() -> run_record.RunRecord:
+def run() -> RunRecord:
     """The run of that claim alone."""
-    return examples.run().model_copy(update={"series": (judged(),), "tables": ()})
+    return examples.run(judged())
 
 
 def costs() -> tuple[Cost, Cost]:
@@ -133,15 +97,3 @@ def test_the_details_are_a_part_of_what_lab_show_prints() -> None:
     shown = README.partition("lab show\n    [...]\n")[2].partition("    [...]\n")[0]
     assert "HOLDS" in shown
     assert textwrap.indent(textwrap.dedent(shown), "    ") in terminal.text(run())
-
-
-def test_the_sample_expects_what_the_series_does() -> None:
-    patch_series = series.get("sq_batch_dispatch")
-    for claim in judged().claims:
-        expected = {
-            (e.metric, e.bound, e.because, e.published and e.published.text)
-            for e in patch_series.all_claims[claim.name].expect
-        }
-        for finding in claim.findings:
-            published = finding.published and finding.published.text
-            assert (finding.metric, finding.bound, finding.because, published) in expected
