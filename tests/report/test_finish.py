@@ -17,6 +17,7 @@ from lab.report import finish, record_store, run_record, terminal
     "run",
     [
         examples.paired_run(),
+        examples.swept_run(),
         examples.matrix_run(4),
         examples.tables_run(),
         examples.run(examples.series(error="no", verdict="ERROR")),

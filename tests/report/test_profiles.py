@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import examples
 import pytest
@@ -20,60 +21,42 @@ from lab.report import profiles
 # A line that flame-graph makers take: frames, a space, a number. A frame that ended in a number of
 # its own would be taken for the other side of a difference.
 LINE = re.compile(r"(?:[^;\n]+;)*[^;\n]*[^;\s\d][^;\s]* \d+")
+RUN = examples.compared_run()
+CELL = "nullb bfq randread_burst, exact"
+Schema = dict[str, Any]
+TEXT, NUMBER = {"type": "string"}, {"type": "number"}
+
+
+def listed(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def record(*required: str, **properties: Schema) -> Schema:
+    fields = {"required": [*required], "properties": properties, "additionalProperties": False}
+    return {"type": "object", **fields}
+
+
 # What a file of speedscope's must be (its file-format-schema.json), of the fields that are used.
-SCHEMA = {
-    "type": "object",
-    "required": ["$schema", "profiles", "shared"],
-    "properties": {
-        "$schema": {"const": "https://www.speedscope.app/file-format-schema.json"},
-        "name": {"type": "string"},
-        "exporter": {"type": "string"},
-        "activeProfileIndex": {"type": "number"},
-        "shared": {
-            "type": "object",
-            "required": ["frames"],
-            "properties": {
-                "frames": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "required": ["name"],
-                        "properties": {"name": {"type": "string"}},
-                        "additionalProperties": False,
-                    },
-                }
-            },
-        },
-        "profiles": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": [
-                    *("type", "name", "unit", "startValue", "endValue", "samples", "weights")
-                ],
-                "properties": {
-                    "type": {"const": "sampled"},
-                    "name": {"type": "string"},
-                    "unit": {
-                        "enum": [
-                            *("none", "nanoseconds", "microseconds", "milliseconds"),
-                            *("seconds", "bytes"),
-                        ]
-                    },
-                    "startValue": {"type": "number"},
-                    "endValue": {"type": "number"},
-                    "samples": {
-                        "type": "array",
-                        "items": {"type": "array", "items": {"type": "number"}},
-                    },
-                    "weights": {"type": "array", "items": {"type": "number"}},
-                },
-                "additionalProperties": False,
-            },
-        },
-    },
-    "additionalProperties": False,
-}
+UNITS = ["none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"]
+PROFILE = record(
+    *("type", "name", "unit", "startValue", "endValue", "samples", "weights"),
+    type={"const": "sampled"},
+    name=TEXT,
+    unit={"enum": UNITS},
+    startValue=NUMBER,
+    endValue=NUMBER,
+    samples=listed(listed(NUMBER)),
+    weights=listed(NUMBER),
+)
+SCHEMA = record(
+    *("$schema", "profiles", "shared"),
+    **{"$schema": {"const": "https://www.speedscope.app/file-format-schema.json"}},
+    name=TEXT,
+    exporter=TEXT,
+    activeProfileIndex=NUMBER,
+    shared=record("frames", frames=listed(record("name", name=TEXT))),
+    profiles=listed(PROFILE),
+)
 
 
 def lines(text: str) -> Mapping[str, int]:
@@ -82,15 +65,14 @@ def lines(text: str) -> Mapping[str, int]:
 
 
 def test_folded_stacks_are_what_a_thousand_ios_cost() -> None:
-    cell = "nullb bfq randread_burst, exact"
-    assert lines(profiles.folded(examples.compared_run(), examples.costs)) == {
-        f"{cell};before;user space": 5000,
-        f"{cell};before;kernel;kfree": 2250,
-        f"{cell};before;kernel;submit_bio": 10000,
-        f"{cell};after;user space": 5000,
-        f"{cell};after;kernel;added": 1,
-        f"{cell};after;kernel;kfree": 2250,
-        f"{cell};after;kernel;submit_bio": 7000,
+    assert lines(profiles.folded(RUN, examples.costs)) == {
+        f"{CELL};before;user space": 5000,
+        f"{CELL};before;kernel;kfree": 2250,
+        f"{CELL};before;kernel;submit_bio": 10000,
+        f"{CELL};after;user space": 5000,
+        f"{CELL};after;kernel;added": 1,
+        f"{CELL};after;kernel;kfree": 2250,
+        f"{CELL};after;kernel;submit_bio": 7000,
     }
 
 
@@ -101,39 +83,42 @@ def test_functions_of_the_block_layer_are_told_apart(
     folder = tmp_path / "kernels" / "kernel-after"
     folder.mkdir(parents=True)
     (folder / "block-layer").write_text("submit_bio\nother\n")
-    stacks = lines(profiles.folded(examples.compared_run(), examples.costs, "after"))
+    stacks = lines(profiles.folded(RUN, examples.costs, "after"))
     assert [stack.split(";", 2)[2] for stack in stacks] == [
         *("user space", "kernel;kfree", "kernel;added", "kernel;block layer;submit_bio")
     ]
-    before, after = profiles.compared(examples.compared_run(), examples.costs)[0, 1]
+    before, after = profiles.compared(RUN, examples.costs)[0, 1]
     # Both sides by all lists: the kernel before may have been deleted.
     assert ("kernel", "block layer", "submit_bio") in before.stacks.keys() & after.stacks.keys()
 
 
-def test_boots_of_several_seeds_are_one_profile_of_their_mean() -> None:
-    def seeds(boot: str) -> Cost:
-        return Cost(1.0, {"f": 2.0} if boot.endswith("0") else {"f": 4.0, "g": 1.0})
-
-    (profile,) = profiles.of_run(examples.compared_run(), seeds, "before")
-    assert profile.stacks == {("user space",): 1.0, ("kernel", "f"): 3.0, ("kernel", "g"): 0.5}
-
-
-def test_a_boot_whose_stacks_were_followed_has_its_paths() -> None:
-    def seeds(boot: str) -> Cost:
-        path: profiles.Stack = ("entry", "read") if boot.endswith("0") else ("entry", "f", "read")
-        return Cost(1.0, {"read": 2.0, "f": 1.0}, {path: 2.0 / len(path)})
-
-    (profile,) = profiles.of_run(examples.compared_run(), seeds, "before")
+@pytest.mark.parametrize(
+    ("seeds", "kernel"),
+    [
+        ((Cost(1.0, {"f": 2.0}), Cost(1.0, {"f": 4.0, "g": 1.0})), {("f",): 3.0, ("g",): 0.5}),
+        (
+            (
+                Cost(1.0, {"read": 2.0, "f": 1.0}, {("entry", "read"): 1.0}),
+                Cost(1.0, {"read": 2.0, "f": 1.0}, {("entry", "f", "read"): 3.0}),
+            ),
+            {("entry", "read"): 0.5, ("entry", "f", "read"): 1.5},
+        ),
+    ],
+    ids=["functions", "paths, where they were followed"],
+)
+def test_boots_of_several_seeds_are_one_profile_of_their_mean(
+    seeds: tuple[Cost, Cost], kernel: Mapping[profiles.Stack, float]
+) -> None:
+    (profile,) = profiles.of_run(RUN, lambda boot: seeds[int(boot[-1])], "before")
     assert profile.stacks == {
         ("user space",): 1.0,
-        ("kernel", "entry", "read"): 1 / 2,
-        ("kernel", "entry", "f", "read"): 1 / 3,
+        **{("kernel", *path): value for path, value in kernel.items()},
     }
 
 
 def test_simulated_time_is_in_nanoseconds_and_instructions_have_no_unit() -> None:
     simulated = examples.compared_run(engine="sim", machine="xeon16", cpus=16)
-    for run, unit in ((examples.compared_run(), "none"), (simulated, "nanoseconds")):
+    for run, unit in ((RUN, "none"), (simulated, "nanoseconds")):
         document = json.loads(profiles.speedscope(run, examples.costs))
         assert [profile["unit"] for profile in document["profiles"]] == [unit, unit]
     name = "nullb bfq randread_burst, sim xeon16, 16 CPUs"
@@ -142,12 +127,12 @@ def test_simulated_time_is_in_nanoseconds_and_instructions_have_no_unit() -> Non
 
 def test_speedscope_takes_it() -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    document = json.loads(profiles.speedscope(examples.compared_run(), examples.costs))
+    document = json.loads(profiles.speedscope(RUN, examples.costs))
     jsonschema.validate(document, SCHEMA)
     names = [frame["name"] for frame in document["shared"]["frames"]]
     assert len(names) == len(set(names))
     before, after = document["profiles"]
-    assert before["name"] == "nullb bfq randread_burst, exact, before"
+    assert before["name"] == f"{CELL}, before"
     shown = [[names[place] for place in sample] for sample in after["samples"]]
     assert dict(zip(map(tuple, shown), after["weights"], strict=True)) == {
         ("user space",): 5.0,
@@ -159,24 +144,18 @@ def test_speedscope_takes_it() -> None:
 
 
 def test_cells_with_one_name_are_numbered() -> None:
-    run = examples.compared_run()
-    other_cell = run.cells[1].model_copy(update={"boots": examples.cell("more", (1.0,)).boots})
-    twice = run.model_copy(update={"cells": (*run.cells, other_cell)})
-    text = profiles.folded(
-        twice, lambda boot: examples.COST_BEFORE if "more" in boot else examples.costs(boot)
-    )
+    other_cell = RUN.cells[1].model_copy(update={"boots": RUN.cells[0].boots})
+    twice = RUN.model_copy(update={"cells": (*RUN.cells, other_cell)})
+    text = profiles.folded(twice, examples.costs)
     roots = dict.fromkeys(";".join(stack.split(";")[:2]) for stack in lines(text))
-    assert [*roots][1:] == [
-        "nullb bfq randread_burst, exact;after",
-        "nullb bfq randread_burst, exact (2);after",
-    ]
+    assert [*roots][1:] == [f"{CELL};after", f"{CELL} (2);after"]
 
 
 def test_what_was_not_counted_gives_nothing() -> None:
     for text in (profiles.folded, profiles.speedscope):
-        assert text(examples.compared_run(), lambda boot: None) == ""
-        assert text(examples.compared_run(), examples.costs, "mq-deadline") == ""
-    assert profiles.compared(examples.compared_run(), lambda boot: None) == {}
+        assert text(RUN, lambda boot: None) == ""
+        assert text(RUN, examples.costs, "mq-deadline") == ""
+    assert profiles.compared(RUN, lambda boot: None) == {}
 
 
 @given(st.text(), st.text(min_size=1))

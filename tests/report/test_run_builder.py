@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import examples
 import guests
@@ -42,17 +43,28 @@ def boot(
     return identity
 
 
-def judged(store: BootStore, costs: bool = False) -> Judged:
-    metric = "kernel_insns_per_io" if costs else "iops"
+def counted(store: BootStore, identity: str, cost: str, moved: str = "") -> None:
+    """Write what a boot cost by function, and the lines that it moved."""
+    folder = store.boot_folder(identity)
+    folder.mkdir(parents=True)
+    (folder / "cost.tsv").write_text(f"[user]\t5.0\n{cost}")
+    if moved:
+        (folder / "lines.tsv").write_text(moved)
+
+
+def judged(store: BootStore, level: Level = Level.WALL, rounds: int = 8, **more: Any) -> Judged:
+    """A series with one claim, 40 % more in so many rounds; more has fields of the evidence."""
+    metric = "kernel_insns_per_io" if level is Level.COST else "iops"
+    machine: dict[str, Any] = {"machine": "xeon16"} if level is Level.SIMULATED else {}
     expectation = Expectation(
         metric=metric,
         change=Bound(0.2, None, "%"),
         because="half",
         published=examples.figure("+40%"),
+        **machine,
     )
-    level = Level.COST if costs else Level.WALL
     experiment = examples.experiment(expectation, claim="faster", level=level)
-    values = ((100.0,) * 8, (140.0,) * 8)
+    values = ((100.0,) * rounds, (140.0,) * rounds)
     boots = tuple(
         tuple(
             boot(store, Task(cell=side.cell, kernel=KERNEL, arm=side.arm), value, metric, f"t{n}")
@@ -61,8 +73,12 @@ def judged(store: BootStore, costs: bool = False) -> Judged:
         for side, side_values in zip(experiment.sides, values, strict=True)
     )
     claim = examples.claimed(expectation)
-    findings = verdict.judge([(experiment, Evidence(values, 3, boots=boots))], 0.05)
+    findings = verdict.judge([(experiment, Evidence(values, boots=boots, **more))], 0.05)
     return Judged(examples.judged_series({"faster": claim}), tuple(findings))
+
+
+def twice(judged_series: Judged) -> Judged:
+    return Judged(judged_series.series, judged_series.findings * 2)
 
 
 def made(store: BootStore, judged_series: Judged) -> RunRecord:
@@ -70,9 +86,8 @@ def made(store: BootStore, judged_series: Judged) -> RunRecord:
 
 
 def test_a_finding_keeps_what_was_measured_and_where(store: BootStore) -> None:
-    run = made(store, judged(store))
-    ((findings,),) = ([c.findings for c in run.series[0].claims],)
-    (finding,) = findings
+    run = made(store, judged(store, rejected=3))
+    (finding,) = run.series[0].claims[0].findings
     assert finding.verdict == "HOLDS"
     assert finding.values == ((100.0,) * 8, (140.0,) * 8)
     assert finding.measured_change == pytest.approx(0.4)
@@ -88,17 +103,13 @@ def test_a_finding_keeps_what_was_measured_and_where(store: BootStore) -> None:
 
 
 def test_a_cell_that_two_findings_share_stands_once(store: BootStore) -> None:
-    judged_series = judged(store)
-    twice = Judged(judged_series.series, judged_series.findings * 2)
-    assert len(made(store, twice).cells) == 2
+    assert len(made(store, twice(judged(store))).cells) == 2
 
 
 def test_the_cost_by_function_is_kept_where_it_was_counted(store: BootStore) -> None:
-    judged_series = judged(store, costs=True)
+    judged_series = judged(store, Level.COST)
     for arm, insns in zip(judged_series.findings[0].evidence.boots, (10.0, 25.0), strict=True):
-        folder = store.boot_folder(arm[-1])
-        folder.mkdir(parents=True)
-        (folder / "cost.tsv").write_text(f"[user]\t5.0\nsubmit_bio\t{insns}\nsame\t7.0\n")
+        counted(store, arm[-1], f"submit_bio\t{insns}\nsame\t7.0\n")
     (cost,) = made(store, judged_series).costs
     assert cost.claim == "own.faster"
     assert cost.functions == (("submit_bio", 10.0, 25.0),)
@@ -108,25 +119,14 @@ def test_the_cost_by_function_is_kept_where_it_was_counted(store: BootStore) -> 
 def test_what_is_simulated_is_kept_with_its_machine_and_the_lines_that_move(
     store: BootStore,
 ) -> None:
-    expectation = Expectation(
-        metric="iops", change=Bound(0.2, None, "%"), because="half", machine="xeon16"
-    )
-    experiment = examples.experiment(expectation, claim="faster", level=Level.SIMULATED)
-    boots = tuple(
-        (boot(store, Task(cell=side.cell, kernel=KERNEL, arm=side.arm), 100.0),)
-        for side in experiment.sides
-    )
-    for (identity,), waited in zip(boots, (10.0, 25.0), strict=True):
-        folder = store.boot_folder(identity)
-        folder.mkdir(parents=True)
-        (folder / "cost.tsv").write_text(f"[user]\t5.0\nsubmit_bio\t{waited}\n")
-        (folder / "lines.tsv").write_text(f"ffffffff82000040\tplanted\tsubmit_bio\t{waited}\n")
     variants = dict.fromkeys(("transfers x0.5", "transfers x2"), ((100.0,), (130.0,)))
-    evidence = Evidence(((100.0,), (140.0,)), boots=boots, variants=variants)
-    claim = examples.claimed(expectation)
-    findings = verdict.judge([(experiment, evidence)] * 2, 0.05)
-    run = made(store, Judged(examples.judged_series({"faster": claim}), tuple(findings)))
-    ((kept, _),) = ([*record.findings] for record in run.series[0].claims)
+    judged_series = judged(store, Level.SIMULATED, rounds=1, variants=variants)
+    boots = judged_series.findings[0].evidence.boots
+    for (identity,), waited in zip(boots, (10.0, 25.0), strict=True):
+        moved = f"ffffffff82000040\tplanted\tsubmit_bio\t{waited}\n"
+        counted(store, identity, f"submit_bio\t{waited}\n", moved)
+    run = made(store, twice(judged_series))
+    kept, _ = run.series[0].claims[0].findings
     assert kept.machine == run.cells[0].machine == "xeon16"
     assert kept.sensitivity == pytest.approx({"transfers x0.5": 0.3, "transfers x2": 0.3})
     (cost,) = run.costs  # once for both findings
@@ -164,21 +164,17 @@ def test_what_is_compared_without_a_claim_is_kept_by_function(store: BootStore) 
     sides = []
     for arm, insns in (("before", 10.0), ("after", 25.0)):
         task = Task(cell=guests.cell(), kernel=KERNEL, arm=arm)
-        folder = store.boot_folder(boot(store, task, insns))
-        folder.mkdir(parents=True)
-        (folder / "cost.tsv").write_text(f"[user]\t5.0\nsubmit_bio\t{insns}\n")
-        sides.append(Outcome(task, (store.boots([folder.name])[folder.name],)))
+        identity = boot(store, task, insns)
+        counted(store, identity, f"submit_bio\t{insns}\n")
+        sides.append(Outcome(task, (store.boots([identity])[identity],)))
     failed = Outcome(sides[1].task, (), GuestError("panic", "BUG"))
     before, after = sides
     run = RunBuilder(examples.session(store), "title").measured(
         [*sides, failed], compared=[(before, after), (before, failed)]
     )
     (difference,) = run.costs
-    assert (difference.claim, difference.cells, difference.arms) == (
-        "",
-        (0, 1),
-        ("before", "after"),
-    )
+    assert (difference.claim, difference.cells) == ("", (0, 1))
+    assert difference.arms == ("before", "after")
     assert difference.functions == (("submit_bio", 10.0, 25.0),)
     assert len(run.cells) == 3
 
