@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import examples
 import guests
 import pytest
@@ -17,8 +15,8 @@ from lab.inputs.terms import Engine
 from lab.inputs.workload import Value
 from lab.measure.matrix import SCHEDULERS
 from lab.measure.metrics import headline
-from lab.report import cell_tables, run_record, terminal
-from lab.report.run_record import TableRecord
+from lab.report import cell_tables, terminal
+from lab.report.run_record import CellRecord, TableRecord
 
 FACTS = {
     "hw_queues": "64",
@@ -37,16 +35,15 @@ def cell(
     error: str = "",
     facts: dict[str, str] = FACTS,
     **parameters: Value,
-) -> run_record.CellRecord:
+) -> CellRecord:
     """A cell, the given parameters swept, with one boot for each value of the metric."""
-    defaults = {k: v for k, v in workload.get(work).parameters.items() if not isinstance(v, tuple)}
     return examples.cell(
         "stock",
         values,
         topology=topology,
         scheduler=scheduler,
         workload=work,
-        parameters=dict(sorted({**defaults, **parameters}.items())),
+        parameters=parameters,
         swept=tuple(parameters),
         metric=workload.get(work).metric,
         facts=facts,
@@ -54,7 +51,7 @@ def cell(
     )
 
 
-def shown(*cells: run_record.CellRecord) -> list[TableRecord]:
+def shown(*cells: CellRecord) -> list[TableRecord]:
     """The tables of a run of these cells."""
     return cell_tables.tables(examples.run(cells=cells))
 
@@ -91,7 +88,7 @@ def test_a_row_a_topology_and_a_column_a_scheduler() -> None:
     ids=["mean", "not measured", "swept", "failed"],
 )
 def test_a_cell_is_its_mean_or_why_it_has_none(
-    cells: list[run_record.CellRecord], rows: list[tuple[str, ...]]
+    cells: list[CellRecord], rows: list[tuple[str, ...]]
 ) -> None:
     (table,) = shown(*cells)
     assert [*table.rows] == rows
@@ -128,44 +125,36 @@ def test_the_hardware_is_what_guests_reported() -> None:
     )
 
 
-@pytest.fixture
-def own_title(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file to write a workload called other in."""
-    path = tmp_path / "other.toml"
-    monkeypatch.setattr(workload, "FOLDER", tmp_path)
-    return path
-
-
-def define(path: Path, title: str) -> None:
-    path.write_text(
-        f"title = {title!r}\ntool = 'fio'\nmetric = 'iops'\n[parameters]\nclients = [1, 2]\n"
-    )
+def titled(title: str, *cells: CellRecord) -> list[str]:
+    """The lines of a run of cells of one workload with this title."""
+    run = examples.run(cells=cells)
+    (work,) = run.workloads.values()
+    work = work.model_copy(update={"title": title})
+    return terminal.text(
+        run.model_copy(update={"workloads": {"randread_burst": work}})
+    ).splitlines()
 
 
 @pytest.mark.parametrize("length", [10, 40, 200])
-def test_no_line_is_longer_than_a_terminal(own_title: Path, length: int) -> None:
-    define(own_title, "word " * (length // 5) + "x" * length)
+def test_no_line_is_longer_than_a_terminal(length: int) -> None:
     cells = [
         cell(
             123456789.0,
             topology="t" * length,
             scheduler=scheduler,
-            work="other",
             facts={**FACTS, "release": "6.12.117-" + "r" * length, "possible_cpus": "0-127" * 20},
             clients=10**9,
         )
         for scheduler in (*SCHEDULERS, "a-scheduler-with-a-long-name")
     ]
-    lines = terminal.text(examples.run(cells=cells)).splitlines()
+    lines = titled("word " * (length // 5) + "x" * length, *cells)
     assert max(map(len, lines)) <= 80
     assert all(line == line.rstrip() for line in lines)
 
 
 @pytest.mark.parametrize("title", ["reads [burst]", "reads of [/dev/sda]", "a :smile: b"])
-def test_a_title_is_shown_as_it_is_written(own_title: Path, title: str) -> None:
-    define(own_title, title)
-    text = terminal.text(examples.run(cells=[cell(1, work="other", clients=1)]))
-    assert title in text.splitlines()
+def test_a_title_is_shown_as_it_is_written(title: str) -> None:
+    assert title in titled(title, cell(1))
 
 
 @pytest.mark.parametrize(
@@ -195,9 +184,13 @@ def test_the_exact_engine_shows_costs_before_its_guests_own_numbers() -> None:
     values = {"kernel_insns_per_io": 3482.09, "user_insns_per_io": 2223.19, "iops": 50000.0}
     exact_cell = guests.cell(topology="nullb_mq", engine=Engine.EXACT, cpus=1)
     assert headline(exact_cell, values) == "kernel_insns_per_io"
-    measured = cell(3482.09).model_copy(update={"metric": "kernel_insns_per_io"})
-    boots = tuple(boot.model_copy(update={"values": values}) for boot in measured.boots)
-    costs, iops = shown(measured.model_copy(update={"boots": boots}))
+    measured = cell(3482.09)
+    (boot,) = measured.boots
+    update = {
+        "metric": "kernel_insns_per_io",
+        "boots": (boot.model_copy(update={"values": values}),),
+    }
+    costs, iops = shown(measured.model_copy(update=update))
     assert (costs.rows, iops.rows) == ((("raid64", "3,482"),), (("raid64", "50,000"),))
 
 

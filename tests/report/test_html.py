@@ -16,11 +16,12 @@ from pages import page
 from lab.base.stats import Interval
 from lab.report import run_record, svg
 
+PAIRED = examples.paired_run()
 values = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=12)
 
 
 @pytest.mark.parametrize(
-    "run", [examples.paired_run(), examples.swept_run(), examples.matrix_run(8), examples.run()]
+    "run", [PAIRED, examples.swept_run(), examples.matrix_run(8), examples.run()]
 )
 def test_a_page_is_whole_needs_nothing_else_and_can_be_read_aloud(
     run: run_record.RunRecord,
@@ -35,8 +36,7 @@ def test_a_page_is_whole_needs_nothing_else_and_can_be_read_aloud(
 
 
 def test_published_expected_and_measured_are_there() -> None:
-    tags = page(examples.paired_run())
-    text = tags.words
+    tags = page(PAIRED)
     for part in (
         "all 1 claims 1 HOLDS",
         "published +40 %",
@@ -46,20 +46,16 @@ def test_published_expected_and_measured_are_there() -> None:
         "lab run own",
         "A CPU, 2 CPUs",
     ):
-        assert part in text
+        assert part in tags.words
     assert "../../boots/boot-after-nullb-5/" in tags.links
 
 
 def test_the_page_opens_with_each_claim_beside_what_was_published() -> None:
     claims = [
-        examples.claim(
-            examples.finding(verdict=verdict, published=examples.figure("+40%")),
-            name=name,
-            verdict=verdict,
-        )
+        examples.claim(examples.finding(verdict=verdict), name=name, verdict=verdict)
         for name, verdict in (("good", "HOLDS"), ("open", "INCONCLUSIVE"), ("bad", "REFUTED"))
     ]
-    run = examples.run(examples.series(*claims), cells=examples.paired_run().cells)
+    run = PAIRED.model_copy(update={"series": (examples.series(*claims),)})
     text = page(run).source
     table = text[text.index('<table class="verdicts">') : text.index("</table>")]
     assert re.findall(r'href="#own\.(\w+)"', table) == ["good", "open", "bad"]
@@ -116,7 +112,7 @@ def _luminance(color: str) -> float:
 
 @pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
 def test_colours_of_text_have_contrast(mode: int) -> None:
-    palette = re.findall(r":root \{ --bg.*?\}", page(examples.paired_run()).source, re.S)[mode]
+    palette = re.findall(r":root \{ --bg.*?\}", page(PAIRED).source, re.S)[mode]
     colours = dict(re.findall(r"--(\w+):#(\w+)", palette))
     for name in ("fg", "soft", "good", "bad", "open", "a0", "a1", "a2", "a3"):
         for below in ("bg", "card"):
@@ -132,25 +128,20 @@ def test_a_sweep_is_drawn_beside_what_was_published() -> None:
 
 
 def test_every_boot_of_a_timed_finding_is_a_point() -> None:
-    text = page(examples.paired_run()).source
+    text = page(PAIRED).source
     rounds, strips, _ = re.findall(r'<svg class="plot".*?</svg>', text, re.S)
     assert rounds.count("<circle") == 6
     assert strips.count("<circle") == 12
 
 
-def test_history_is_drawn_when_there_are_several_kernels() -> None:
-    known = [(1.0, "aaaaaaaa", 5.0), (2.0, "bbbbbbbb", 7.0)]
-    run = examples.paired_run()
-    assert "The same cells before" in page(run, lambda boot, metric: known).text
-    assert "The same cells before" not in page(run, lambda boot, metric: known[:1]).text
-
-
 @pytest.mark.parametrize(("later", "count"), [(100.02, 0), (150.0, 1)])
-def test_change_points_are_marked_in_a_history(later: float, count: int) -> None:
+def test_a_history_is_that_of_several_kernels_with_change_points(later: float, count: int) -> None:
     known = [(float(n), f"kernel-{n}", 100.0 + n % 2 / 100) for n in range(6)]
     known += [(10.0 + n, f"later-{n}", later) for n in range(3)]
-    text = page(examples.paired_run(), lambda boot, metric: known).source
+    text = page(PAIRED, lambda boot, metric: known).source
+    assert "The same cells before" in text
     assert f"change points: {count}<" in text
+    assert "The same cells before" not in page(PAIRED, lambda boot, metric: known[:1]).text
 
 
 @pytest.mark.slow

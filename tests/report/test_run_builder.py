@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,13 +178,6 @@ def test_what_is_compared_without_a_claim_is_kept_by_function(store: BootStore) 
     assert len(run.cells) == 3
 
 
-def test_the_history_of_a_cell_spans_kernels(store: BootStore) -> None:
-    task, other_task = (
-        Task(cell=guests.cell(scheduler=name), kernel=KERNEL, arm="after")
-        for name in ("bfq", "none")
-    )
-    boot(store, other_task, 1.0)
-    boot(store, replace(task, arm="before"), 2.0)
-    first, second = boot(store, task, 5.0), boot(store, task, 6.0)
-    assert [value for _, _, value in store.history(first, "iops")] == [5.0, 6.0]
-    assert store.history(second, "absent") == []
+def test_a_metric_that_a_boot_lacks_has_no_history(store: BootStore) -> None:
+    identity = boot(store, Task(cell=guests.cell(), kernel=KERNEL), 5.0)
+    assert store.history(identity, "absent") == []
