@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pages import page
 
-from lab.measure.cost import Cost
 from lab.report import flame
 from lab.report.profiles import CostProfile, Stack
 
@@ -70,35 +69,31 @@ def drawn(before: Profiled, after: Profiled, number: int = 0) -> dict[str, Drawn
 
 def test_a_box_is_as_wide_as_what_it_costs_after() -> None:
     boxes = drawn({USER: 90.0, LIST: 10.0}, {USER: 25.0, LIST: 75.0})
-    assert (boxes["an I/O"].left, boxes["an I/O"].width) == (0.0, 100.0)
-    assert (boxes["kernel"].left, boxes["kernel"].width) == (0.0, 75.0)
-    assert (boxes["list"].left, boxes["list"].width) == (0.0, 75.0)
-    assert (boxes["user space"].left, boxes["user space"].width) == (75.0, 25.0)
-    assert boxes["an I/O"].top < boxes["kernel"].top < boxes["block layer"].top < boxes["list"].top
-    # Functions reach to the bottom.
-    assert boxes["list"].top + boxes["list"].height == sum(
-        (boxes["user space"].top, boxes["user space"].height)
-    )
-
-
-def test_colours_tell_what_costs_more_and_less_and_by_how_much() -> None:
-    before: Profiled = {
-        ("kernel", "more"): 10.0,
-        ("kernel", "less"): 30.0,
-        ("kernel", "same"): 10.0,
+    assert {name: (box.left, box.width) for name, box in boxes.items()} == {
+        "an I/O": (0.0, 100.0),
+        **dict.fromkeys(("kernel", "block layer", "list"), (0.0, 75.0)),
+        "user space": (75.0, 25.0),
     }
-    after: Profiled = {("kernel", "more"): 11.0, ("kernel", "less"): 20.0, ("kernel", "same"): 10.0}
+    assert boxes["an I/O"].top < boxes["kernel"].top < boxes["block layer"].top < boxes["list"].top
+    user, function = boxes["user space"], boxes["list"]
+    assert function.top + function.height == user.top + user.height  # to the bottom
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kinds"),
+    [
+        ({USER: 10.0, LIST: 30.0}, {USER: 11.0, LIST: 20.0}, ["more s2", "less s5"]),
+        ({USER: 1000.0, LIST: 1.0}, {USER: 1000.2, LIST: 9.0}, ["more s1", "more s5"]),
+        ({USER: 1000.0, LIST: 10.0}, {USER: 1000.0, LIST: 10.2}, ["", "more s1"]),
+        ({USER: 10.0, LIST: 1.0}, {USER: 10.0, LIST: 1.0}, ["", ""]),
+    ],
+    ids=["more and less", "large for the whole", "small for the whole, so pale", "equal"],
+)
+def test_colours_tell_what_costs_more_and_less_and_by_how_much(
+    before: Profiled, after: Profiled, kinds: list[str]
+) -> None:
     boxes = drawn(before, after)
-    assert boxes["less"].kind == "less s5"
-    assert boxes["more"].kind == "more s2"
-    assert boxes["same"].kind == ""
-
-
-def test_a_change_that_is_small_for_the_whole_is_pale() -> None:
-    boxes = drawn({USER: 1000.0, LIST: 1.0}, {USER: 1000.2, LIST: 9.0})
-    assert boxes["list"].kind == "more s5"
-    boxes = drawn({USER: 1000.0, LIST: 10.0}, {USER: 1000.0, LIST: 10.2})
-    assert boxes["list"].kind == "more s1"
+    assert [boxes["user space"].kind, boxes["list"].kind] == kinds
 
 
 def test_titles_have_the_numbers() -> None:
@@ -142,19 +137,11 @@ def test_an_arm_that_costs_nothing_is_not_drawn() -> None:
 @given(stacks, stacks)
 def test_boxes_lie_beside_each_other(before: dict[Stack, float], after: dict[Stack, float]) -> None:
     for number in range(len(graphs(before, after))):
-        lie_beside_each_other(drawn(before, after, number))
-
-
-def lie_beside_each_other(boxes: Mapping[str, Drawn]) -> None:
-    rows: dict[int, list[Drawn]] = {}
-    for box in boxes.values():
-        rows.setdefault(box.top, []).append(box)
-        assert box.left >= 0
-        assert box.left + box.width <= 100.01
-    for row in rows.values():
-        row.sort(key=lambda box: box.left)
-        for left_box, right_box in itertools.pairwise(row):
-            assert left_box.left + left_box.width <= right_box.left + 0.01
+        boxes = sorted(drawn(before, after, number).values(), key=lambda box: (box.top, box.left))
+        assert all(box.left >= 0 and box.left + box.width <= 100.01 for box in boxes)
+        for left_box, right_box in itertools.pairwise(boxes):
+            if left_box.top == right_box.top:
+                assert left_box.left + left_box.width <= right_box.left + 0.01
 
 
 def test_with_callers_rows_are_even_and_colours_are_of_a_function_itself() -> None:
@@ -203,11 +190,9 @@ def test_a_file_of_its_own_has_every_comparison_and_its_colours() -> None:
 @pytest.mark.parametrize("claim", ["", "own.faster"])
 def test_a_page_has_the_graph_of_what_it_compares(claim: str) -> None:
     run = examples.compared_run()
-    judged = examples.paired_run().series if claim else ()
-    (difference,) = run.costs
-    run = run.model_copy(
-        update={"costs": (difference.model_copy(update={"claim": claim}),), "series": judged}
-    )
+    series = examples.paired_run().series if claim else ()
+    costs = tuple(cost.model_copy(update={"claim": claim}) for cost in run.costs)
+    run = run.model_copy(update={"costs": costs, "series": series})
     text = page(run, costs=examples.costs).source
     assert text.count('<svg class="flame"') == 1
     assert "submit_bio: 10.0 → 7.00 instructions" in text
@@ -215,12 +200,3 @@ def test_a_page_has_the_graph_of_what_it_compares(claim: str) -> None:
     bare = page(run).source
     assert '<svg class="flame"' not in bare
     assert "submit_bio" in bare
-
-
-def test_equal_profiles_have_no_colour() -> None:
-    def same(_: str) -> Cost:
-        return Cost(5.0, {"f": 1.0})
-
-    text = flame.standalone(examples.compared_run(), same)
-    assert 'class="more' not in text
-    assert 'class="less' not in text
