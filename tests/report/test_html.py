@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pages import page
 
 from lab.base.stats import Interval
-from lab.report import run_record, svg
+from lab.report import svg
+from lab.report.run_record import RunRecord
 
 PAIRED = examples.paired_run()
 values = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=12)
@@ -23,9 +24,7 @@ values = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=12)
 @pytest.mark.parametrize(
     "run", [PAIRED, examples.swept_run(), examples.matrix_run(8), examples.run()]
 )
-def test_a_page_is_whole_needs_nothing_else_and_can_be_read_aloud(
-    run: run_record.RunRecord,
-) -> None:
+def test_a_page_is_whole_needs_nothing_else_and_can_be_read_aloud(run: RunRecord) -> None:
     tags = page(run)
     assert not tags.faults
     for link in tags.links:
@@ -89,16 +88,9 @@ def test_cells_lead_to_their_boots() -> None:
 def test_a_function_leads_to_its_source_where_that_is_known(
     release: str, function: str, tail: str
 ) -> None:
-    cells = [examples.cell("before", (1.0,), facts={"release": release})] * 2
-    cost = run_record.CostDifference(
-        claim="own.claim",
-        arms=("before", "after"),
-        cells=(0, 1),
-        functions=((function, 1.0, 2.0),),
-        totals=(1.0, 2.0),
-    )
-    series_record = examples.series(examples.claim(examples.finding(), name="claim"))
-    links = page(examples.run(series_record, cells=cells, costs=(cost,))).links
+    run = examples.compared_run(facts={"release": release})
+    cost = run.costs[0].model_copy(update={"functions": ((function, 1.0, 2.0),)})
+    links = page(run.model_copy(update={"costs": (cost,)})).links
     elixir_links = [link for link in links if "elixir" in link]
     assert elixir_links == ([f"https://elixir.bootlin.com/linux/{tail}"] if tail else [])
 
@@ -170,9 +162,9 @@ def inside(svg: ET.Element) -> None:
 
 @given(values, values)
 def test_strips_stay_inside(before: list[float], after: list[float]) -> None:
-    for drawing in svgs(svg.strips({"before": before, "after": after}, "ms")):
-        inside(drawing)
-        assert len(list(drawing.iter("circle"))) == len(before) + len(after)
+    (drawing,) = svgs(svg.strips({"before": before, "after": after}, "ms"))
+    inside(drawing)
+    assert len(list(drawing.iter("circle"))) == len(before) + len(after)
 
 
 @given(
