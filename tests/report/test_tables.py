@@ -35,6 +35,7 @@ def test_notes_keep_their_lines_and_wrap() -> None:
 
 def test_a_table_without_columns_is_a_title_and_notes() -> None:
     assert tables.text(RUN.tables[1]) == "A conclusion\nit is so\n"
+    assert tables.text(RUN.tables[1].model_copy(update={"title": ""})) == "it is so\n"
     assert exports.csv_text(RUN).count("\n\n") == 0
 
 

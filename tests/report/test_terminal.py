@@ -95,11 +95,14 @@ def test_published_expected_and_measured_stand_beside_each_other() -> None:
     ]
 
 
-def test_an_exact_finding_has_no_chance_and_no_interval() -> None:
+@pytest.mark.parametrize(
+    ("after", "shown"), [(2000.0, "2,000 insns/I/O, -50.0 %"), (0.0, "0.00 insns/I/O, -100.0 %")]
+)
+def test_an_exact_finding_has_no_chance_and_no_interval(after: float, shown: str) -> None:
     experiment = make_experiment("kernel_insns_per_io", "<= 0%", level=Level.COST)
-    finding = finding_view(experiment, Evidence(((4000.0,), (2000.0,))))
+    finding = finding_view(experiment, Evidence(((4000.0,), (after,))))
     assert (finding.evidence, finding.subject) == ("cost (exact)", "kernel_insns_per_io")
-    assert finding.measured == "4,000 -> 2,000 insns/I/O, -50.0 %, 1 boot an arm"
+    assert finding.measured == f"4,000 -> {shown}, 1 boot an arm"
 
 
 @pytest.mark.parametrize(
