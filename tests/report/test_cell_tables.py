@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import examples
 import guests
 import pytest
@@ -27,28 +30,11 @@ FACTS = {
 }
 
 
-def cell(
-    *values: float,
-    topology: str = "raid64",
-    scheduler: str = "bfq",
-    work: str = "randread_burst",
-    error: str = "",
-    facts: dict[str, str] = FACTS,
-    **parameters: Value,
-) -> CellRecord:
-    """A cell, the given parameters swept, with one boot for each value of the metric."""
-    return examples.cell(
-        "stock",
-        values,
-        topology=topology,
-        scheduler=scheduler,
-        workload=work,
-        parameters=parameters,
-        swept=tuple(parameters),
-        metric=workload.get(work).metric,
-        facts=facts,
-        error=error,
-    )
+def cell(*values: float, swept: Mapping[str, Value] = {}, **changes: Any) -> CellRecord:
+    """A cell, the given parameters swept, with one boot for each value of its workload's metric."""
+    fields = {"topology": "raid64", "workload": "randread_burst", "facts": FACTS, **changes}
+    fields["metric"] = workload.get(fields["workload"]).metric
+    return examples.cell("stock", values, parameters=swept, swept=tuple(swept), **fields)
 
 
 def shown(*cells: CellRecord) -> list[TableRecord]:
@@ -80,7 +66,7 @@ def test_a_row_a_topology_and_a_column_a_scheduler() -> None:
             [("raid64", "10.0", "-"), ("megasas", "-", "20.0")],
         ),
         (
-            [cell(10, numjobs=1), cell(20, numjobs=4)],
+            [cell(10, swept={"numjobs": 1}), cell(20, swept={"numjobs": 4})],
             [("raid64 numjobs=1", "10.0"), ("raid64 numjobs=4", "20.0")],
         ),
         ([cell(10, scheduler="none"), cell(error="died")], [("raid64", "10.0", "failed")]),
@@ -95,7 +81,9 @@ def test_a_cell_is_its_mean_or_why_it_has_none(
 
 
 def test_each_workload_has_a_table_of_its_own() -> None:
-    fio_table, dbench_table = shown(cell(10, 20), cell(20, work="dbench_xfs", clients=4))
+    fio_table, dbench_table = shown(
+        cell(10, 20), cell(20, workload="dbench_xfs", swept={"clients": 4})
+    )
     assert fio_table.title == (
         f"{workload.get('randread_burst').title}\nhost-clock IOPS, higher is better, tcg, 2 boot(s)"
     )
@@ -143,7 +131,7 @@ def test_no_line_is_longer_than_a_terminal(length: int) -> None:
             topology="t" * length,
             scheduler=scheduler,
             facts={**FACTS, "release": "6.12.117-" + "r" * length, "possible_cpus": "0-127" * 20},
-            clients=10**9,
+            swept={"clients": 10**9},
         )
         for scheduler in (*SCHEDULERS, "a-scheduler-with-a-long-name")
     ]
