@@ -295,11 +295,12 @@ def _filled(model: type[M], *sources: object, **fields: object) -> M:
     return model.model_validate({**known, **fields})
 
 
-def _ends(interval: Interval | None) -> tuple[float | None, ...] | None:
+def _ends(interval: Interval | None) -> tuple[float | None, float | None] | None:
     """The ends of an interval as a record has them: None for one that is infinite."""
     if interval is None:
         return None
-    return tuple(end if math.isfinite(end) else None for end in (interval.low, interval.high))
+    low, high = (end if math.isfinite(end) else None for end in (interval.low, interval.high))
+    return low, high
 
 
 @cache

@@ -31,7 +31,7 @@ def texts(*titles: str) -> tuple[Column, ...]:
 
 
 def text(table: TableRecord, width: int = WIDTH) -> str:
-    """A table with its notes, in so many columns."""
+    """A table with its notes, in so many columns. A note's own lines stay lines."""
     parts = []
     if table.columns:
         plain = PlainTable(table.title, width)
@@ -130,7 +130,7 @@ def _difference(name: str, before: float, after: float) -> tuple[str, ...]:
 
 
 def _paragraph(words: str, width: int) -> str:
-    """Lines that fit. Its own lines stay lines; what one is wrapped to is indented as it is."""
+    """Lines that fit; what a line of the words is wrapped to is indented as it is."""
     lines = []
     for line in words.splitlines():
         indent = line[: len(line) - len(line.lstrip())]

@@ -77,10 +77,7 @@ class BranchTrend:
 
 def of(nights: Mapping[str, Sequence[Night]], least: float) -> list[BranchTrend]:
     """The trends of branches; a change of less than least, a fraction, is none."""
-    names = {
-        branch: dict.fromkeys(name for night in branch_nights for name in night.values)
-        for branch, branch_nights in nights.items()
-    }
+    names = {branch: _cells(branch_nights) for branch, branch_nights in nights.items()}
     series = sum(map(len, names.values()))
     trends = []
     for branch, branch_nights in nights.items():
@@ -118,13 +115,17 @@ def bisection(branch: BranchTrend, cell: CellTrend, jump: Jump) -> str:
     return f"lab bisect {states} --cell '{cell.name}' --repo {repository}" if repository else ""
 
 
+def _cells(nights: Sequence[Night]) -> list[str]:
+    return list(dict.fromkeys(name for night in nights for name in night.values))
+
+
 def _cell(name: str, nights: Sequence[Night], least: float, series: int) -> CellTrend:
     values = tuple(night.values.get(name) for night in nights)
-    known = {place: value for place, value in enumerate(values) if value is not None}
-    places = [*known]
+    places = [place for place, value in enumerate(values) if value is not None]
+    known = [value for value in values if value is not None]
     jumps = tuple(
         Jump(places[point.place], places[point.place - 1], point.change)
-        for point in change_points.find([*known.values()], least, _ERROR, series)
+        for point in change_points.find(known, least, _ERROR, series)
     )
     return CellTrend(name, values, jumps)
 
