@@ -41,7 +41,7 @@ _OF_A_REPOSITORY = frozenset(
 class CommandError(LabError):
     """A command ended with a non-zero status; ``output`` is what it printed, ``status`` how."""
 
-    def __init__(self, what: str, *, status: int, output: str, where: str = "") -> None:
+    def __init__(self, what: str, *, status: int = 1, output: str = "", where: str = "") -> None:
         super().__init__(what, where=where)
         self.status = status
         self.output = output
@@ -146,10 +146,15 @@ def run(
 def converse(argv: Sequence[str]) -> int:
     """Run a command at a terminal of its own that stands for the user's; return its exit status.
 
-    What runs there cannot put words into the user's own terminal's input.
+    What runs there cannot put words into the user's own terminal's input. Raises LabError when the
+    program is missing.
     """
     _tell(argv, None, None)
-    return os.waitstatus_to_exitcode(pty.spawn(_ending_with_the_lab(argv, None)))
+    try:
+        supervised = _ending_with_the_lab(argv, None)
+    except FileNotFoundError as exc:
+        raise _missing(argv, exc) from exc
+    return os.waitstatus_to_exitcode(pty.spawn(supervised))
 
 
 class Process:

@@ -124,7 +124,8 @@ def _kind(line: str, below: Sequence[str]) -> str:
     fault = _FAULT.search(line)
     kind = fault[0] if fault else line.partition(": ")[0]
     name = function[1]
-    return f"{kind} in {_place(below) if _ANYONES.fullmatch(name) else name}()"
+    place = _place(below) if _ANYONES.fullmatch(name) else ""
+    return f"{kind} in {place or name}()"
 
 
 def _with_place(line: str, function: str) -> str:

@@ -296,7 +296,7 @@ def _dm(table: str, below: Fields) -> Fields:
 
 def _md(words: str, below: Fields) -> Fields:
     level, _, count = words.partition(" ")
-    if level not in _RAID_LEVELS or not count.isdecimal() or not 2 <= int(count) <= _MOST_DISKS:
+    if level not in _RAID_LEVELS or count not in map(str, range(2, _MOST_DISKS + 1)):
         raise _wrong(f"not an array: {words[:80]!r}", "as in md raid0 2")
     if below.get("null_blk") is None:
         raise _wrong("an array lies over null_blk disks alone", "begin with null_blk")

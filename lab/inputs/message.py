@@ -83,7 +83,7 @@ class Message:
 
 def read(text: str) -> Message:
     """What a message publishes, in the order in which it stands there."""
-    files, rest = _job_files(text.splitlines()[:_MOST_LINES])
+    files, rest = _job_files([line[:_LONGEST_LINE] for line in text.splitlines()[:_MOST_LINES]])
     lines = [_CPUS.sub(_NPROC, line[:_LONGEST_LINE]) for line in _joined(rest)]
     jobs, devices, prose = list[str](), list[str](), list[str]()
     for line in lines:

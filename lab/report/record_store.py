@@ -57,7 +57,7 @@ def find(results: Path, name: str) -> Path:
     if not ids:
         raise UsageError(f"no run is recorded in {results}", hint="`lab run` makes one")
     latest, _, back = name.partition("~")
-    if latest == "last" and (back or "0").isdigit() and int(back or 0) < len(ids):
+    if latest == "last" and back in ("", *map(str, range(len(ids)))):
         return results / "runs" / ids[-1 - int(back or 0)]
     matches = [run_id for run_id in ids if run_id.startswith(name)]
     if name in ids or len(matches) == 1:

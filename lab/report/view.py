@@ -270,7 +270,7 @@ def levels(values: Sequence[float], change: float | None) -> str:
 
 def counted(count: int, what: str) -> str:
     """A number of things: ``1 boot``, ``2 boots``."""
-    return f"{count} {what}{'s' if count > 1 else ''}"
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _figures(series: SeriesRecord, claim: ClaimRecord, *, each: bool) -> Iterator[FigureView]:

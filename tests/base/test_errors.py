@@ -8,6 +8,7 @@ import pickle
 import pytest
 
 from lab.base.errors import BuildError, GuestError, LabError, UsageError, nearest
+from lab.base.process import CommandError
 from lab.base.text import visible
 
 
@@ -32,6 +33,11 @@ def test_a_guests_error_carries_its_outcome_beside_the_message() -> None:
     assert error.exit_code == 3
     assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
     assert str(error) == "the guest's kernel panicked\n  where: console.log"
+
+
+def test_what_failed_on_another_host_travels_whole() -> None:
+    error = CommandError("cc failed", status=4, output="no room", where="cc -c a.c")
+    assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,7 @@ KASAN = """\
 [    5.2][   T71]  dd_insert_requests+0x1f0/0x900
 [    5.2][   T71]  </TASK>
 """
+SATURATED = "WARNING: CPU: 0 PID: 71 at lib/refcount.c:28 refcount_warn_saturate+0xba/0x110"
 BLOCKED = """\
 [   62.1] INFO: task sh:70 blocked for more than 60 seconds.
 [   62.1]       Not tainted 6.12.117 #1
@@ -169,8 +170,9 @@ BLOCKED = """\
         (LOCKDEP, "WARNING: possible circular locking dependency detected in dd_init_sched()"),
         (KASAN, "KASAN: slab-use-after-free in dd_insert_requests()"),
         (BLOCKED, "INFO: task sh:N blocked for more than N seconds in elevator_switch()"),
+        (f"[ 5.2] {SATURATED}", "WARNING in refcount_warn_saturate()"),
     ],
-    ids=["lockdep", "kasan", "blocked"],
+    ids=["lockdep", "kasan", "blocked", "no more than a helper"],
 )
 def test_a_complaint_names_the_function_that_is_meant(text: str, complaint: str) -> None:
     assert complaints(text) == (complaint,)

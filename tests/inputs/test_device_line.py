@@ -161,6 +161,7 @@ def test_a_device_mapper_table_lies_over_the_disk(table: str) -> None:
         (("flashdisk channel=2",), "did you mean 'channels'?"),
         (("null_blk", "mb raid0 2"), "known: dm, loop, md"),
         (("null_blk", "md raid7 2"), "as in md raid0 2"),
+        (("null_blk", f"md raid0 {'9' * 5000}"), "as in md raid0 2"),
         (("nvme", "md raid0 2"), "begin with null_blk"),
         (("null_blk", "loop autoclear=1"), "leave it out"),
         (("null_blk", "dm linear 0"), "not a device-mapper table"),

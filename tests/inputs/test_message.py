@@ -94,6 +94,8 @@ def test_a_message_without_end_is_cut_off() -> None:
     assert len(message.read("1k -> 2k IOPS\n3k -> 4k IOPS\n" * 100_000).figures) == 2
     assert message.read("1 " * 1_000_000).figures == ()
     assert message.read("\\\n" * 10_000).figures == ()
+    # Joined as they are they would be copied once for each line: 25 GB.
+    assert message.read(f"{'x' * 2_000}\\\n" * 5_000).figures == ()
 
 
 def test_a_job_file_in_a_message_is_a_job() -> None:

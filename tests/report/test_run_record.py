@@ -67,7 +67,9 @@ def test_a_run_is_found_by_any_of_its_names(three_runs: Path, name: str, expecte
     assert record_store.find(three_runs, name).name == expected
 
 
-@pytest.mark.parametrize("name", ["2026", "2025", "last~3", "last~x", "lats"])
+@pytest.mark.parametrize(
+    "name", ["2026", "2025", "last~3", "last~x", "last~²", f"last~{'9' * 5000}", "lats"]
+)
 def test_a_name_that_fits_none_or_several_is_refused(three_runs: Path, name: str) -> None:
     with pytest.raises(UsageError):
         record_store.find(three_runs, name)
