@@ -146,24 +146,15 @@ def in_rounds(timed: Sequence[Experiment]) -> list[tuple[list[Experiment], list[
     ]
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """An engine, and why it will not do."""
-
-    engine: Engine
-    refusal: str = ""
-
-
-def _engine(expectation: Expectation, level: Level, report: Report) -> _Choice:
-    """The engine to use: the first of those wanted that works."""
+def _engine(expectation: Expectation, level: Level, report: Report) -> tuple[Engine, str]:
+    """The engine to use, the first of those wanted that works, and why it will not do, if so."""
     usual = (Engine.KVM, Engine.TCG) if level is Level.WALL else (Engine.EXACT,)
     wanted = (Engine.SIM,) if expectation.machine else expectation.engine or usual
     for engine in wanted:
         if report.works(engine):
-            return _Choice(engine)
+            return engine, ""
     why = next((e.reason for e in report.engines if e.engine is wanted[0]), "not tried")
-    refusal = f"needs the engine {' or '.join(wanted)}; on this host: {why}"
-    return _Choice(wanted[0], refusal)
+    return wanted[0], f"needs the engine {' or '.join(wanted)}; on this host: {why}"
 
 
 def _experiment(
@@ -177,7 +168,7 @@ def _experiment(
 ) -> Experiment:
     claim = series.all_claims[title]
     level = level_of(expectation)
-    choice = _engine(expectation, level, report)
+    engine, refusal = _engine(expectation, level, report)
     parameters = _parameters(claim, expectation, profile)
     counted = (expectation.metric,) if level is Level.MECHANISM else ()
     # Path length needs no second CPU.
@@ -192,7 +183,7 @@ def _experiment(
             scheduler=settings.scheduler or claim.scheduler,
             workload=claim.workload,
             parameters=parameters,
-            engine=choice.engine,
+            engine=engine,
             cpus=cpus,
             hw_queues=settings.hw_queues,
             kernel_parameters=settings.kernel_parameters,
@@ -203,6 +194,9 @@ def _experiment(
         fio_cell.require_possible(cell, f"{series.file}: {title}")
         return Side(arm, cell, settings.patches != BASE)
 
+    skipped = _skip_reason(claim, expectation, profile)
+    if not skipped and not host_time and level is Level.WALL and engine is not Engine.KVM:
+        skipped = f"the wall clock of {engine} is the emulator's; --host-time measures it"
     common = (claim.topology, claim.scheduler, claim.workload, tuple(parameters.items()))
     return Experiment(
         series=series.name,
@@ -216,20 +210,12 @@ def _experiment(
         subtract=side(expectation.subtract) if expectation.subtract else None,
         swept=_swept(claim, expectation),
         conditions=_conditions(expectation, cpus),
-        together=(series.name, common, choice.engine, cpus),
-        measurable=not choice.refusal,
-        lacking=choice.refusal or _lacking(expectation, report),
-        skipped=_skip_reason(claim, expectation, profile)
-        or ("" if host_time else _emulated_clock(level, choice.engine)),
+        together=(series.name, common, engine, cpus),
+        measurable=not refusal,
+        lacking=refusal or _lacking(expectation, report),
+        skipped=skipped,
         is_check=claim.is_check,
     )
-
-
-def _emulated_clock(level: Level, engine: Engine) -> str:
-    """Why the wall clock of an engine is not measured unasked; empty where it is."""
-    if level is not Level.WALL or engine is Engine.KVM:
-        return ""
-    return f"the wall clock of {engine} is the emulator's; --host-time measures it"
 
 
 def _conditions(expectation: Expectation, cpus: int) -> dict[str, Value]:
@@ -247,11 +233,10 @@ def _lacking(expectation: Expectation, report: Report) -> str:
     if expectation.needs_cpus > report.facts.cpus:
         return f"needs {expectation.needs_cpus} host CPUs, not {report.facts.cpus}"
     machine = expectation.published.machine if expectation.published else ""
-    if not machine or not expectation.machine:
-        return ""
-    if machine in machine_model.get(expectation.machine).published_as:
-        return ""
-    return f"published on {machine}, of which {expectation.machine} is no model"
+    model = expectation.machine
+    if machine and model and machine not in machine_model.get(model).published_as:
+        return f"published on {machine}, of which {model} is no model"
+    return ""
 
 
 def _swept(claim: Claim, expectation: Expectation) -> tuple[str, ...]:
