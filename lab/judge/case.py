@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lab.base.errors import LabError
 from lab.build.config_diff import changed_options
@@ -17,6 +17,7 @@ from lab.measure import host
 from lab.measure.boot_store import BootStore, Ends
 from lab.measure.cell import Task
 from lab.measure.cell_orders import has_block_layer
+from lab.measure.host import Report
 from lab.measure.session import Session
 
 # What a kernel of a configuration that no other one has takes, in seconds: measured on two quiet
@@ -34,7 +35,7 @@ class Case:
     series: Series
     experiments: tuple[Experiment, ...]
     tasks: Mapping[Side, Task]
-    configuration: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    configuration: Mapping[str, tuple[str, ...]]
 
     def same(self, experiment: Experiment) -> bool:
         """Whether an experiment compares an arm with itself, under another name."""
@@ -91,21 +92,14 @@ def cheapest_first(
 
     def seconds(series: Series) -> float:
         try:
-            every = experiments(series, session.profile, here, host_time=session.host_time)
+            selected = _selected(series, session, here, claims)
         except LabError:
             return 0.0  # preparing it tells what is wrong
-        running = [
-            experiment
-            for experiment in every
-            if experiment.runs and _is_wanted(series, experiment, claims)
-        ]
         seeds: dict[Side, int] = {}
-        for experiment in running:
-            for side in experiment.booted:
-                seeds[side] = max(
-                    seeds.get(side, 0),
-                    experiment.rounds if experiment.timed else experiment.seed_counts[0],
-                )
+        for experiment in selected:
+            count = experiment.rounds if experiment.timed else experiment.seed_counts[0]
+            for side in experiment.booted if experiment.runs else ():
+                seeds[side] = max(seeds.get(side, 0), count)
         configurations = {fragments(series, side.cell) for side in seeds} - {series.kernel}
         boots = sum(count * took.of(side.cell) for side, count in seeds.items())
         return boots + _KERNEL_S * len(configurations)
@@ -113,8 +107,12 @@ def cheapest_first(
     return sorted(wanted, key=seconds)
 
 
-def _is_wanted(series: Series, experiment: Experiment, claims: Collection[tuple[str, str]]) -> bool:
-    return not claims or (series.name, experiment.claim) in claims
+def _selected(
+    series: Series, session: Session, report: Report, claims: Collection[tuple[str, str]]
+) -> list[Experiment]:
+    """The experiments of a series that are wanted, on the host of a report."""
+    every = experiments(series, session.profile, report, host_time=session.host_time)
+    return [each for each in every if not claims or (series.name, each.claim) in claims]
 
 
 def prepare(series: Series, session: Session, claims: Collection[tuple[str, str]] = ()) -> Case:
@@ -125,8 +123,7 @@ def prepare(series: Series, session: Session, claims: Collection[tuple[str, str]
     """
     well_formed.check(series)
     testbed = session.check_engines(series.tree, series.kernel)
-    every = experiments(series, session.profile, testbed.host, host_time=session.host_time)
-    selected = [experiment for experiment in every if _is_wanted(series, experiment, claims)]
+    selected = _selected(series, session, testbed.host, claims)
     kernels: dict[tuple[str, tuple[str, ...]], Kernel] = {}
     tasks: dict[Side, Task] = {}
     for experiment in selected:
