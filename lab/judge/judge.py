@@ -14,6 +14,7 @@ from concurrent.futures import (
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from operator import sub
 from threading import Lock
 
@@ -29,7 +30,6 @@ from lab.judge.problem import with_problems
 from lab.judge.seed_noise import SEEDS
 from lab.judge.verdict import Judged
 from lab.measure import cost, sim_counts
-from lab.measure.cell import Task
 from lab.measure.runner import Outcome, Rounds, Runner
 from lab.measure.session import Session
 
@@ -165,13 +165,12 @@ def _seeded(
     evidence: dict[Experiment, Evidence] = {}
     waiting, stage = list(experiments), 0
     while waiting:
-        tasks = [
-            *dict.fromkeys(t for experiment in waiting for t in _tasks(experiment, case, stage))
-        ]
+        seeded = {each: case.seeds(each, each.seed_counts[stage]) for each in waiting}
+        by_side = [side_tasks for by_arm in seeded.values() for side_tasks in by_arm]
+        tasks = [*dict.fromkeys(chain.from_iterable(by_side))]
         boots = runner.all(tasks, urgency=urgency, title=case.series.name)
         outcomes = dict(zip(tasks, boots, strict=True))
-        for experiment in waiting:
-            by_arm = case.seeds(experiment, experiment.seed_counts[stage])
+        for experiment, by_arm in seeded.items():
             known = seed_evidence(
                 experiment, [[outcomes[task] for task in arm_tasks] for arm_tasks in by_arm]
             )
@@ -184,17 +183,15 @@ def _seeded(
         judged = verdict.judge(
             [(experiment, evidence[experiment]) for experiment in waiting], session.profile.alpha
         )
-        # What is missed as it is recorded needs no more seeds to be as expected.
-        open_ = [
+        # What is missed as it is recorded needs no more seeds to be as expected, and what the host
+        # lacks no seed brings.
+        waiting = [
             finding.experiment
             for finding in judged
-            if finding.verdict is Verdict.INCONCLUSIVE and finding.miss is not Miss.KNOWN
-        ]
-        # What the host lacks no seed brings.
-        waiting = [
-            experiment
-            for experiment in open_
-            if len(experiment.seed_counts) > stage and not experiment.lacking
+            if finding.verdict is Verdict.INCONCLUSIVE
+            and finding.miss is not Miss.KNOWN
+            and not finding.experiment.lacking
+            and len(finding.experiment.seed_counts) > stage
         ]
     return evidence
 
@@ -211,14 +208,6 @@ def _noise(experiment: Experiment, known: Evidence, session: Session) -> float |
     if sum(len(group) - 1 for group in groups) < _DEGREES:
         return None
     return half_width(groups, 1, session.profile.alpha)
-
-
-def _tasks(experiment: Experiment, case: Case, stage: int) -> list[Task]:
-    return [
-        task
-        for arm_tasks in case.seeds(experiment, experiment.seed_counts[stage])
-        for task in arm_tasks
-    ]
 
 
 def _rounds(case: Case, runner: Runner, alpha: float) -> dict[Experiment, Evidence]:
