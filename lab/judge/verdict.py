@@ -63,13 +63,6 @@ class Judged:
         )
 
 
-# What finds nothing may look for the wrong thing.
-_NOTHING = (
-    "the function may have another name there; where none is right, write may_be_zero = true in "
-    "the expectation"
-)
-
-
 def judge(experiments: Sequence[tuple[Experiment, Evidence]], alpha: float) -> list[Finding]:
     """The findings for experiments of any claims.
 
@@ -142,9 +135,9 @@ def _from_evidence(experiment: Experiment, evidence: Evidence, alpha: float) -> 
         return replace(finding, reason=reason)
     if evidence.unchanged:
         reason = f"none of the {evidence.unchanged:,} functions that both kernels executed differs"
-        measured = tuple(statistics.fmean(values) for values in evidence.values)
+        measured = tuple(map(statistics.fmean, evidence.values))
         return _unchanged(replace(finding, verdict=Verdict.HOLDS, reason=reason, measured=measured))
-    known = _sensitive(_measured(finding, alpha), alpha)
+    known = _sensitive(_measured(finding, evidence.values, alpha), alpha)
     if evidence.doubt and known.verdict.decided:
         return replace(known, verdict=Verdict.INCONCLUSIVE, reason=evidence.doubt)
     return _without_moved_code(known, alpha)
@@ -166,7 +159,7 @@ def _without_moved_code(finding: Finding, alpha: float) -> Finding:
         return finding
     more = _surely_more(*rest, seed_margin(finding.experiment, finding.evidence.noise), alpha)
     moved = (values[0], tuple(value + more for value in values[1]))
-    adjusted = _measured(replace(finding, evidence=replace(finding.evidence, values=moved)), alpha)
+    adjusted = _measured(finding, moved, alpha)
     if not more or adjusted.verdict is finding.verdict:
         return finding
     less = statistics.fmean(values[0]) - statistics.fmean(values[1])
@@ -195,9 +188,7 @@ def _surely_more(
 def _sensitive(finding: Finding, alpha: float) -> Finding:
     """A simulated verdict must be the same with the other costs that a machine may have."""
     variants = {
-        scaled: _measured(
-            replace(finding, evidence=replace(finding.evidence, values=values)), alpha
-        )
+        scaled: _measured(finding, values, alpha)
         for scaled, values in finding.evidence.variants.items()
     }
     changes = {
@@ -222,12 +213,12 @@ def _sensitive(finding: Finding, alpha: float) -> Finding:
     return replace(known, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
-def _measured(finding: Finding, alpha: float) -> Finding:
-    """The finding on values that are there."""
-    measured = tuple(statistics.fmean(values) for values in finding.evidence.values)
-    finding = replace(finding, measured=measured)
-    experiment, values = finding.experiment, finding.evidence.values
-    expectation = experiment.expectation
+def _measured(finding: Finding, values: tuple[tuple[float, ...], ...], alpha: float) -> Finding:
+    """The finding on values that are there, in the place of its evidence's own."""
+    measured = tuple(map(statistics.fmean, values))
+    evidence = replace(finding.evidence, values=values)
+    finding = replace(finding, evidence=evidence, measured=measured)
+    experiment, expectation = finding.experiment, finding.experiment.expectation
     if not expectation.bound.is_change:
         # What is counted in whole numbers is no more than 8 when 7, 8 and 8 were seen, however far
         # the mean of such seeds may be off.
@@ -244,16 +235,15 @@ def _measured(finding: Finding, alpha: float) -> Finding:
     if experiment.timed:
         return _timed(finding, paired(before, after), alpha)
     if experiment.level is Level.MECHANISM and not max(after) and not expectation.may_be_zero:
-        reason = f"nothing was counted in arm {experiment.arms[1]}: {_NOTHING}"
+        # What finds nothing may look for the wrong thing.
+        reason = (
+            f"nothing was counted in arm {experiment.arms[1]}: the function may have another name "
+            "there; where none is right, write may_be_zero = true in the expectation"
+        )
         return replace(finding, reason=reason, measured_change=-1.0)
     change = finding.measured[1] / finding.measured[0] - 1
-    interval = change_of(
-        before,
-        after,
-        expectation.bound.interval,
-        seed_margin(finding.experiment, finding.evidence.noise),
-        alpha,
-    )
+    margin = seed_margin(experiment, evidence.noise)
+    interval = change_of(before, after, expectation.bound.interval, margin, alpha)
     known = _bounded(replace(finding, measured_change=change, interval=interval), "change")
     return _wider_than_published(known)
 
@@ -336,7 +326,7 @@ def _with_lacking(finding: Finding) -> Finding:
     A kernel that breaks is refuted on any host.
     """
     lacking = finding.experiment.lacking
-    judged = (Verdict.HOLDS, Verdict.REFUTED, Verdict.INCONCLUSIVE)
-    if lacking and not finding.evidence.failure and finding.verdict in judged:
+    judged = finding.verdict not in (Verdict.ERROR, Verdict.SKIPPED)
+    if lacking and judged and not finding.evidence.failure:
         return replace(finding, verdict=Verdict.INCONCLUSIVE, reason=lacking)
     return finding
