@@ -13,9 +13,9 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,8 +43,6 @@ from tools import planted
 TOPOLOGIES = ("nullb_mq", "nvme_mq", "megasas")
 # Boots that are compared stay here, to look at where they differ.
 FOLDER = PROJECT / "build" / "bench"
-
-Say = Callable[[str], None]
 
 # Deadlines for what hangs: several times what was seen on two busy cores.
 _VNG_S = 300.0
@@ -85,44 +83,42 @@ def bench(session: Session, repeat: int, cells: int, builds: bool, verdicts: boo
     """
     testbed = session.check_engines()
     testbed.host.require(Engine.EXACT)
-    exact = boots_side_by_side_are_equal(testbed, click.echo)
+    exact = boots_side_by_side_are_equal(testbed)
     for topology in TOPOLOGIES:
-        exact &= repeated_boots_are_equal(testbed, topology, repeat, click.echo)
-    time_phases(testbed, click.echo)
-    time_small_cells(testbed, cells, session.progress, click.echo)
-    time_first_command(testbed, click.echo)
+        exact &= repeated_boots_are_equal(testbed, topology, repeat)
+    time_phases(testbed)
+    time_small_cells(testbed, cells, session.progress)
+    time_first_command(testbed)
     if builds:
-        time_builds(series.get(_BUILT).patches("series")[0], click.echo)
+        time_builds(series.get(_BUILT).patches("series")[0])
     if verdicts:
-        time_verdicts(planted.control(_CONTROL).patches("series")[0], click.echo)
+        time_verdicts(planted.control(_CONTROL).patches("series")[0])
     if not exact:
         raise LabError("the exact engine is not exact on this host", where=str(FOLDER))
 
 
-def repeated_boots_are_equal(testbed: Testbed, topology: str, count: int, say: Say) -> bool:
+def repeated_boots_are_equal(testbed: Testbed, topology: str, count: int) -> bool:
     """Boot a cell on a topology count times, every second time with every core loaded; whether
     console, result channel and instruction counts of every block were equal, byte for byte.
     """
     cell = determinism.probe_cell(topology_name=topology)
     folders = [_empty_folder(f"{topology}-{number:02d}") for number in range(count)]
-    say(f"{count} repetitions of {cell}")
+    click.echo(f"{count} repetitions of {cell}")
     for number, folder in enumerate(folders):
         loaded = number % 2 == 1
-        with ExitStack() as stack:
-            if loaded:
-                stack.enter_context(_every_core_loaded(folder.parent))
+        with _every_core_loaded(folder.parent) if loaded else nullcontext():
             sample = _boot(testbed, cell, folder)
         state = "cores loaded" if loaded else "alone"
         insns = f"{sample.values[cost.KERNEL]:.6f} insns/I/O"
-        say(f"  {number + 1:>2} {state:<12} {insns}, profile and console {_digest(folder)}")
+        click.echo(f"  {number + 1:>2} {state:<12} {insns}, profile and console {_digest(folder)}")
     compared = (determinism.first_difference(folders[0], folder) for folder in folders[1:])
     differences = [difference for difference in compared if difference]
     first = f"; first: {differences[0]}" if differences else ""
-    say(f"  {count - len(differences)} of {count} identical{first}")
+    click.echo(f"  {count - len(differences)} of {count} identical{first}")
     return not differences
 
 
-def boots_side_by_side_are_equal(testbed: Testbed, say: Say) -> bool:
+def boots_side_by_side_are_equal(testbed: Testbed) -> bool:
     """Time one boot alone, then as many at once as there are cores; whether all were equal."""
     workers = os.cpu_count() or 1
     first = _empty_folder("alone")
@@ -135,24 +131,24 @@ def boots_side_by_side_are_equal(testbed: Testbed, say: Say) -> bool:
         list(pool.map(lambda folder: _boot(testbed, determinism.probe_cell(), folder), folders))
     together = time.monotonic() - start
     equal = not any(determinism.first_difference(first, folder) for folder in folders)
-    say(
+    click.echo(
         f"{workers} cells side by side took {duration(together)}, one alone {duration(alone)}: "
         f"ratio {together / alone:.2f}, {'equal' if equal else 'DIFFERENT'} numbers"
     )
     return equal
 
 
-def time_phases(testbed: Testbed, say: Say) -> None:
+def time_phases(testbed: Testbed) -> None:
     """Say how long each phase of a cell takes, and which share of its instructions is measured."""
     for cpus in (1, 2):
         sample = _boot(testbed, determinism.probe_cell(cpus=cpus), _empty_folder("phases"))
         phases = ", ".join(f"{name} {took:.1f} s" for name, took in sample.phases_s.items())
         share = sample.values["measured_share"]
         total = sum(sample.phases_s.values())
-        say(f"{cpus} vCPU: {total:.1f} s a cell ({phases}); {share:.0f} % measured")
+        click.echo(f"{cpus} vCPU: {total:.1f} s a cell ({phases}); {share:.0f} % measured")
 
 
-def time_small_cells(testbed: Testbed, count: int, progress: Progress, say: Say) -> None:
+def time_small_cells(testbed: Testbed, count: int, progress: Progress) -> None:
     """Measure count small cells on one CPU, as a command does; say how many fit into an hour."""
     cell = determinism.probe_cell(topology_name="nullb", scheduler="none")
     tasks = [
@@ -167,14 +163,14 @@ def time_small_cells(testbed: Testbed, count: int, progress: Progress, say: Say)
     for outcome in outcomes:
         outcome.require_boots()
     share = statistics.fmean(outcome.value("measured_share") or 0 for outcome in outcomes)
-    say(
+    click.echo(
         f"{count} cells of {cell} on one CPU took {duration(seconds)}: "
         f"{3600 * count / seconds:,.0f} cells a core-hour; {share:.0f} % of their instructions are "
         "measured"
     )
 
 
-def time_first_command(testbed: Testbed, say: Say) -> None:
+def time_first_command(testbed: Testbed) -> None:
     """Say how long it takes until a guest runs its first command: a deterministic one, and one of
     plain vng.
     """
@@ -183,7 +179,7 @@ def time_first_command(testbed: Testbed, say: Say) -> None:
     start = time.monotonic()
     _boot_by_vng(testbed.probe_kernel.vmlinux)
     plain, deterministic = time.monotonic() - start, sample.phases_s["boot"]
-    say(
+    click.echo(
         f"first command after {deterministic:.1f} s in a deterministic guest, {plain:.1f} s with "
         f"plain vng: ratio {deterministic / plain:.2f}"
     )
@@ -205,7 +201,7 @@ def _boot_by_vng(image: Path) -> None:
         )
 
 
-def time_builds(patch: Path, say: Say) -> None:
+def time_builds(patch: Path) -> None:
     """Build the profile's kernel from nothing, then with a patch; say how long each takes."""
     took = []
     with cache.scratch() as folder:
@@ -215,13 +211,13 @@ def time_builds(patch: Path, say: Say) -> None:
             run(lab, env={"LAB_CACHE": str(folder)}, timeout_s=_COMMAND_S)
             took.append(time.monotonic() - start)
     full, variant = took
-    say(
+    click.echo(
         f"a kernel from nothing, its source fetched, takes {duration(full)}, with one patch more "
         f"{duration(variant)}: ratio {variant / full:.2f}"
     )
 
 
-def time_verdicts(patch: Path, say: Say) -> None:
+def time_verdicts(patch: Path) -> None:
     """Judge all series in an empty cache, one of them again with a patch more, and try that patch;
     say how long each takes, absolutely and as a part of the first.
     """
@@ -244,7 +240,7 @@ def time_verdicts(patch: Path, say: Say) -> None:
         changed, _ = timed("run", str(longer))
         tried, _ = timed("try", str(patch))
         again, _ = timed("try", str(patch))
-    say(
+    click.echo(
         f"from nothing, the first verdict comes {first['after'] if first else 'never'}, the last "
         f"after {duration(every)}"
     )
@@ -253,7 +249,7 @@ def time_verdicts(patch: Path, say: Say) -> None:
         ("lab try of that patch alone, the debug kernel built", tried),
         ("lab try of it again", again),
     ):
-        say(f"  {what}: {duration(seconds)}, {seconds / every:.2f} of that")
+        click.echo(f"  {what}: {duration(seconds)}, {seconds / every:.2f} of that")
 
 
 def _boot(testbed: Testbed, cell: Cell, folder: Path) -> Sample:

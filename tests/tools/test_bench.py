@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 import guests as fakes
 import pytest
 from guests import Guests
@@ -17,6 +18,7 @@ from guests import Guests
 from lab.base.errors import LabError
 from lab.base.process import Result
 from lab.base.progress import Progress
+from lab.measure.job import Testbed
 from tools import bench
 
 
@@ -32,52 +34,55 @@ def said(guests: Guests, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> lis
         yield
 
     monkeypatch.setattr(bench, "_every_core_loaded", load)
+    monkeypatch.setattr(click, "echo", lines.append)
     monkeypatch.setattr(bench, "FOLDER", tmp_path / "bench")
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     guests.cost_of = lambda kernel: fakes.insns(submit_bio=1000.0)
     return lines
 
 
+@pytest.fixture
+def base() -> Testbed:
+    return fakes.checked_testbed(fakes.kernel("base"))
+
+
 def test_equal_boots_are_exact_and_half_of_them_were_run_on_loaded_cores(
-    said: list[str], guests: Guests
+    said: list[str], base: Testbed, guests: Guests
 ) -> None:
-    checked = fakes.checked_testbed(fakes.kernel("base"))
-    assert bench.repeated_boots_are_equal(checked, "nvme_mq", 4, said.append)
+    assert bench.repeated_boots_are_equal(base, "nvme_mq", 4)
     assert len(guests.booted) == 4
     assert said.count("loaded") == 2
     assert said[-1] == "  4 of 4 identical"
 
 
 def test_a_boot_that_differs_is_told_with_its_first_difference(
-    said: list[str], guests: Guests
+    said: list[str], base: Testbed, guests: Guests
 ) -> None:
     guests.consoles = {1: "down\n", 3: "sideways\n"}
-    checked = fakes.checked_testbed(fakes.kernel("base"))
-    assert not bench.repeated_boots_are_equal(checked, "nullb_mq", 4, said.append)
-    assert said[-1] == ("  2 of 4 identical; first: console.log, line 1: 'up' against 'down'")
+    assert not bench.repeated_boots_are_equal(base, "nullb_mq", 4)
+    assert said[-1] == "  2 of 4 identical; first: console.log, line 1: 'up' against 'down'"
 
 
 @pytest.mark.parametrize(("console", "equal"), [("up\n", True), ("down\n", False)])
 def test_guests_beside_each_other_must_be_equal_too(
-    said: list[str], guests: Guests, console: str, equal: bool
+    said: list[str], base: Testbed, guests: Guests, console: str, equal: bool
 ) -> None:
     guests.consoles = {2: console}
-    testbed = fakes.checked_testbed(fakes.kernel("base"))
-    assert bench.boots_side_by_side_are_equal(testbed, said.append) is equal
+    assert bench.boots_side_by_side_are_equal(base) is equal
     assert len(guests.booted) == 3
     assert ("equal" if equal else "DIFFERENT") + " numbers" in said[-1]
 
 
-def test_speed_tells_the_phases_of_one_and_of_two_vcpus(said: list[str], guests: Guests) -> None:
-    bench.time_phases(fakes.checked_testbed(fakes.kernel("base")), said.append)
+def test_speed_tells_the_phases_of_one_and_of_two_vcpus(said: list[str], base: Testbed) -> None:
+    bench.time_phases(base)
     assert [line.partition(":")[0] for line in said] == ["1 vCPU", "2 vCPU"]
     assert all("workload 1.0 s" in line and "50 % measured" in line for line in said)
 
 
-def test_throughput_is_told_for_one_cpu_of_the_host(said: list[str], guests: Guests) -> None:
-    bench.time_small_cells(
-        fakes.checked_testbed(fakes.kernel("base")), 5, Progress(out=io.StringIO()), said.append
-    )
+def test_throughput_is_told_for_one_cpu_of_the_host(
+    said: list[str], base: Testbed, guests: Guests
+) -> None:
+    bench.time_small_cells(base, 5, Progress(out=io.StringIO()))
     assert sorted(job.cell.seed for job in guests.booted) == [1, 2, 3, 4, 5]
     assert guests.together == 1
     assert len(set(guests.host_cpus)) == 1
@@ -107,11 +112,16 @@ def _plain_vng(
     ids=["with udev", "without"],
 )
 def test_the_first_command_is_compared_with_plain_vngs(
-    said: list[str], guests: Guests, monkeypatch: pytest.MonkeyPatch, status: int, console: str
+    said: list[str],
+    base: Testbed,
+    guests: Guests,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    console: str,
 ) -> None:
     ran = _plain_vng(monkeypatch, status, console)
     guests.phases_s = {"boot": 2.0}
-    bench.time_first_command(fakes.checked_testbed(fakes.kernel("base")), said.append)
+    bench.time_first_command(base)
     [(argv, path)] = ran
     assert "--exec" in argv
     # It is that of the environment, which need not be on the user's path, as its helper.
@@ -120,11 +130,11 @@ def test_the_first_command_is_compared_with_plain_vngs(
 
 
 def test_a_plain_guest_that_runs_no_command_is_no_comparison(
-    said: list[str], guests: Guests, monkeypatch: pytest.MonkeyPatch
+    said: list[str], base: Testbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _plain_vng(monkeypatch, 255, "booting\nKernel panic - not syncing: no init\n")
     with pytest.raises(LabError, match=r"ran no command .* status 255, .*no init"):
-        bench.time_first_command(fakes.checked_testbed(fakes.kernel("base")), said.append)
+        bench.time_first_command(base)
     assert not said
 
 
@@ -137,6 +147,6 @@ def test_a_variant_is_built_after_a_kernel_from_nothing(
         ran.append((argv[4:], any(Path(env["LAB_CACHE"]).iterdir())))
 
     monkeypatch.setattr(bench, "run", run)
-    bench.time_builds(tmp_path / "0001.patch", said.append)
+    bench.time_builds(tmp_path / "0001.patch")
     assert ran == [(["build"], False), (["build", "--patch", str(tmp_path / "0001.patch")], False)]
     assert "ratio" in said[-1]
