@@ -32,8 +32,8 @@ _NO_CHANGE = Interval(0.0, 0.0)
 # Small guests whose disks need nothing but memory: what they measure is the host's noise.
 TOPOLOGIES = ("nullb", "nullb_mq")
 WORKLOADS = ("randread_burst", "randwrite_uring")
-# A rate is given with 95 % of certainty.
-_ALPHA = 0.05
+# With which the rate of called changes lies within what is said.
+_CERTAINTY = 0.95
 
 
 @click.command()
@@ -257,23 +257,14 @@ def rate_of_calls(calls: Sequence[bool]) -> str:
     """How many comparisons called a change, and which rates are consistent with that."""
     if not calls:
         return "nothing was compared"
-    possible = possible_rates(sum(calls), len(calls), _ALPHA)
+    from scipy.stats import binomtest
+
+    # The exact interval of C. Clopper and E. Pearson, Biometrika 26, 1934.
+    possible = binomtest(sum(calls), len(calls)).proportion_ci(_CERTAINTY, method="exact")
     return (
         f"{sum(calls)} of {len(calls)} comparisons called a change: a rate of "
         f"{100 * possible.low:.1f} to {100 * possible.high:.1f} %"
     )
-
-
-def possible_rates(hits: int, trials: int, alpha: float) -> Interval:
-    """The rates that are possible when so many of all trials hit, at the level 1 - alpha.
-
-    The exact interval of C. Clopper and E. Pearson, Biometrika 26, 1934.
-    """
-    from scipy.special import betaincinv
-
-    low = betaincinv(hits, trials - hits + 1, alpha / 2) if hits else 0.0
-    high = betaincinv(hits + 1, trials - hits, 1 - alpha / 2) if hits < trials else 1.0
-    return Interval(float(low), float(high))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from tools import control
 from tools.control import CellRepetition, Comparison
 
 CELL = fakes.planned(fakes.cell())
-ALPHA = 0.05
 
 
 def comparison(before: list[float], after: list[float]) -> Comparison:
@@ -70,16 +69,6 @@ def test_the_report_counts_what_was_called() -> None:
     assert "1 of 2 cells differ when repeated" in text
     assert "failed: BUG: x" in text
     assert "nothing was compared" in tables.text(control.table_of_names([], [], 0.05))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("hits", "trials"), [(0, 40), (1, 42), (20, 40), (42, 42)])
-def test_the_interval_of_a_rate_is_that_of_scipy(hits: int, trials: int) -> None:
-    import scipy.stats as scipy_stats  # a second of imports, not for every collection
-
-    expected = scipy_stats.binomtest(hits, trials).proportion_ci(1 - ALPHA, method="exact")
-    rates = control.possible_rates(hits, trials, ALPHA)
-    assert (rates.low, rates.high) == pytest.approx((expected.low, expected.high))
 
 
 @pytest.fixture
