@@ -130,14 +130,14 @@ def _answers(of_series: Judged) -> list[ControlAnswer]:
         return [ControlAnswer(name, "", EXPECTED[name], Verdict.ERROR, of_series.error)]
     return [
         ControlAnswer(
-            name, claim, _right(name, claim), verdict.of_claim(findings), findings[0].reason
+            name,
+            claim,
+            _OF_CLAIM.get((name, claim), EXPECTED[name]),
+            verdict.of_claim(findings),
+            findings[0].reason,
         )
         for claim, findings in of_series.claims().items()
     ]
-
-
-def _right(name: str, claim: str) -> tuple[Verdict, ...]:
-    return _OF_CLAIM.get((name, claim), EXPECTED[name])
 
 
 def _row(answer: ControlAnswer) -> tuple[str, ...]:

@@ -174,7 +174,12 @@ def key_tables(schema: dict[str, Any]) -> Iterator[str]:
     while waiting:
         place, table = waiting.pop(0)
         rows: dict[str, tuple[str, ...]] = {
-            key: (f"`{key}`", _type(value, definitions), _default(table, key), _meaning(value))
+            key: (
+                f"`{key}`",
+                _type(value, definitions),
+                _default(table, key),
+                value.get("description", ""),
+            )
             for key, value in table["properties"].items()
         }
         title = _header(place)
@@ -275,10 +280,6 @@ def _default(table: Mapping[str, Any], key: str) -> str:
         return "required"
     value = table["properties"][key].get("default")
     return f"`{json.dumps(value)}`" if value and not isinstance(value, dict) else ""
-
-
-def _meaning(schema: Mapping[str, Any]) -> str:
-    return str(schema.get("description", ""))
 
 
 # --- metrics, exit codes, environment
