@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import examples
-import guests as fakes
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -20,9 +19,9 @@ from lab.base.errors import KERNEL_FAILURES
 from lab.inputs.bounds import Bound
 from lab.inputs.claims import Check, Expectation, KnownMiss, Published
 from lab.inputs.series import Series
-from lab.inputs.terms import Engine, Level, Miss, Verdict
+from lab.inputs.terms import Level, Miss, Verdict
 from lab.judge import verdict
-from lab.judge.experiment import Experiment, Side
+from lab.judge.experiment import Experiment
 from lab.judge.finding import Evidence, Failure, Finding
 from lab.judge.verdict import Judged
 from lab.measure.boot_store import Ends
@@ -39,32 +38,13 @@ def make_experiment(
     value: str = "",
     level: Level = Level.WALL,
     metric: str = "iops",
-    claim: str = "claim",
-    lacking: str = "",
-    skipped: str = "",
-    measurable: bool = True,
-    questions: int = 1,
+    expected: Mapping[str, object] | None = None,
+    **fields: Any,
 ) -> Experiment:
-    """A experiment about a metric: a change from before to after, or a value of after."""
+    """An experiment about a metric, with these fields, and these of its expectation."""
     bound = {"change": change} if change else {"value": value}
     expectation = Expectation.model_validate({"metric": metric, "because": "b", **bound})
-    engines = {Level.WALL: Engine.TCG, Level.SIMULATED: Engine.SIM}
-    engine = engines.get(level, Engine.EXACT)
-    sides = tuple(
-        Side(arm, fakes.cell(engine=engine), arm == "after")
-        for arm in (("before", "after") if change else ("after",))
-    )
-    return Experiment(
-        series="own",
-        claim=claim,
-        expectation=expectation,
-        level=level,
-        sides=sides,
-        measurable=measurable,
-        questions=questions,
-        lacking=lacking,
-        skipped=skipped,
-    )
+    return examples.experiment(expectation.model_copy(update=expected), level=level, **fields)
 
 
 def judged(experiment: Experiment, evidence: Evidence, alpha: float = ALPHA) -> Finding:
@@ -72,9 +52,16 @@ def judged(experiment: Experiment, evidence: Evidence, alpha: float = ALPHA) -> 
     return finding
 
 
-def exact(change: str, before: Sequence[float], after: Sequence[float]) -> Finding:
+def exact(
+    change: str,
+    before: Sequence[float],
+    after: Sequence[float],
+    *,
+    metric: str = "kernel_insns_per_io",
+    **fields: Any,
+) -> Finding:
     """The finding on a change of something that is counted."""
-    experiment = make_experiment(change=change, level=Level.COST, metric="kernel_insns_per_io")
+    experiment = make_experiment(change=change, level=Level.COST, metric=metric, **fields)
     return judged(experiment, Evidence((tuple(before), tuple(after))))
 
 
@@ -349,10 +336,12 @@ def test_a_counter_that_finds_nothing_with_the_patches_is_not_a_hundred_percent_
     may: bool,
 ) -> None:
     experiment = make_experiment(
-        change="<= -30%", level=Level.MECHANISM, metric="lock_acquisitions"
+        change="<= -30%",
+        level=Level.MECHANISM,
+        metric="lock_acquisitions",
+        expected={"may_be_zero": may},
     )
-    expectation = experiment.expectation.model_copy(update={"may_be_zero": may})
-    finding = judged(replace(experiment, expectation=expectation), Evidence(((5.0,), (0.0,))))
+    finding = judged(experiment, Evidence(((5.0,), (0.0,))))
     assert finding.verdict is (HOLDS if may else INCONCLUSIVE)
     assert may or "nothing was counted in arm after" in finding.reason
 
@@ -425,15 +414,20 @@ def test_what_cannot_be_compared_is_not_judged(after: float) -> None:
     assert (finding.verdict, finding.reason) == (INCONCLUSIVE, "user space did other work")
 
 
-def test_with_the_arms_reversed_the_patched_kernel_is_the_first() -> None:
-    evidence = Evidence(failure=Failure("before", True, "panic", "x"))
-    assert judged(make_experiment(change="<= 0%"), evidence).verdict is REFUTED
-
-
-def test_a_failure_outweighs_the_rounds_that_were_complete() -> None:
-    good = rounds([1.4] * 8)
-    broken = Evidence(good.values, 0, Failure("after", True, "panic", "x"))
-    assert judged(make_experiment(change=">= +20%"), broken).verdict is REFUTED
+@pytest.mark.parametrize(
+    ("change", "arm", "evidence"),
+    [
+        ("<= 0%", "before", Evidence()),
+        (">= +20%", "after", rounds([1.4] * 8)),
+        ("-1% .. +1%", "after", Evidence(((1.0,), (1.0,)), unchanged=7)),
+    ],
+    ids=["arms reversed", "complete rounds", "equal code"],
+)
+def test_a_patched_kernel_that_breaks_outweighs_all_else(
+    change: str, arm: str, evidence: Evidence
+) -> None:
+    broken = replace(evidence, failure=Failure(arm, True, "panic", "x"))
+    assert judged(make_experiment(change=change), broken).verdict is REFUTED
 
 
 def test_the_same_kernel_under_two_names_changes_nothing() -> None:
@@ -455,24 +449,17 @@ def test_what_executes_equal_code_does_not_change_however_seeds_differ() -> None
 
 
 def test_seeds_that_differ_by_more_than_was_published_are_told_in_those_words() -> None:
-    experiment = make_experiment(change="<= -5%", level=Level.SIMULATED)
     published = Published(before=100.0, after=90.0, unit="IOPS")
-    expectation = experiment.expectation.model_copy(update={"published": published})
+    experiment = make_experiment(
+        change="<= -5%", level=Level.SIMULATED, expected={"published": published}
+    )
     values = ((100.0, 90.0, 130.0, 95.0), (95.0, 120.0, 99.0, 70.0))
-    finding = judged(replace(experiment, expectation=expectation), Evidence(values))
+    finding = judged(experiment, Evidence(values))
     assert finding.verdict is INCONCLUSIVE
     assert "the interval of 4 seeds, [" in finding.reason
     assert "is wider than the published effect, -10 %" in finding.reason
     close = tuple(tuple(100 + (value - 100) / 50 for value in arm) for arm in values)
-    near = judged(replace(experiment, expectation=expectation), Evidence(close))
-    assert "wider" not in near.reason
-
-
-def test_a_guest_that_fails_counts_although_the_code_is_equal() -> None:
-    failure = Failure("after", True, "panic", "kernel panic")
-    evidence = Evidence(((1.0,), (1.0,)), failure=failure, unchanged=7)
-    finding = judged(make_experiment(change="-1% .. +1%", level=Level.COST), evidence)
-    assert finding.verdict is REFUTED
+    assert "wider" not in judged(experiment, Evidence(close)).reason
 
 
 @pytest.mark.parametrize(
@@ -489,15 +476,14 @@ def test_a_guest_that_fails_counts_although_the_code_is_equal() -> None:
 def test_one_draw_needs_a_distance_to_its_bound(
     metric: str, after: float, expected: Verdict
 ) -> None:
-    experiment = make_experiment(change="<= 0%", level=Level.COST, metric=metric)
-    finding = judged(experiment, Evidence(((100.0,), (after,))))
+    finding = exact("<= 0%", [100], [after], metric=metric)
     assert finding.verdict is expected
     noise = "10 %" if metric == "iops" else "0.5 %"
     if expected is INCONCLUSIVE:
         assert f"nearer to the bound than {noise}, by which seeds differ" in finding.reason
     # With three seeds of each arm these speak for themselves.
-    three = Evidence(((100.0,) * 3, (after,) * 3))
-    assert judged(experiment, three).verdict is (HOLDS if after < 100 else REFUTED)
+    three = exact("<= 0%", [100] * 3, [after] * 3, metric=metric)
+    assert three.verdict is (HOLDS if after < 100 else REFUTED)
 
 
 @pytest.mark.parametrize(
@@ -512,8 +498,7 @@ def test_one_draw_needs_a_distance_to_its_bound(
 def test_seeds_differ_by_a_part_of_what_is_measured(
     change: str, after: float, expected: Verdict
 ) -> None:
-    experiment = make_experiment(change=change, level=Level.COST, metric="iops")
-    assert judged(experiment, Evidence(((100.0,), (after,)))).verdict is expected
+    assert exact(change, [100], [after], metric="iops").verdict is expected
 
 
 @pytest.mark.parametrize("values", [(), ((), ())])
@@ -526,17 +511,16 @@ def test_without_an_undisturbed_round_nothing_is_decided(
     assert finding.measured == ()
 
 
-def test_what_the_profile_skips_is_left_out() -> None:
-    experiment = make_experiment(change=">= +20%", skipped="the profile leaves out clients=512")
-    finding = judged(experiment, Evidence())
-    assert (finding.verdict, finding.reason) == (SKIPPED, "the profile leaves out clients=512")
-
-
-def test_without_its_engine_an_expectation_is_inconclusive() -> None:
-    lacking = "needs the engine kvm; on this host: there is no /dev/kvm"
-    experiment = make_experiment(change=">= +20%", lacking=lacking, measurable=False)
-    finding = judged(experiment, Evidence())
-    assert (finding.verdict, finding.reason) == (INCONCLUSIVE, lacking)
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"skipped": "the profile leaves out clients=512"}, SKIPPED),
+        ({"lacking": "needs the engine kvm", "measurable": False}, INCONCLUSIVE),
+    ],
+)
+def test_what_does_not_run_says_why(fields: dict[str, Any], expected: Verdict) -> None:
+    finding = judged(make_experiment(change=">= +20%", **fields), Evidence())
+    assert (finding.verdict, finding.reason) == (expected, next(iter(fields.values())))
 
 
 @pytest.mark.parametrize("ratio", [1.4, 1.0])
@@ -578,8 +562,7 @@ def test_the_worst_expectation_is_the_claims_verdict(
 
 def test_a_series_is_judged_by_all_its_claims() -> None:
     claim = examples.claimed(Expectation(metric="iops", value=Bound(1, 1), because="b"))
-    series = Series(title="t", origin="o", claims={"a": claim, "b": claim})
-    series._folder = Path("/series/own")
+    series = examples.judged_series({"a": claim, "b": claim})
     findings = (make_finding(HOLDS, "b"), make_finding(REFUTED, "a"), make_finding(HOLDS, "a"))
     judged_series = Judged(series, findings)
     assert judged_series.verdict() is REFUTED
@@ -674,22 +657,15 @@ def test_one_seed_of_a_counter_may_be_off_as_one_of_a_cost(
     assert ("by which seeds differ" in finding.reason) == (expected is INCONCLUSIVE)
 
 
-def missed(value: float, measured: str = "-12% .. -8%", **fields: object) -> Finding:
-    """A finding of an expectation that is recorded to have been missed with that interval."""
-    experiment = make_experiment(change=">= +20%", level=Level.COST)
+def missed(value: float, **fields: Any) -> Finding:
+    """A finding of an expectation that is recorded to have been missed, by -12 to -8 %."""
     known = KnownMiss(
-        measured=Bound.parse(measured), date=datetime.date(2026, 11, 25), reason="too few CPUs"
+        measured=Bound.parse("-12% .. -8%"), date=datetime.date(2026, 11, 25), reason="too few CPUs"
     )
-    expected = experiment.expectation.model_copy(update={"known_miss": known})
-    finding = Finding(
-        experiment=replace(experiment, expectation=expected),
-        evidence=Evidence(),
-        verdict=REFUTED,
-        reason="r",
-        measured=(100.0, 100.0 * (1 + value)),
-        measured_change=value,
-    )
-    return replace(finding, **fields)  # type: ignore[arg-type]
+    experiment = make_experiment(change=">= +20%", level=Level.COST, expected={"known_miss": known})
+    measured_values = (100.0, 100.0 * (1 + value))
+    usual = {"verdict": REFUTED, "measured": measured_values, "measured_change": value}
+    return Finding(experiment=experiment, evidence=Evidence(), reason="r", **{**usual, **fields})
 
 
 @pytest.mark.parametrize(
@@ -729,10 +705,10 @@ def series_with_a_check() -> Series:
     return Series(title="t", origin="o", claims={"a": claim}, checks={"b": check})
 
 
-def checked(result: Verdict, **fields: object) -> Finding:
+def checked(result: Verdict, *, broken: bool = False) -> Finding:
     finding = make_finding(result, "b")
-    finding = replace(finding, experiment=replace(finding.experiment, is_check=True))
-    return replace(finding, **fields)  # type: ignore[arg-type]
+    experiment = replace(finding.experiment, is_check=True)
+    return replace(finding, experiment=experiment, broken=broken)
 
 
 @pytest.mark.parametrize("result", [REFUTED, INCONCLUSIVE, HOLDS, SKIPPED])
@@ -742,16 +718,13 @@ def test_a_check_decides_only_where_that_is_asked_for(result: Verdict) -> None:
     assert judged_series.counts_as(strict=True) is (HOLDS if result is SKIPPED else result)
 
 
-def test_a_kernel_that_breaks_in_a_check_refutes_the_series() -> None:
-    judged_series = Judged(
-        series_with_a_check(), (make_finding(HOLDS, "a"), checked(REFUTED, broken=True))
-    )
-    assert judged_series.verdict() is judged_series.counts_as() is REFUTED
-
-
-def test_a_check_that_the_lab_cannot_measure_is_an_error() -> None:
-    judged_series = Judged(series_with_a_check(), (make_finding(HOLDS, "a"), checked(ERROR)))
-    assert judged_series.verdict() is judged_series.counts_as() is ERROR
+@pytest.mark.parametrize(("result", "broken"), [(REFUTED, True), (ERROR, False)])
+def test_a_check_that_breaks_the_kernel_or_cannot_be_measured_decides(
+    result: Verdict, broken: bool
+) -> None:
+    findings = (make_finding(HOLDS, "a"), checked(result, broken=broken))
+    judged_series = Judged(series_with_a_check(), findings)
+    assert judged_series.verdict() is judged_series.counts_as() is result
 
 
 def test_known_misses_leave_the_verdict_and_not_the_exit_code() -> None:
@@ -772,10 +745,8 @@ def test_known_misses_leave_the_verdict_and_not_the_exit_code() -> None:
 def test_what_does_not_show_the_published_problem_refutes_nothing(
     before: float, unit: str, expected: Verdict
 ) -> None:
-    experiment = make_experiment(change="<= -20%", level=Level.COST, metric="kernel_insns_per_io")
     published = Published(before=before, after=before / 2, unit=unit)
-    wanted = experiment.expectation.model_copy(update={"published": published})
-    finding = judged(replace(experiment, expectation=wanted), Evidence(((100.0,) * 3, (99.0,) * 3)))
+    finding = exact("<= -20%", [100] * 3, [99] * 3, expected={"published": published})
     assert finding.verdict is expected
     assert ("the published problem does not show here: 100.0" in finding.reason) is (
         expected is INCONCLUSIVE
@@ -783,8 +754,6 @@ def test_what_does_not_show_the_published_problem_refutes_nothing(
 
 
 def test_what_holds_needs_no_level() -> None:
-    experiment = make_experiment(change="<= -20%", level=Level.COST, metric="kernel_insns_per_io")
     published = Published(before=1e4, after=5e3, unit="insns/I/O")
-    wanted = experiment.expectation.model_copy(update={"published": published})
-    finding = judged(replace(experiment, expectation=wanted), Evidence(((100.0,) * 3, (50.0,) * 3)))
+    finding = exact("<= -20%", [100] * 3, [50] * 3, expected={"published": published})
     assert finding.verdict is HOLDS
