@@ -44,6 +44,7 @@ BASE, PATCHED = "6.12+0001-base", "6.12+0001-base+0001-own"
 ENGINES = (Engine.KVM, Engine.EXACT)
 
 Write = Callable[..., Series]
+Judge = Callable[..., list[Finding]]
 
 
 def claim(*expectations: str, name: str = "faster", more: str = "") -> str:
@@ -79,12 +80,23 @@ def session(guests: Guests) -> FakeSession:
     return FakeSession(QUICK, engines=ENGINES)
 
 
+def before_kernels(session: FakeSession, act: Callable[[str], None]) -> None:
+    """Act before each kernel is built, on the paths of its patches."""
+    build = session.kernel
+
+    def kernel(*what: Any, **how: Any) -> Kernel:
+        act(str(what[1]))
+        return build(*what, **how)
+
+    session.kernel = kernel  # type: ignore[method-assign]
+
+
 def is_patched(kernel: str) -> bool:
     """Whether a kernel has the series' own patch."""
     return "+0001-own" in kernel
 
 
-def says(job: Job) -> fakes.Answer:
+def says(job: Job) -> dict[str, float]:
     patched = is_patched(job.task.kernel.id)
     counters = {"stable_merges": 9.0 if patched else 1.0}
     counters["switches"] = 1.0 if patched else 2.0
@@ -93,6 +105,12 @@ def says(job: Job) -> fakes.Answer:
         "iops": 150.0 if patched else 100.0,
         **{name: counters[name] for name in job.cell.counters},
     }
+
+
+@pytest.fixture
+def judged(session: FakeSession, write: Write) -> Judge:
+    """A function: claims as text -> the findings on a series with these."""
+    return lambda *claims: findings_of(judge.judge([write(*claims)], session))
 
 
 def findings_of(judged: tuple[Judged, ...]) -> list[Finding]:
@@ -145,9 +163,8 @@ def test_options_that_patches_change_are_told(
     session: FakeSession, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def changed(before: Kernel, after: Kernel) -> tuple[str, ...]:
-        return (
-            ("CONFIG_KASAN: n -> y",) if is_patched(after.id) and not is_patched(before.id) else ()
-        )
+        differ = is_patched(after.id) and not is_patched(before.id)
+        return ("CONFIG_KASAN: n -> y",) if differ else ()
 
     monkeypatch.setattr(case, "changed_options", changed)
     (judged_series,) = judge.judge([write(claim(COST))], session)
@@ -160,11 +177,6 @@ def test_what_an_arm_takes_is_taken_off_the_others(
     session: FakeSession, guests: Guests, write: Write
 ) -> None:
     """1000 and 900 instructions over 800 are 200 and 100: half."""
-
-    def cost_of(kernel: str) -> cost.Cost:
-        return fakes.insns(submit_bio=900.0 if is_patched(kernel) else 1000.0)
-
-    guests.cost_of = cost_of
     guests.says = lambda job: {cost.KERNEL: 800.0} if job.cell.scheduler == "none" else says(job)
     arm = '[arms.free]\npatches = "base"\nscheduler = "none"\n'
     text = 'metric = "kernel_insns_per_io"\nchange = "<= -40%"\nsubtract = "free"\n'
@@ -178,9 +190,9 @@ def test_what_an_arm_takes_is_taken_off_the_others(
 
 
 def test_what_a_finding_names_are_the_boots_that_its_values_come_from(
-    session: FakeSession, write: Write
+    judged: Judge, session: FakeSession
 ) -> None:
-    for finding in findings_of(judge.judge([write(claim(IOPS, COST, MERGES))], session)):
+    for finding in judged(claim(IOPS, COST, MERGES)):
         evidence = finding.evidence
         for ids, values in zip(evidence.boots, evidence.values, strict=True):
             known = session.store.boots(ids)
@@ -214,7 +226,7 @@ def test_arms_of_several_expectations_are_booted_in_the_same_rounds(
 ) -> None:
     raw = f'{IOPS}compare = ["raw", "after"]\n'
     latency = 'metric = "lat_mean_ms"\nchange = "<= 0%"\n'
-    guests.says = lambda job: {**usual(job), "lat_mean_ms": 2.0}
+    guests.says = lambda job: {**says(job), "lat_mean_ms": 2.0}
     judged = judge.judge([write(claim(IOPS, raw), claim(latency, name="other"))], session)
     assert len(guests.booted) == 3 * QUICK.rounds
     assert [finding.experiment.arms for finding in findings_of(judged)] == [
@@ -225,12 +237,6 @@ def test_arms_of_several_expectations_are_booted_in_the_same_rounds(
     ids = [finding.evidence.boots for finding in findings_of(judged)]
     assert ids[0] == ids[2]
     assert ids[0][1] == ids[1][1]
-
-
-def usual(job: Job) -> dict[str, float]:
-    answer = says(job)
-    assert isinstance(answer, dict)
-    return answer
 
 
 def test_what_is_on_record_is_not_measured_again(
@@ -244,10 +250,10 @@ def test_what_is_on_record_is_not_measured_again(
 
 
 def test_what_is_exact_is_measured_and_counted_with_several_seeds(
-    session: FakeSession, guests: Guests, write: Write
+    judged: Judge, session: FakeSession, guests: Guests, write: Write
 ) -> None:
     session.profile = SEEDED
-    (exact, merges) = findings_of(judge.judge([write(claim(COST, MERGES))], session))
+    (exact, merges) = judged(claim(COST, MERGES))
     assert [len(values) for values in exact.evidence.values] == [3, 3]
     assert [len(values) for values in merges.evidence.values] == [3]
     assert sorted(job.cell.seed for job in guests.booted) == [1, 1, 1, 2, 2, 2, 3, 3, 3]
@@ -258,7 +264,7 @@ def test_what_is_exact_is_measured_and_counted_with_several_seeds(
 
 
 def test_more_seeds_are_booted_for_what_is_open_alone(
-    session: FakeSession, guests: Guests, write: Write
+    judged: Judge, session: FakeSession, guests: Guests
 ) -> None:
     session.profile = QUICK.model_copy(update={"seeds": 12})
 
@@ -270,7 +276,7 @@ def test_more_seeds_are_booted_for_what_is_open_alone(
 
     guests.says = says
     clear = claim(COST, name="clear").replace('"bfq"', '"none"')
-    noisy, plain = findings_of(judge.judge([write(claim(COST) + clear)], session))
+    noisy, plain = judged(claim(COST) + clear)
     assert [len(values) for values in noisy.evidence.values] == [6, 6]
     assert [len(values) for values in plain.evidence.values] == [3, 3]
     assert (noisy.verdict, plain.verdict) == (Verdict.HOLDS, Verdict.HOLDS)
@@ -282,6 +288,7 @@ def test_more_seeds_are_booted_for_what_is_open_alone(
     ids=["noisier than the workload says", "quieter"],
 )
 def test_one_seed_may_be_off_by_what_the_seeds_on_record_differ_by(
+    judged: Judge,
     session: FakeSession,
     guests: Guests,
     write: Write,
@@ -298,7 +305,7 @@ def test_one_seed_may_be_off_by_what_the_seeds_on_record_differ_by(
     guests.cost_of = lambda kernel: fakes.insns(
         f=1000.0 * (1 - gain) if is_patched(kernel) else 1000.0
     )
-    (finding,) = findings_of(judge.judge([write(claim(COST))], session))
+    (finding,) = judged(claim(COST))
     assert finding.verdict is verdict
     assert finding.evidence.noise == pytest.approx(spread * 2.57 * math.sqrt(2 * 0.8), rel=0.02)
 
@@ -349,9 +356,8 @@ def test_a_series_that_is_not_well_formed_boots_and_builds_nothing(
     ],
 )
 def test_a_failure_is_the_patches_when_only_they_can_be_the_cause(
-    session: FakeSession,
+    judged: Judge,
     guests: Guests,
-    write: Write,
     expectation: str,
     patched: bool,
     outcome: str,
@@ -362,7 +368,7 @@ def test_a_failure_is_the_patches_when_only_they_can_be_the_cause(
         return GuestError(outcome, "BUG: x") if wrong else says(job)
 
     guests.says = broken
-    (finding,) = findings_of(judge.judge([write(claim(expectation))], session))
+    (finding,) = judged(claim(expectation))
     counted_base = expectation == MERGES and not patched  # it needs no base kernel
     assert finding.verdict is (Verdict.HOLDS if counted_base else verdict)
     assert counted_base or "BUG: x" in finding.reason
@@ -388,32 +394,26 @@ def test_a_patched_kernel_that_lies_is_refuted_and_the_other_claims_are_measured
     assert "the patched kernel breaks in arm after: what nobody asked for" in lied.reason
 
 
-def test_work_that_moved_to_user_space_saves_nothing(
-    session: FakeSession, guests: Guests, write: Write
-) -> None:
+def test_work_that_moved_to_user_space_saves_nothing(judged: Judge, guests: Guests) -> None:
     def answer(job: Job) -> fakes.Answer:
         return {cost.USER: 2100.0 if is_patched(job.task.kernel.id) else 2000.0, cost.TIME: 7000.0}
 
     guests.says = answer
-    (finding,) = findings_of(judge.judge([write(claim(COST))], session))
+    (finding,) = judged(claim(COST))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.reason == "user space did other work: 2,000 and 2,100 instructions an I/O"
 
 
-def test_when_both_arms_fail_it_is_the_labs_error(
-    session: FakeSession, guests: Guests, write: Write
-) -> None:
+def test_when_both_arms_fail_it_is_the_labs_error(judged: Judge, guests: Guests) -> None:
     guests.says = lambda job: GuestError("panic", f"BUG in {job.task.arm}")
-    (finding,) = findings_of(judge.judge([write(claim(COST))], session))
+    (finding,) = judged(claim(COST))
     assert finding.verdict is Verdict.ERROR
     assert "BUG in before" in finding.reason
 
 
-def test_without_a_whole_round_nothing_is_decided(
-    session: FakeSession, guests: Guests, write: Write
-) -> None:
-    guests.says = lambda job: {**usual(job), **NOISE}
-    (finding,) = findings_of(judge.judge([write(claim(IOPS))], session))
+def test_without_a_whole_round_nothing_is_decided(judged: Judge, guests: Guests) -> None:
+    guests.says = lambda job: {**says(job), **NOISE}
+    (finding,) = judged(claim(IOPS))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.evidence.rejected == len(guests.booted) / 2
     assert "disturbed every round" in finding.reason
@@ -450,19 +450,19 @@ def test_a_reversed_series_that_breaks_is_refuted_by_its_first_arm(
 
 
 def test_without_its_engine_nothing_is_built_or_booted(
-    session: FakeSession, guests: Guests, write: Write
+    judged: Judge, session: FakeSession, guests: Guests
 ) -> None:
     session.engines = (Engine.EXACT,)
-    (finding,) = findings_of(judge.judge([write(claim(IOPS))], session))
+    (finding,) = judged(claim(IOPS))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.reason.startswith("needs the engine kvm or tcg")
     assert (session.requested, guests.booted) == (["6.12"], [])
 
 
 def test_one_round_is_enough_where_the_host_cannot_answer_anyway(
-    session: FakeSession, guests: Guests, write: Write
+    judged: Judge, guests: Guests
 ) -> None:
-    (finding,) = findings_of(judge.judge([write(claim(f"{IOPS}needs_cpus = 16\n"))], session))
+    (finding,) = judged(claim(f"{IOPS}needs_cpus = 16\n"))
     assert (finding.verdict, finding.reason) == (
         Verdict.INCONCLUSIVE,
         "needs 16 host CPUs, not 2",
@@ -477,9 +477,9 @@ def test_nothing_that_is_wanted_boots_nothing(session: FakeSession, guests: Gues
 
 
 def test_costs_by_function_are_on_record_for_what_was_judged(
-    session: FakeSession, write: Write
+    judged: Judge, session: FakeSession
 ) -> None:
-    (finding,) = findings_of(judge.judge([write(claim(COST))], session))
+    (finding,) = judged(claim(COST))
     before, after = (session.store.cost(ids[0]) for ids in finding.evidence.boots)
     assert before
     assert after
@@ -520,13 +520,13 @@ def test_a_kernel_that_breaks_now_and_then_never_holds(
 
 
 def test_what_a_kernel_complained_of_counts_although_its_guest_ended_well(
-    session: FakeSession, guests: Guests, write: Write
+    judged: Judge, session: FakeSession, guests: Guests
 ) -> None:
     def complaining(job: Job) -> tuple[str, ...]:
         return ("WARNING in bfq_dispatch_request()",) if is_patched(job.task.kernel.id) else ()
 
     guests.complaints = complaining
-    (finding,) = findings_of(judge.judge([write(claim(IOPS))], session))
+    (finding,) = judged(claim(IOPS))
     assert finding.verdict is Verdict.REFUTED
     assert finding.reason.startswith("WARNING in bfq_dispatch_request() in 8 of 8 boots with")
     # It is not forgotten by a lab that looks again, and boots nothing.
@@ -537,10 +537,10 @@ def test_what_a_kernel_complained_of_counts_although_its_guest_ended_well(
 
 
 def test_what_every_kernel_complains_of_is_not_held_against_the_patches(
-    session: FakeSession, guests: Guests, write: Write
+    judged: Judge, guests: Guests
 ) -> None:
     guests.complaints = lambda job: ("WARNING in some_driver()",)
-    (finding,) = findings_of(judge.judge([write(claim(IOPS))], session))
+    (finding,) = judged(claim(IOPS))
     assert finding.verdict is Verdict.HOLDS
     assert "WARNING in some_driver() in 8 of 8 boots with the patches, in 8 of 8" in finding.reason
 
@@ -558,14 +558,11 @@ def test_each_series_is_told_as_soon_as_its_verdict_is_there(
         reported.append((judged.series.name, judged.verdict()))
         first.set()
 
-    real = session.kernel
-
-    def kernel(*what: Any, **how: Any) -> Kernel:
-        if any("large" in str(patch) for patch in what[1]):
+    def building(patches: str) -> None:
+        if "large" in patches:
             built.append(first.wait(20))
-        return real(*what, **how)
 
-    session.kernel = kernel  # type: ignore[method-assign]
+    before_kernels(session, building)
     judged = judge.judge([large, small], session, finished=finished)
     assert [judged_series.series.name for judged_series in judged] == ["large", "own"]
     assert reported == [("own", Verdict.HOLDS), ("large", Verdict.REFUTED)]
@@ -578,13 +575,11 @@ def test_what_the_hosts_clock_times_waits_for_all_kernels_and_guests(
 ) -> None:
     both = [write(claim(COST, IOPS)), write(claim(COST, IOPS, more="seeds = 3"), name="two")]
     last_kernel: list[int] = []
-    real = session.kernel
 
-    def kernel(*what: Any, **how: Any) -> Kernel:
+    def building(patches: str) -> None:
         last_kernel[:] = [sum(job.cell.engine is Engine.KVM for job in guests.booted)]
-        return real(*what, **how)
 
-    session.kernel = kernel  # type: ignore[method-assign]
+    before_kernels(session, building)
     reported: list[str] = []
     judge.judge(both, session, finished=lambda judged: reported.append(judged.series.name))
     engines = [job.cell.engine for job in guests.booted]
@@ -604,24 +599,21 @@ def test_an_interrupted_build_ends_the_guests_that_run_and_leaves_nothing_behind
         ended.wait(20)
 
     guests.on_boot = on_boot
-    real = session.kernel
 
-    def kernel(*what: Any, **how: Any) -> Kernel:
-        if any("two" in str(patch) for patch in what[1]):
+    def building(patches: str) -> None:
+        if "two" in patches:
             assert running.wait(20)
             threading.Timer(0.1, ended.set).start()
             raise KeyboardInterrupt
-        return real(*what, **how)
 
-    session.kernel = kernel  # type: ignore[method-assign]
+    before_kernels(session, building)
     two = write(claim(COST, more="seeds = 3"), name="two")
     with pytest.raises(KeyboardInterrupt):
         judge.judge([write(claim(COST)), two], session)
     assert [thread.name for thread in threading.enumerate() if thread not in before] == []
     booted = len(guests.booted)
     guests.on_boot = lambda: None
-    session.kernel = real  # type: ignore[method-assign]
-    again = judge.judge([series.get("own"), two], session)
+    again = judge.judge([series.get("own"), two], FakeSession(QUICK, engines=ENGINES))
     assert [judged_series.verdict() for judged_series in again] == [Verdict.HOLDS, Verdict.REFUTED]
     assert len(guests.booted) > booted
 
