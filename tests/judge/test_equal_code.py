@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,16 +35,6 @@ class BuiltKernel:
 
     vmlinux: Path
     system_map: Path
-
-
-class Store:
-    """A store that knows where a boot's files lie."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def boot_folder(self, boot: str) -> Path:
-        return self._folder / boot
 
 
 @pytest.fixture
@@ -77,7 +68,7 @@ def guest(tmp_path: Path) -> Guest:
 
 def equal(tmp_path: Path, before: tuple[Any, str], after: tuple[Any, str]) -> int:
     kernels, boots = (before[0], after[0]), ([before[1]], [after[1]])
-    store: Any = Store(tmp_path)
+    store: Any = SimpleNamespace(boot_folder=lambda boot: tmp_path / boot)
     return equal_code.functions(kernels, boots, store)
 
 

@@ -29,6 +29,8 @@ IOPS = 'metric = "iops"\nchange = ">= +20%"'
 COST = 'metric = "kernel_insns_per_io"\nchange = "<= 0%"'
 MOVES = 'metric = "transfers_per_io"\nchange = "<= -20%"'
 COUNTER = 'metric = "stable_merges"\nvalue = "== 9"'
+SIMULATED = f'{IOPS}\nmachine = "xeon16"'
+ARM = '[arms.x]\npatches = "base"\n'
 HEAD = 'title = "a title"\norigin = "somewhere"\n'
 ARMS = """
 [arms.raw]
@@ -64,6 +66,15 @@ def claim(
     return head + "".join(tables)
 
 
+def dbench(clients: int) -> str:
+    return f'metric = "amean_ms"\nchange = "<= -5%"\nparameters = {{ clients = {clients} }}'
+
+
+def of_dbench(*expectations: str, **options: str) -> str:
+    """A claim about dbench with expectations."""
+    return claim(*expectations, topology="raid64", work="dbench_xfs", **options)
+
+
 @pytest.fixture
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     """A function: claims as text, host, profile -> the experiments of a series with these."""
@@ -78,10 +89,6 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
         return experiments_of(patch_series, profile, host, host_time=host_time)
 
     return write
-
-
-def arms(experiment: Experiment) -> list[str]:
-    return list(experiment.arms)
 
 
 def cells(experiment: Experiment) -> list[Cell]:
@@ -103,7 +110,7 @@ def parameters(experiment: Experiment) -> dict[str, Value]:
         (f'{IOPS}\nengine = ["exact"]', Level.COST, Engine.EXACT, CPUS),
         (f"{COST}\ncpus = 4", Level.COST, Engine.EXACT, 4),
         (f"{IOPS}\ncpus = 4", Level.WALL, Engine.TCG, 4),
-        (f'{IOPS}\nmachine = "xeon16"', Level.SIMULATED, Engine.SIM, 16),
+        (SIMULATED, Level.SIMULATED, Engine.SIM, 16),
         (f'{IOPS}\nmachine = "arm128"\ncpus = 64', Level.SIMULATED, Engine.SIM, 64),
         (f'{MOVES}\nmachine = "haswell4"', Level.SIMULATED, Engine.SIM, 4),
         (f'{COUNTER}\nmachine = "xeon16"', Level.MECHANISM, Engine.SIM, 16),
@@ -158,13 +165,13 @@ def test_a_change_compares_two_arms_and_a_value_has_one(ask: Write) -> None:
         claim(IOPS, COUNTER, f'{COUNTER}\narm = "single"', f'{IOPS}\ncompare = ["raw", "after"]'),
         claim(IOPS, COUNTER, name="two", more='compare = ["single", "before"]'),
     )
-    assert [arms(experiment) for experiment in experiments] == [
-        ["before", "after"],
-        ["after"],
-        ["single"],
-        ["raw", "after"],
-        ["single", "before"],
-        ["before"],
+    assert [experiment.arms for experiment in experiments] == [
+        ("before", "after"),
+        ("after",),
+        ("single",),
+        ("raw", "after"),
+        ("single", "before"),
+        ("before",),
     ]
     assert [experiment.claim for experiment in experiments] == ["one"] * 4 + ["two"] * 2
 
@@ -181,7 +188,7 @@ def test_an_arm_brings_its_own_hardware(ask: Write) -> None:
 def test_an_arm_may_be_what_the_others_are_compared_over(ask: Write) -> None:
     free = '[arms.none]\npatches = "base"\nscheduler = "none"\n'
     (experiment,) = ask(claim(f'{COST}\nsubtract = "none"', more="seeds = 3") + free)
-    assert arms(experiment) == ["before", "after"]
+    assert experiment.arms == ("before", "after")
     assert [side.arm for side in experiment.booted] == ["before", "after", "none"]
     assert [side.cell.scheduler for side in experiment.booted] == ["bfq", "bfq", "none"]
     assert experiment.conditions["subtract"] == "none"
@@ -213,12 +220,8 @@ def test_the_nearest_parameter_wins(ask: Write) -> None:
     assert parameters(usual)["ramp_seconds"] == 2
 
 
-def dbench(clients: int) -> str:
-    return f'metric = "amean_ms"\nchange = "<= -5%"\nparameters = {{ clients = {clients} }}'
-
-
 def test_what_the_profile_does_not_sweep_is_left_out(ask: Write) -> None:
-    experiments = ask(claim(dbench(4), dbench(512), topology="raid64", work="dbench_xfs"))
+    experiments = ask(of_dbench(dbench(4), dbench(512)))
     assert [experiment.skipped for experiment in experiments] == [
         "",
         "the profile leaves out clients=512",
@@ -230,7 +233,7 @@ def test_what_the_profile_does_not_sweep_is_left_out(ask: Write) -> None:
 
 def test_without_a_profiles_choice_the_workloads_own_values_count(ask: Write) -> None:
     plain = PROFILE.model_copy(update={"parameters": {}})
-    text = claim(dbench(512), dbench(5), topology="raid64", work="dbench_xfs")
+    text = of_dbench(dbench(512), dbench(5))
     experiments = ask(text, profile=plain)
     assert [experiment.skipped for experiment in experiments] == [
         "",
@@ -267,41 +270,26 @@ def test_a_parameter_that_the_profile_sweeps_has_to_be_chosen(ask: Write) -> Non
         (claim(f'{COUNTER}\narm = "befor"'), "expect.0", "'before'"),
         (claim(IOPS, more='compare = ["before", "aftr"]'), "expect.0", "'after'"),
         (claim(f'{IOPS}\ncompare = ["rwa", "after"]'), "expect.0", "'raw'"),
-        (
-            claim(IOPS) + '[arms.x]\npatches = "base"\ntopology = "nul"',
-            "arms.x.topology",
-            "'nullb'",
-        ),
+        (claim(IOPS) + f'{ARM}topology = "nul"', "arms.x.topology", "'nullb'"),
         (claim(IOPS, topology="null_blk x=y z"), "claims.one", "write NAME=VALUE"),
-        (
-            claim(IOPS) + '[arms.x]\npatches = "base"\ntopology = "nvme queue=2"',
-            "arms.x.topology",
-            "'queues'",
-        ),
+        (claim(IOPS) + f'{ARM}topology = "nvme queue=2"', "arms.x.topology", "'queues'"),
         (claim(IOPS) + '[arms.x]\npatches = "rival"', "arms.x.patches", "that has patches"),
-        (
-            claim(IOPS) + '[arms.x]\npatches = "base"\nscheduler = "bqf"',
-            "arms.x",
-            "'bfq'",
-        ),
+        (claim(IOPS) + f'{ARM}scheduler = "bqf"', "arms.x", "'bfq'"),
         (claim(f'{COST}\nsubtract = "rwa"', more="seeds = 3"), "expect.0", "'raw'"),
         (claim(f'{COST}\nsubtract = "raw"'), "expect.0", "several seeds"),
         (claim(f'{IOPS}\nsubtract = "raw"', more="seeds = 3"), "expect.0", "deterministic engine"),
+        (of_dbench(dbench(4).replace("amean", "amen")), "expect.0", "'amean_ms'"),
         (
-            claim(dbench(4).replace("amean", "amen"), topology="raid64", work="dbench_xfs"),
-            "expect.0",
-            "'amean_ms'",
-        ),
-        (
-            claim(IOPS, topology="raid64", work="dbench_xfs", more="parameters = { clients = 1 }"),
+            of_dbench(IOPS, more="parameters = { clients = 1 }"),
             "expect.0",
             "dbench_xfs has no metric 'iops'",
         ),
-        (
-            claim(dbench(4).partition("\nparam")[0], topology="raid64", work="dbench_xfs"),
-            "expect.0",
-            "parameters = { clients = 1 }",
-        ),
+        (of_dbench(dbench(4).partition("\nparam")[0]), "expect.0", "parameters = { clients = 1 }"),
+        (claim(f'{IOPS}\nmachine = "xeon61"'), "expect.0", "no machine model is called 'xeon61'"),
+        (claim(f"{SIMULATED}\ncpus = 17"), "expect.0", "17 vCPUs has no place"),
+        (claim(f'{COST}\nmachine = "xeon16"'), "expect.0", "gives no kernel_insns_per_io"),
+        (claim(f'{SIMULATED}\nengine = ["exact"]'), "expect.0", "for the engine sim alone"),
+        (claim(f"{SIMULATED}\nneeds_cpus = 4"), "expect.0", "about the host"),
     ],
 )
 def test_what_does_not_exist_is_an_error_with_its_place_and_the_nearest_name(
@@ -356,7 +344,7 @@ def test_all_that_is_counted_in_one_cell_is_counted_in_one_boot(ask: Write) -> N
 def test_dbench_is_counted_in_the_boot_that_gives_its_time(ask: Write) -> None:
     time = f'{dbench(4)}\nengine = ["exact"]'
     runs = time.replace("amean_ms", "hctx_runs")
-    timed, counted = ask(claim(time, runs, topology="raid64", work="dbench_xfs"))
+    timed, counted = ask(of_dbench(time, runs))
     assert cells(timed) == cells(counted)
     assert [(cell.counters, cell.cost) for cell in cells(counted)] == [(("hctx_runs",), True)] * 2
 
@@ -386,15 +374,24 @@ def rounds_of(experiments: list[Experiment]) -> list[list[str]]:
     return [[side.arm for side in sides] for _, sides in in_rounds(experiments)]
 
 
-def test_arms_of_the_same_conditions_are_booted_in_turn(ask: Write) -> None:
-    raw = f'{IOPS}\ncompare = ["raw", "after"]'
-    single = f'{IOPS}\ncompare = ["single", "raw"]'
-    assert rounds_of(ask(claim(IOPS, raw, single))) == [["before", "after", "raw", "single"]]
+RAW = f'{IOPS}\ncompare = ["raw", "after"]'
+SINGLE = f'{IOPS}\ncompare = ["single", "raw"]'
+LATENCY = 'metric = "lat_mean_ms"\nchange = "<= -5%"'
 
 
-def test_equal_cells_of_several_claims_are_measured_once(ask: Write) -> None:
-    latency = 'metric = "lat_mean_ms"\nchange = "<= -5%"'
-    assert rounds_of(ask(claim(IOPS, latency), claim(IOPS, name="two"))) == [["before", "after"]]
+@pytest.mark.parametrize(
+    ("claims", "arms"),
+    [
+        ([claim(IOPS, RAW, SINGLE)], ["before", "after", "raw", "single"]),
+        ([claim(IOPS, LATENCY), claim(IOPS, name="two")], ["before", "after"]),
+        ([claim('metric = "iops"\nvalue = ">= 1000"')], ["after"]),
+    ],
+    ids=["in turn", "equal cells of claims once", "a value alone"],
+)
+def test_arms_of_the_same_conditions_are_booted_in_the_same_rounds(
+    ask: Write, claims: list[str], arms: list[str]
+) -> None:
+    assert rounds_of(ask(*claims)) == [arms]
 
 
 @pytest.mark.parametrize(
@@ -418,10 +415,6 @@ def test_other_conditions_are_trials_of_their_own(ask: Write, claim_text: str) -
         assert len(conditions) == 1
 
 
-def test_a_value_alone_is_a_trial_of_one_arm(ask: Write) -> None:
-    assert rounds_of(ask(claim('metric = "iops"\nvalue = ">= 1000"'))) == [["after"]]
-
-
 def test_a_series_may_bring_an_io_scheduler_of_its_own(tmp_path: Path, ask: Write) -> None:
     claim_text = claim(IOPS).replace('scheduler = "bfq"', 'scheduler = "mine"')
     with pytest.raises(UsageError, match="no I/O scheduler is called 'mine'"):
@@ -438,49 +431,26 @@ def test_the_wall_clock_of_an_emulator_is_measured_only_where_it_is_asked_for(as
     assert not experiment.runs
     (experiment,) = ask(claim(IOPS), host=report(Engine.KVM, Engine.TCG), host_time=False)
     assert experiment.runs
-    for expectation in (COST, COUNTER, f'{IOPS}\nmachine = "xeon16"'):
+    for expectation in (COST, COUNTER, SIMULATED):
         assert all(experiment.runs for experiment in ask(claim(expectation), host_time=False))
 
 
 def test_what_is_simulated_is_also_asked_with_other_costs(ask: Write) -> None:
-    (experiment,) = ask(claim(f'{IOPS}\nmachine = "xeon16"'))
+    (experiment,) = ask(claim(SIMULATED))
     assert [cell.variants for cell in cells(experiment)] == [tuple(machine_model.SENSITIVITY)] * 2
     (counted,) = ask(claim(f'{COUNTER}\nmachine = "xeon16"'))
     assert {cell.variants for cell in cells(counted)} == {()}
 
 
-@pytest.mark.parametrize(
-    ("expectation", "error"),
-    [
-        (f'{IOPS}\nmachine = "xeon61"', "no machine model is called 'xeon61'"),
-        (f'{IOPS}\nmachine = "xeon16"\ncpus = 17', "17 vCPUs has no place"),
-        (f'{COST}\nmachine = "xeon16"', "the simulation gives no kernel_insns_per_io"),
-        (f'{IOPS}\nmachine = "xeon16"\nengine = ["exact"]', "for the engine sim alone"),
-        (f'{IOPS}\nmachine = "xeon16"\nneeds_cpus = 4', "about the host"),
-    ],
-)
-def test_a_simulation_that_cannot_be_is_refused_with_its_place(
-    ask: Write, expectation: str, error: str
-) -> None:
-    with pytest.raises(UsageError, match=error) as caught:
-        ask(claim(expectation))
-    assert "claims.one.expect.0" in str(caught.value)
-
-
 def test_a_host_that_cannot_simulate_says_why(ask: Write) -> None:
-    (experiment,) = ask(claim(f'{IOPS}\nmachine = "xeon16"'), host=report(Engine.TCG))
+    (experiment,) = ask(claim(SIMULATED), host=report(Engine.TCG))
     assert not experiment.runs
     assert experiment.lacking.startswith("needs the engine sim; on this host: ")
 
 
-def test_a_row_asks_for_more_seeds_than_its_claim(ask: Write) -> None:
-    experiments = ask(claim(f"{COST}\nseeds = 6", COUNTER, more="seeds = 3"))
-    assert [experiment.seed_counts for experiment in experiments] == [(3, 6), (3,)]
-
-
-def test_a_claim_asks_for_seeds_of_what_it_counts_too(ask: Write) -> None:
-    experiments = ask(claim(COST, COUNTER, more="seeds = 3"))
-    assert [experiment.seed_counts for experiment in experiments] == [(3,)] * 2
+def test_a_claim_asks_for_seeds_and_an_expectation_for_more(ask: Write) -> None:
+    experiments = ask(claim(f"{COST}\nseeds = 6", COST, COUNTER, more="seeds = 3"))
+    assert [experiment.seed_counts for experiment in experiments] == [(3, 6), (3,), (3,)]
 
 
 def test_a_claim_may_have_a_fio_line_of_its_own(ask: Write) -> None:

@@ -67,7 +67,8 @@ class Session(FakeSession):
 
 
 @pytest.fixture
-def session(guests: Guests) -> Session:
+def session(guests: Guests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    monkeypatch.setattr(series, "FOLDER", tmp_path / "patches")
     fake_session = Session(SEEDED)
 
     def says(job: Job) -> fakes.Answer:
@@ -79,13 +80,7 @@ def session(guests: Guests) -> Session:
     return fake_session
 
 
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
-    monkeypatch.setattr(series, "FOLDER", tmp_path / "patches")
-    return None
-
-
-def written(name: str, expected: str = 'change = "<= -20%"') -> Series:
+def written(name: str, expected: str) -> Series:
     """A series of one patch with a claim on the block layer's cost."""
     patch = series.FOLDER / name / f"series/{name}.patch"
     patch.parent.mkdir(parents=True, exist_ok=True)
@@ -94,10 +89,11 @@ def written(name: str, expected: str = 'change = "<= -20%"') -> Series:
     return series.get(name)
 
 
-def judged(session: Session, name: str, patched: Patched, expected: str = "") -> Finding:
+def judged(
+    session: Session, name: str, patched: Patched, expected: str = 'change = "<= -20%"'
+) -> Finding:
     session.patched[name] = patched
-    patch_series = written(name, expected or 'change = "<= -20%"')
-    (judged_series,) = judge.judge([patch_series], session)
+    (judged_series,) = judge.judge([written(name, expected)], session)
     assert not judged_series.error
     (finding,) = judged_series.findings
     return finding
@@ -111,7 +107,6 @@ MOVED = {
 }
 
 
-@pytest.mark.usefixtures("write")
 def test_a_list_that_a_makefile_cut_saves_nothing(session: Session) -> None:
     """As a line in scripts/link-vmlinux.sh does that deletes block/built-in.a."""
     finding = judged(session, "evil", FORGED)
@@ -119,7 +114,6 @@ def test_a_list_that_a_makefile_cut_saves_nothing(session: Session) -> None:
     assert finding.measured == (2000.0, 2000.0)
 
 
-@pytest.mark.usefixtures("write")
 @pytest.mark.parametrize("costs", MOVED.values(), ids=MOVED)
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_what_moves_out_of_the_block_layer_is_not_saved(
@@ -133,7 +127,6 @@ def test_what_moves_out_of_the_block_layer_is_not_saved(
     assert "code may have moved out of the block layer" in finding.reason
 
 
-@pytest.mark.usefixtures("write")
 def test_what_is_added_beside_what_moves_out_is_no_standstill(session: Session) -> None:
     costs = {**BASE, "kmem_cache_alloc": 1100.0}
     finding = judged(session, "evil", Patched(costs, LAYER), 'change = "-1% .. +1%"')
@@ -141,7 +134,6 @@ def test_what_is_added_beside_what_moves_out_is_no_standstill(session: Session) 
     assert "costs 0.0 instructions an I/O less" in finding.reason
 
 
-@pytest.mark.usefixtures("write")
 def test_an_honest_saving_holds_with_its_new_functions(session: Session) -> None:
     costs = {**BASE, "submit_bio": 300.0, "submit_bio_fast": 200.0}
     finding = judged(session, "own", Patched(costs, [*LAYER, "submit_bio_fast"]))
@@ -149,7 +141,6 @@ def test_an_honest_saving_holds_with_its_new_functions(session: Session) -> None
     assert finding.measured == (2000.0, 1300.0)
 
 
-@pytest.mark.usefixtures("write")
 @pytest.mark.parametrize(
     "forged",
     [FORGED, Patched(BASE, LAYER, "base", symbols=["submit_bio", "kmem_cache_alloc"])],
@@ -167,7 +158,6 @@ def test_what_was_measured_of_a_forged_kernel_changes_no_later_number(
     assert after.evidence.values == alone.evidence.values == ((2000.0,) * 3, (1400.0,) * 3)
 
 
-@pytest.mark.usefixtures("write")
 def test_a_value_of_the_block_layer_alone_is_refused(session: Session) -> None:
     (judged_series,) = judge.judge([written("own", 'value = "<= 500"')], session)
     assert "is only compared" in judged_series.error
