@@ -93,6 +93,22 @@ def claimed(*expect: Expectation, words: str = "p") -> PublishedClaim:
     )
 
 
+def claim_text(
+    *expectations: str,
+    name: str = "one",
+    topology: str = "nullb",
+    work: str = "randread_burst",
+    more: str = "",
+) -> str:
+    """A claim with expectations, as it stands in a series.toml."""
+    head = (
+        f'[claims.{name}]\npublished = "p"\ntopology = "{topology}"\nscheduler = "bfq"\n'
+        f'workload = "{work}"\n{more}\n'
+    )
+    tables = [f'[[claims.{name}.expect]]\nbecause = "b"\n{text}\n' for text in expectations]
+    return head + "".join(tables)
+
+
 def figure(change: str = "", before: float | None = None, after: float | None = None) -> Published:
     """A published change, or published levels, as a record has them."""
     return Published.model_validate({"change": change or None, "before": before, "after": after})

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from examples import claim_text as claim
 from guests import report
 
 from lab.base.errors import UsageError
@@ -48,22 +49,6 @@ Write = Callable[..., list[Experiment]]
 # What nullb has, and an expectation that says nothing.
 CPUS = topology.get("nullb").cpus
 USUAL = report(Engine.TCG, Engine.EXACT, Engine.SIM)
-
-
-def claim(
-    *expectations: str,
-    name: str = "one",
-    topology: str = "nullb",
-    work: str = "randread_burst",
-    more: str = "",
-) -> str:
-    """A claim with expectations, as it stands in a series.toml."""
-    head = (
-        f'[claims.{name}]\npublished = "p"\ntopology = "{topology}"\nscheduler = "bfq"\n'
-        f'workload = "{work}"\n{more}\n'
-    )
-    tables = [f'[[claims.{name}.expect]]\nbecause = "b"\n{text}\n' for text in expectations]
-    return head + "".join(tables)
 
 
 def dbench(clients: int) -> str:

@@ -8,9 +8,11 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import examples
 import guests as fakes
 import pytest
 from guests import FakeSession, Guests
@@ -40,20 +42,12 @@ MERGES = 'metric = "stable_merges"\nvalue = ">= 5"\n'
 SWITCHES = 'metric = "switches"\nchange = "<= -10%"\n'
 HCTXS = 'metric = "hctxs_run"\nvalue = ">= 5"\n'
 BASE, PATCHED = "6.12+0001-base", "6.12+0001-base+0001-own"
+claim = partial(examples.claim_text, topology="nullb_mq")
 # One after another: KVM's guests cannot take turns.
 ENGINES = (Engine.KVM, Engine.EXACT)
 
 Write = Callable[..., Series]
 Judge = Callable[..., list[Finding]]
-
-
-def claim(*expectations: str, name: str = "faster", more: str = "") -> str:
-    """A claim with expectations, as it stands in a series.toml."""
-    head = f'[claims.{name}]\npublished = "p"\ntopology = "nullb_mq"\nscheduler = "bfq"\n'
-    head += f'workload = "randread_burst"\n{more}\n'
-    return head + "".join(
-        f'[[claims.{name}.expect]]\nbecause = "b"\n{text}' for text in expectations
-    )
 
 
 @pytest.fixture
