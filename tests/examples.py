@@ -249,11 +249,7 @@ def run(
         "finished": 1_767_270_000.0,
         "lab": "0.1 abcdef0",
         "host": run_record.HostRecord(
-            facts=Facts(
-                *(2, "A CPU", 24.0, 65.0, "Debian 12", "6.1", "gcc 12", "QEMU 10.0.2"),
-                plugins=True,
-                emulator="q",
-            ),
+            facts=replace(HOST.facts, qemu="QEMU 10.0.2"),
             engines=(EngineReport(Engine.TCG, True, ""),),
         ),
         "series": judged,

@@ -17,17 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import catalog
 import place as places
 from invariants import check, record
 from place import DURATIONS, Broken, finish
-
-
-def _numbers(given: argparse.Namespace) -> Iterator[int]:
-    yield from [given.only] if given.only is not None else range(given.count)
 
 
 def main() -> int:
@@ -52,15 +47,15 @@ def main() -> int:
         check(place, command, [])
         expected[command] = record(place)
     found = []
-    for number in _numbers(given):
+    numbers = range(given.count) if given.only is None else [given.only]
+    for number in numbers:
         chance = random.Random(f"{given.seed}/{number}")
         name, command = chance.choice(catalog.of(given.real)), chance.choice([*commands])
         place = places.make(scratch, template, str(number), given.real)
         codes: list[int] = []
         try:
             codes = catalog.FAULTS[name](place, command, chance)
-            sweeping = any(code == -signal.SIGKILL for code in codes)
-            if not sweeping:
+            if -signal.SIGKILL not in codes:
                 check(place, command, codes)
             finish(place, command)
             check(place, command, codes)
@@ -75,8 +70,7 @@ def main() -> int:
             shutil.rmtree(place.top, ignore_errors=True)
     if not given.keep:
         shutil.rmtree(scratch)
-    tried = 1 if given.only is not None else given.count
-    print(f"seed {given.seed}: {tried} faults, {len(found)} found something: {found}")
+    print(f"seed {given.seed}: {len(numbers)} faults, {len(found)} found something: {found}")
     return min(len(found), 100)
 
 

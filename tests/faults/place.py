@@ -156,8 +156,7 @@ def files(folder: Path) -> list[Path]:
 
 def _git(repo: Path, *words: str) -> None:
     name = ("-c", "user.name=x", "-c", "user.email=x@x")
-    done = subprocess.run(["git", "-C", str(repo), *name, *words], capture_output=True, check=True)
-    assert done
+    subprocess.run(["git", "-C", str(repo), *name, *words], capture_output=True, check=True)
 
 
 def template(top: Path) -> None:

@@ -127,6 +127,7 @@ def test_wall_clock_is_kvms_where_it_works(ask: Write) -> None:
         (COST, report(Engine.TCG), "needs the engine exact; on this host: why exact"),
         (IOPS, report(Engine.EXACT), "needs the engine kvm or tcg; on this host: why kvm"),
         (f'{IOPS}\nengine = ["kvm"]', USUAL, "needs the engine kvm; on this host: why kvm"),
+        (SIMULATED, report(Engine.TCG), "needs the engine sim; on this host: why sim"),
     ],
 )
 def test_without_its_engine_a_question_lacks_it_and_does_not_run(
@@ -425,12 +426,6 @@ def test_what_is_simulated_is_also_asked_with_other_costs(ask: Write) -> None:
     assert [cell.variants for cell in cells(experiment)] == [tuple(machine_model.SENSITIVITY)] * 2
     (counted,) = ask(claim(f'{COUNTER}\nmachine = "xeon16"'))
     assert {cell.variants for cell in cells(counted)} == {()}
-
-
-def test_a_host_that_cannot_simulate_says_why(ask: Write) -> None:
-    (experiment,) = ask(claim(SIMULATED), host=report(Engine.TCG))
-    assert not experiment.runs
-    assert experiment.lacking.startswith("needs the engine sim; on this host: ")
 
 
 def test_a_claim_asks_for_seeds_and_an_expectation_for_more(ask: Write) -> None:

@@ -64,17 +64,9 @@ def test_every_expectation_can_hold_and_can_be_refuted(name: str) -> None:
     assert experiments
     for experiment in experiments:
         bound = experiment.expectation.bound.interval
-        for seen, expected in (
-            (inside(bound), Verdict.HOLDS),
-            (outside(bound), Verdict.REFUTED),
-        ):
+        for seen, expected in ((inside(bound), Verdict.HOLDS), (outside(bound), Verdict.REFUTED)):
             (judged,) = verdict.judge([(experiment, evidence(experiment, seen))], STANDARD.alpha)
-            where = (
-                experiment.claim,
-                experiment.expectation.metric,
-                str(experiment.expectation.bound),
-                seen,
-            )
+            where = experiment.claim, experiment.expectation.metric, bound, seen
             assert judged.verdict is expected, (where, judged.reason)
 
 
