@@ -194,6 +194,6 @@ def _configure(top: Path) -> None:
     for name, tag in (("green", "v2"), ("red", "v3")):
         (top / f"{name}.toml").write_text(
             'topologies = ["nullb_mq"]\nschedulers = ["bfq"]\nworkloads = ["randread_burst"]\n'
-            f'kernel = ["base"]\n[branches.next]\nsource = "git:{top}/repo@{tag}"\n'
+            f'config = ["base"]\n[branches.next]\nsource = "git:{top}/repo@{tag}"\n'
             f'baseline = "git:{top}/repo@v1"\nlong_term_baseline = ""\n'
         )
