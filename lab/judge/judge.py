@@ -12,7 +12,7 @@ from concurrent.futures import (
     wait,
 )
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from operator import sub
@@ -85,6 +85,7 @@ def judge(
     return tuple(judged_by_name[series.name] for series in wanted)
 
 
+@dataclass
 class _Stream:
     """Measures series while the kernels of others are built.
 
@@ -92,59 +93,52 @@ class _Stream:
     done, and has the host for itself. keep is called with each series that is judged.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        runner: Runner,
-        threads: ThreadPoolExecutor,
-        keep: Callable[[Judged], None],
-    ) -> None:
-        self._session = session
-        self._runner = runner
-        self._threads = threads
-        self._keep = keep
-        self._running: list[Future[None]] = []
-        self._unfinished: dict[int, tuple[Case, dict[Experiment, Evidence]]] = {}
+    session: Session
+    runner: Runner
+    threads: ThreadPoolExecutor
+    keep: Callable[[Judged], None]
+    running: list[Future[None]] = field(default_factory=list)
+    unfinished: dict[int, tuple[Case, dict[Experiment, Evidence]]] = field(default_factory=dict)
 
     def begin(self, case: Case, urgency: int) -> None:
         """Measure what is deterministic of a case, from now on; the lower its urgency's number, the
         earlier. Raises what went wrong with a case before.
         """
-        self._raise_failure(future for future in self._running if future.done())
-        self._running.append(self._threads.submit(self._measure, case, urgency))
+        self._raise_failure(future for future in self.running if future.done())
+        self.running.append(self.threads.submit(self._measure, case, urgency))
 
     def complete(self) -> None:
         """Wait for all cases, and measure what has the host for itself."""
-        self._raise_failure(wait(self._running, return_when=FIRST_EXCEPTION).done)
+        self._raise_failure(wait(self.running, return_when=FIRST_EXCEPTION).done)
         # In the order they began in, whichever thread ended first.
-        for _, (case, evidence) in sorted(self._unfinished.items()):
-            evidence |= _rounds(case, self._runner, self._session.profile.alpha)
+        for _, (case, evidence) in sorted(self.unfinished.items()):
+            evidence |= _rounds(case, self.runner, self.session.profile.alpha)
             self._finish(case, evidence)
 
     def _measure(self, case: Case, urgency: int) -> None:
         deterministic = case.running(timed=False)
-        self._runner.require_exact(
+        self.runner.require_exact(
             [case.tasks[side] for experiment in deterministic for side in experiment.booted]
         )
         evidence = {
             experiment: Evidence(same=experiment.runs and case.same(experiment))
             for experiment in case.experiments
         }
-        evidence |= _seeded(case, deterministic, self._runner, self._session, urgency)
+        evidence |= _seeded(case, deterministic, self.runner, self.session, urgency)
         if case.running(timed=True):
-            self._unfinished[urgency] = (case, evidence)
+            self.unfinished[urgency] = (case, evidence)
         else:
             self._finish(case, evidence)
 
     def _finish(self, case: Case, evidence: Mapping[Experiment, Evidence]) -> None:
         """Judge a case of which everything is measured."""
-        store, alpha = self._session.store, self._session.profile.alpha
+        store, alpha = self.session.store, self.session.profile.alpha
         known = [
             (experiment, replace(e, ends=case.ends(experiment, store)))
             for experiment, e in evidence.items()
         ]
         judged = with_problems(case.series, verdict.judge(known, alpha))
-        self._keep(Judged(case.series, judged, configuration=case.configuration))
+        self.keep(Judged(case.series, judged, configuration=case.configuration))
 
     @staticmethod
     def _raise_failure(done: Iterable[Future[None]]) -> None:
