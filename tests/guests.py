@@ -46,17 +46,12 @@ DEBUG = ".debug"
 Answer = Mapping[str, float] | BaseException
 
 
-def nothing_else(job: Job) -> Answer:
-    """The answer of a guest of which only the usual numbers are wanted."""
-    return {}
-
-
 @dataclass
 class Guests:
     """Guests that answer as they are told, by their number or else by what they are."""
 
     answers: dict[int, Answer] = field(default_factory=dict)
-    says: Callable[[Job], Answer] = nothing_else
+    says: Callable[[Job], Answer] = lambda job: {}
     # What an I/O costs by the kernel's id; without a cost a guest counts no instructions.
     cost_of: Callable[[str], Cost | None] = lambda kernel: None
     consoles: dict[int, str] = field(default_factory=dict)

@@ -653,6 +653,9 @@ def missed(value: float, **fields: Any) -> Finding:
         (0.30, HOLDS, Miss.HOLDS, REFUTED),
         (-0.13, REFUTED, Miss.MOVED, REFUTED),
         (-0.02, INCONCLUSIVE, Miss.MOVED, REFUTED),
+        # It says nothing of what was not measured.
+        (-0.10, ERROR, None, ERROR),
+        (-0.10, SKIPPED, None, SKIPPED),
     ],
 )
 def test_a_known_miss_is_as_expected_until_it_holds_or_moves(
@@ -660,12 +663,6 @@ def test_a_known_miss_is_as_expected_until_it_holds_or_moves(
 ) -> None:
     finding = missed(change, verdict=result)
     assert (finding.miss, finding.counts_as, finding.verdict) == (state, counts, result)
-
-
-@pytest.mark.parametrize("verdict", [ERROR, SKIPPED])
-def test_a_known_miss_says_nothing_of_what_was_not_measured(verdict: Verdict) -> None:
-    finding = missed(-0.1, verdict=verdict)
-    assert (finding.miss, finding.counts_as) == (None, verdict)
 
 
 def test_a_patched_kernel_that_breaks_is_no_known_miss() -> None:
