@@ -38,9 +38,8 @@ def mailbox(content: bytes) -> None:
     """Patches, and the thread of whoever sent the first."""
     patches = patch_mail.parse(content, "fuzz")
     senders = {patches[0].sender}
-    thread = mail_thread.find(content, "fuzz", patches[0].subject, senders)
+    thread, _, _ = mail_thread.read(content, "fuzz", patches[0].subject, senders)
     assert thread is None or "\n" not in "".join((thread.subject, *thread.to, *thread.cc))
-    mail_thread.named_base(content, "fuzz", senders)
 
 
 def channel(content: bytes) -> None:

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from email.message import Message
 from email.utils import formataddr, getaddresses
-from functools import lru_cache
 
 from lab.build import mail_text
 
@@ -38,39 +37,37 @@ class Thread:
     cc: tuple[str, ...]
 
 
-def find(content: bytes, where: str, first: str, senders: Collection[str]) -> Thread | None:
-    """The thread of a series in a mailbox; None where its mails have no Message-ID.
+def read(
+    content: bytes, where: str, first: str, senders: Collection[str]
+) -> tuple[Thread | None, str, str]:
+    """The thread of a series in a mailbox, the commit that its mails say it is for, and the text of
+    its cover letter; None and empty where there is none.
 
     first is the subject of its first patch, with its tags, and senders are those who sent the
-    patches: only their cover letter is one, and of several, for a series may be sent again, the
-    last.
+    patches: only their mails count, and of several cover letters, for a series may be sent again,
+    the last. Without a Message-ID there is no thread.
     """
-    cover, patch = _first_mails(content, where, first, frozenset(senders))
-    first_mail = patch if cover is None else cover
-    if first_mail is None or not (
-        ids := _ID.findall(str(first_mail.get("Message-ID") or "")[:2000])
-    ):
-        return None
-    return Thread(
-        message_id=ids[0],
-        references=tuple(_ID.findall(_all(first_mail, "References"))[-_MOST_REFERENCES:]),
-        subject=mail_text.header(first_mail, "Subject"),
-        sender=next(iter(_people(first_mail, "From")), ""),
-        date=mail_text.header(first_mail, "Date"),
-        to=_people(first_mail, "To"),
-        cc=_people(first_mail, "Cc"),
-    )
-
-
-def cover_letter(content: bytes, where: str, first: str, senders: Collection[str]) -> str:
-    """The text of a series' cover letter, as find() finds it; empty without one."""
-    cover, _ = _first_mails(content, where, first, frozenset(senders))
-    return mail_text.text(cover) if cover is not None else ""
-
-
-def named_base(content: bytes, where: str, senders: Collection[str]) -> str:
-    """The commit that the mails of some senders say that their series applies to; else empty."""
-    return base_commit(mail_text.text(mail) for mail in _of(content, where, senders))
+    version = mail_text.version(mail_text.tags(first)[0])
+    cover: Message | None = None
+    patch: Message | None = None
+    texts, cover_text = [], ""
+    for mail in mail_text.mails(content, where):
+        try:
+            if mail_text.sender(mail) not in senders:
+                continue
+            text = mail_text.text(mail)
+        except mail_text.MALFORMED:
+            continue
+        texts.append(text)
+        subject = mail_text.header(mail, "Subject")
+        words = mail_text.tags(subject)[0]
+        if _COVER.search(words) and mail_text.version(words) == version:
+            cover, cover_text = mail, text
+        elif subject == first:
+            patch = mail
+    answered = patch if cover is None else cover
+    thread = None if answered is None else _thread(answered)
+    return thread, base_commit(texts), cover_text
 
 
 def base_commit(texts: Iterable[str]) -> str:
@@ -79,33 +76,19 @@ def base_commit(texts: Iterable[str]) -> str:
     return named[-1] if named else ""
 
 
-@lru_cache(maxsize=1)
-def _first_mails(
-    content: bytes, where: str, first: str, senders: frozenset[str]
-) -> tuple[Message | None, Message | None]:
-    """The cover letter of a series and the mail of its first patch; the last mailbox is kept, for
-    what is wanted of it is asked in turn.
-    """
-    version = mail_text.version(mail_text.tags(first)[0])
-    cover: Message | None = None
-    patch: Message | None = None
-    for mail in _of(content, where, senders):
-        subject = mail_text.header(mail, "Subject")
-        words = mail_text.tags(subject)[0]
-        if _COVER.search(words) and mail_text.version(words) == version:
-            cover = mail
-        elif subject == first:
-            patch = mail
-    return cover, patch
-
-
-def _of(content: bytes, where: str, senders: Collection[str]) -> Iterator[Message]:
-    for mail in mail_text.mails(content, where):
-        try:
-            if mail_text.sender(mail) in senders:
-                yield mail
-        except mail_text.MALFORMED:
-            continue
+def _thread(mail: Message) -> Thread | None:
+    ids = _ID.findall(str(mail.get("Message-ID") or "")[:2000])
+    if not ids:
+        return None
+    return Thread(
+        message_id=ids[0],
+        references=tuple(_ID.findall(_all(mail, "References"))[-_MOST_REFERENCES:]),
+        subject=mail_text.header(mail, "Subject"),
+        sender=next(iter(_people(mail, "From")), ""),
+        date=mail_text.header(mail, "Date"),
+        to=_people(mail, "To"),
+        cc=_people(mail, "Cc"),
+    )
 
 
 def _all(mail: Message, name: str) -> str:

@@ -251,9 +251,7 @@ def _written(content: bytes, where: str, senders: Collection[str]) -> Collected:
     return Collected(
         tuple(folder / name for name in names),
         tuple(f"{patch.title}, version {patch.version}, by {patch.sender}" for patch in skipped),
-        mail_thread.find(content, where, patches[0].subject, chosen_senders),
-        mail_thread.named_base(content, where, chosen_senders),
-        mail_thread.cover_letter(content, where, patches[0].subject, chosen_senders),
+        *mail_thread.read(content, where, patches[0].subject, chosen_senders),
     )
 
 

@@ -17,7 +17,6 @@ from lab.build import lore, mail_thread, patch_mail, source
 
 BOX = Path(__file__).parents[1] / "data/mailed-series.mbox"
 BASE = "ebc418d630855b3a5125e690059fba2c59cbbefc"
-ADA = {"ada@example.org"}
 FIRST = "[PATCH 1/2] block/mq-deadline: Pass over priorities without requests"
 
 
@@ -25,13 +24,14 @@ def mails() -> list[Message]:
     return [message_from_string(str(mail)) for mail in mailbox.mbox(BOX, create=False)]
 
 
-def box(tmp_path: Path, messages: list[Message]) -> bytes:
-    path = tmp_path / "box"
-    made = mailbox.mbox(path)
+def thread(tmp_path: Path, messages: list[Message]) -> mail_thread.Thread | None:
+    """The thread of Ada's series in a mailbox with these mails."""
+    made = mailbox.mbox(tmp_path / "box")
     for message in messages:
         made.add(message)
     made.close()
-    return path.read_bytes()
+    content = (tmp_path / "box").read_bytes()
+    return mail_thread.read(content, "box", FIRST, {"ada@example.org"})[0]
 
 
 def test_a_series_is_answered_at_its_cover_letter() -> None:
@@ -50,43 +50,45 @@ def test_a_series_is_answered_at_its_cover_letter() -> None:
 
 
 def test_the_order_in_which_the_mails_came_does_not_matter(tmp_path: Path) -> None:
-    assert patch_mail.collect(str(BOX)).thread == mail_thread.find(
-        box(tmp_path, mails()[::-1]), "box", FIRST, ADA
-    )
+    assert patch_mail.collect(str(BOX)).thread == thread(tmp_path, mails()[::-1])
 
 
 def test_without_a_cover_letter_the_first_patch_is_answered(tmp_path: Path) -> None:
-    thread = mail_thread.find(box(tmp_path, mails()[1:]), "box", FIRST, ADA)
-    assert thread
-    assert thread.message_id == "<20241119-dd-prio-v1-1-5d1c@example.org>"
-    assert thread.references == ("<20241119-dd-prio-v1-0-5d1c@example.org>",)
+    patch = thread(tmp_path, mails()[1:])
+    assert patch
+    assert patch.message_id == "<20241119-dd-prio-v1-1-5d1c@example.org>"
+    assert patch.references == ("<20241119-dd-prio-v1-0-5d1c@example.org>",)
 
 
 def test_nobody_elses_cover_letter_and_none_of_another_version_is_answered(tmp_path: Path) -> None:
     forged, newer = mails()[0], mails()[0]
     forged.replace_header("From", "Mallory <m@example.org>")
     newer.replace_header("Subject", "[PATCH v2 0/2] block: all of it again")
-    assert mail_thread.find(box(tmp_path, [forged, newer, *mails()[1:]]), "box", FIRST, ADA) == (
-        mail_thread.find(box(tmp_path, mails()[1:]), "box", FIRST, ADA)
-    )
+    patch = thread(tmp_path, [forged, newer, *mails()[1:]])
+    assert patch
+    assert patch.message_id == "<20241119-dd-prio-v1-1-5d1c@example.org>"
 
 
 @pytest.mark.parametrize("written", ["", "<>", "no brackets@x", "<a b@c>", "<x@y\nBcc: m@evil>"])
 def test_without_a_message_id_there_is_no_thread(tmp_path: Path, written: str) -> None:
     messages = mails()
     text = str(messages[0]).replace("<20241119-dd-prio-v1-0-5d1c@example.org>", written, 1)
-    content = box(tmp_path, [message_from_string(text), *messages[1:]])
-    assert mail_thread.find(content, "box", FIRST, ADA) is None
+    assert thread(tmp_path, [message_from_string(text), *messages[1:]]) is None
+
+
+def test_a_malformed_mail_under_the_name_of_the_sender_is_skipped(tmp_path: Path) -> None:
+    head = "From: Ada Example <ada@example.org>\nContent-Type: text/plain; charset*=a\0b'x'y%ff"
+    malformed = message_from_string(f"{head}\n\nbase-commit: {BASE[::-1]}\n")
+    assert thread(tmp_path, [*mails(), malformed]) == patch_mail.collect(str(BOX)).thread
 
 
 def test_only_addresses_that_can_be_written_to_are_kept(tmp_path: Path) -> None:
     messages = mails()
-    messages[0].replace_header(
-        "Cc", 'a@b.org, A <A@B.org>, "x\\ny" <c@d.org>, undisclosed:;, evil, @'
-    )
-    thread = mail_thread.find(box(tmp_path, messages), "box", FIRST, ADA)
-    assert thread
-    assert thread.cc == ("a@b.org", "xny <c@d.org>")
+    people = 'a@b.org, A <A@B.org>, "x\\ny" <c@d.org>, undisclosed:;, evil, @'
+    messages[0].replace_header("Cc", people)
+    cover = thread(tmp_path, messages)
+    assert cover
+    assert cover.cc == ("a@b.org", "xny <c@d.org>")
 
 
 def test_a_folder_of_patches_may_name_its_base(tmp_path: Path) -> None:
