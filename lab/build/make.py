@@ -8,6 +8,7 @@ the lab's environment; it ends with all that it started, and at the latest at a 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,6 @@ from lab.base import cache, sandbox
 from lab.base.errors import BuildError, LabError, UsageError
 from lab.base.process import Process, supervised, tail
 from lab.base.sandbox import Limits, View
-from lab.build import make_log
 
 # Fixed, so that two builds of one tree are the same file byte for byte.
 _REPRODUCIBLE = {
@@ -41,6 +41,17 @@ _POLL_S = 0.5
 # of these alone: it refuses this option (process_arg() in its src/argprocessing.cpp), by which gcc
 # only omits the line numbers of the preprocessor.
 _NOT_CACHED = "-Wp,-P,-DLAB_NOT_CACHED"
+# What compiler, linker, kconfig and make itself say of a source.
+_MISTAKE = re.compile(
+    r"error:|undefined reference|multiple definition|syntax error|\*\*\* [^\[].*Stop\."
+)
+_FAILED = re.compile(r"No space left on device|\*\*\* ")
+# What is said, with the same words, when the host took a tool its memory, its disk or itself.
+_HOST = re.compile(
+    r"internal compiler error|Killed|terminated program|out of memory|memory exhausted"
+    r"|Cannot allocate memory|No space left|Input/output error|cannot execute|not found"
+    r"|Bus error|Segmentation fault|Text file busy"
+)
 
 
 class Overrun(BuildError):
@@ -70,7 +81,10 @@ class Make:
         """
         for folder in (self.objects, self.ccache):
             cache.make_folder(folder)
-        _fill_anew(self.scratch, files or {})
+        delete(self.scratch)
+        cache.make_folder(self.scratch)
+        for name, content in (files or {}).items():
+            (self.scratch / name).write_text(content)
         cache.require_space(self.objects, LEAST_FREE_GIB, "a kernel build")
         with cache.disk_space_matters(log):
             command = sandbox.confined([*self._command(), *goal], self._view())
@@ -129,6 +143,17 @@ def steps_done(log: Path) -> str:
     return f"{done} files"
 
 
+def failures(output: str) -> str:
+    """The lines of a make's output that tell why it failed."""
+    lines = (line for line in output.splitlines() if _MISTAKE.search(line) or _FAILED.search(line))
+    return "\n".join(lines)
+
+
+def blames_source(output: str) -> bool:
+    """Whether a tool named a mistake in the source; else the host is at fault, or nobody knows."""
+    return any(_MISTAKE.search(line) and not _HOST.search(line) for line in output.splitlines())
+
+
 def delete(folder: Path) -> None:
     """Delete a folder that a make wrote, whatever it forbade; no link is followed, not even one in
     the place of the folder.
@@ -151,13 +176,6 @@ def delete(folder: Path) -> None:
         raise UsageError(f"cannot delete {folder}", hint="delete it by hand")
 
 
-def _fill_anew(folder: Path, files: Mapping[str, str]) -> None:
-    delete(folder)
-    cache.make_folder(folder)
-    for name, content in files.items():
-        (folder / name).write_text(content)
-
-
 def _watched(process: Process, log: Path, objects: Path) -> str:
     """Wait for the end of a make; what it did too much of when it must not go on."""
     end = time.monotonic() + DEADLINE_S
@@ -174,9 +192,9 @@ def _watched(process: Process, log: Path, objects: Path) -> str:
 def _failed(what: str, log: Path) -> LabError:
     """A BuildError where a tool blames the source, else the host is at fault or nobody knows."""
     output = log.read_text(errors="replace")
-    kind = BuildError if make_log.blames_source(output) else LabError
+    kind = BuildError if blames_source(output) else LabError
     return kind(
-        f"the kernel's {what} failed:\n{tail(make_log.failures(output) or output)}",
+        f"the kernel's {what} failed:\n{tail(failures(output) or output)}",
         where=str(log),
         hint="the log holds the whole output",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.build import make_log
+from lab.build import make
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ from lab.build import make_log
 )
 def test_a_tool_that_names_a_mistake_blames_the_source(said: str) -> None:
     rest = "make[2]: *** [scripts/Makefile.build:229: block/bfq.o] Error 1"
-    assert make_log.blames_source(f"  CC block/bfq.o\n{said}\n{rest}\n")
-    assert said in make_log.failures(f"  CC block/bfq.o\n{said}\n")
+    assert make.blames_source(f"  CC block/bfq.o\n{said}\n{rest}\n")
+    assert said in make.failures(f"  CC block/bfq.o\n{said}\n")
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_a_tool_that_names_a_mistake_blames_the_source(said: str) -> None:
     ],
 )
 def test_a_tool_that_was_taken_something_blames_nobody(said: str) -> None:
-    assert not make_log.blames_source(f"  CC block/bfq.o\n{said}\n")
+    assert not make.blames_source(f"  CC block/bfq.o\n{said}\n")
