@@ -147,9 +147,7 @@ class _Comparison:
 
     def are_equal(self, before: Sequence[Symbol], after: Sequence[Symbol]) -> bool:
         """Whether symbols of one name are the same, one by one."""
-        if len(before) != len(after):
-            return False
-        return all(self._is_equal(*pair) for pair in zip(before, after, strict=True))
+        return len(before) == len(after) and all(map(self._is_equal, before, after))
 
     def _is_equal(self, before: Symbol, after: Symbol) -> bool:
         if before.size != after.size:
@@ -182,26 +180,21 @@ class _Comparison:
         places = self._before.place(old), self._after.place(new)
         if places[0] is not None or places[1] is not None:
             return places[0] == places[1]
+        # A jump table is the same when it has the same offsets into its function.
+        table = list(_entries(self._before, old, before))
+        same_table = bool(table) and table == list(_entries(self._after, new, after))[: len(table)]
         constants = self._before.bytes_at(old, _CONSTANT), self._after.bytes_at(new, _CONSTANT)
         if constants[0] is not None and constants[0] == constants[1]:
-            return not self._is_table(old, before) or self._same_table(old, new, before, after)
+            return not table or same_table
         strings = self._before.string_at(old, _STRING), self._after.string_at(new, _STRING)
         if strings[0] is None or strings[0] != strings[1]:
-            return self._same_table(old, new, before, after)
+            return same_table
         return bool(strings[0]) or self._ends_string(old, new)
 
     def _ends_string(self, old: int, new: int) -> bool:
         """Whether two NULs are the ends of strings: then both are empty strings."""
         last = self._before.bytes_at(old - 1, 1), self._after.bytes_at(new - 1, 1)
         return all(byte is not None and (byte == b"\0" or byte.isascii()) for byte in last)
-
-    def _is_table(self, address: int, symbol: Symbol) -> bool:
-        return next(_entries(self._before, address, symbol), None) is not None
-
-    def _same_table(self, old: int, new: int, before: Symbol, after: Symbol) -> bool:
-        """Whether there are jump tables with the same offsets into their functions."""
-        offsets = list(_entries(self._before, old, before))
-        return bool(offsets) and offsets == list(_entries(self._after, new, after))[: len(offsets)]
 
 
 def _entries(image: Image, address: int, symbol: Symbol) -> Iterator[int]:
