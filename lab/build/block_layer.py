@@ -54,9 +54,7 @@ def functions(objects: Path) -> list[str]:
             f"the build left objects that nm cannot read:\n{tail(exc.output, 3)}",
             where=str(objects),
         ) from exc
-    # Among the symbols stand the names of archives and their objects.
-    words = (line.split() for line in listed.splitlines())
-    return sorted({fields[2] for fields in words if len(fields) == 3 and fields[1] in "tTwW"})
+    return sorted(_names(listed))
 
 
 def of_kernel(identity: str) -> frozenset[str]:
@@ -67,8 +65,12 @@ def of_kernel(identity: str) -> frozenset[str]:
 
 def symbols(system_map: Path) -> frozenset[str]:
     """The names of all functions in a kernel's System.map; OSError when it is gone."""
-    lines = system_map.read_text(errors="replace").splitlines()
-    words = (line.split(maxsplit=2) for line in lines)
+    return _names(system_map.read_text(errors="replace"))
+
+
+def _names(listed: str) -> frozenset[str]:
+    """The functions among symbols as nm lists them, between the names of archives and objects."""
+    words = (line.split() for line in listed.splitlines())
     return frozenset(fields[2] for fields in words if len(fields) == 3 and fields[1] in "tTwW")
 
 

@@ -10,7 +10,6 @@ and relocate them at every start of fio, 48 M instructions each time
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 from lab.base import cache
@@ -62,7 +61,13 @@ def _stub(program: Path, kept: dict[str, Path]) -> Path:
     labels = "".join(f".globl {name}\n.type {name}, @function\n{name}:\n" for name, _ in missing)
     source = f'.text\n{labels}ud2\n.section .note.GNU-stack,"",@progbits\n'
     # The dynamic linker asks for the version that a program was linked with.
-    versions = "".join(f"{version} {{ {name}; }};\n" for version, name in _by_version(missing))
+    by_version: dict[str, list[str]] = {}
+    for name, version in missing:
+        if version:
+            by_version.setdefault(version, []).append(name)
+    versions = "".join(
+        f"{version} {{ {'; '.join(by_version[version])}; }};\n" for version in by_version
+    )
     folder = cache.root() / "stubs" / cache.key(source, versions)
     if not cache.whole(folder):
         with cache.building(folder) as making:
@@ -71,15 +76,6 @@ def _stub(program: Path, kept: dict[str, Path]) -> Path:
             command = ["gcc", *flags, "-Wl,--build-id=none", "-x", "assembler", "-"]
             run([*command, "-o", str(making / "stub.so")], stdin=source)
     return folder / "stub.so"
-
-
-def _by_version(symbols: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Each version with its symbols, separated by semicolons."""
-    by_version: dict[str, list[str]] = {}
-    for name, version in symbols:
-        if version:
-            by_version.setdefault(version, []).append(name)
-    return [(version, "; ".join(names)) for version, names in by_version.items()]
 
 
 def _symbols(path: Path, which: str) -> list[tuple[str, str]]:

@@ -182,7 +182,7 @@ def _add(root: Path, files: Mapping[str, Path], kept: Sequence[str]) -> None:
 
 def _pack(root: Path, archive: Path) -> None:
     """Pack root so that equal files give an equal archive: sorted, owned by root, dated 1970."""
-    paths = sorted(path for path in root.rglob("*"))
+    paths = sorted(root.rglob("*"))
     for path in paths:
         os.utime(path, (0, 0), follow_symlinks=False)
     listing = "".join(f"{path.relative_to(root)}\n" for path in paths)

@@ -119,9 +119,8 @@ def build(tree: Tree, fragments: Sequence[str], progress: Progress) -> Kernel:
 def find(identity: str) -> Kernel | None:
     """The kernel with this id, when the cache holds it."""
     folder = cache.root() / "kernels" / identity
-    return (
-        _read(folder) if cache.whole(folder, sound=lambda entry: _read(entry) is not None) else None
-    )
+    is_whole = cache.whole(folder, sound=lambda entry: _read(entry) is not None)
+    return _read(folder) if is_whole else None
 
 
 def _read(folder: Path) -> Kernel | None:

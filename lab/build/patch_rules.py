@@ -9,7 +9,7 @@ code needs it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from lab.base.errors import BuildError, LabError
@@ -59,7 +59,9 @@ def check_result(before: str, after: str, patches: Sequence[Path]) -> None:
 
     Only here can be seen what a patch does to a link that is there already.
     """
-    for mode, name in _modes(before, after):
+    fields = git("diff-tree", "-r", "-z", "--raw", "--no-renames", before, after).split("\0")
+    for facts, name in zip(fields[::2], fields[1::2], strict=False):
+        mode = facts.split()[1]
         if mode not in _FILES:
             makers = [patch for patch in patches if name in _changed(patch)]
             what = _KINDS.get(mode, f"a file of mode {mode}")
@@ -73,13 +75,6 @@ def _changed(patch: Path) -> list[str]:
     except CommandError:
         return []  # git will say why when it is applied
     return [record.split("\t", 2)[2] for record in listed.split("\0") if record.count("\t") >= 2]
-
-
-def _modes(before: str, after: str) -> Iterator[tuple[str, str]]:
-    """The mode and the name of every file that differs between two trees."""
-    fields = git("diff-tree", "-r", "-z", "--raw", "--no-renames", before, after).split("\0")
-    for facts, name in zip(fields[::2], fields[1::2], strict=False):
-        yield facts.split()[1], name
 
 
 def _wrong_name(name: str) -> str:

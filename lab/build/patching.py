@@ -62,12 +62,7 @@ def patched(source: Source, patches: Sequence[Path]) -> Tree:
                 ) from exc
         tree = git("write-tree", env=index)
     patch_rules.check_result(source.tree, tree, patches)
-    return Tree(source, tree, foreign=tree != source.tree and are_foreign(patches))
-
-
-def are_foreign(patches: Sequence[Path]) -> bool:
-    """Whether one of the patches is foreign."""
-    return any(map(is_foreign, patches))
+    return Tree(source, tree, foreign=tree != source.tree and any(map(is_foreign, patches)))
 
 
 def is_foreign(patch: Path) -> bool:

@@ -50,17 +50,13 @@ def fetch(version: str, folder: Path, progress: Progress) -> Path:
         tarball, sums = Path(local) / name, Path(local) / _SUMS
     else:
         tarball, sums = folder / name, folder / _SUMS
-        url = _folder(version)
+        mirror = os.environ.get(MIRROR, "").rstrip("/") or _MIRROR
+        url = f"{mirror}/v{version.partition('.')[0]}.x"
         with progress.step(f"downloading {name}"):
             for target in (sums, tarball):
                 _download(f"{url}/{target.name}", target, f"curl -O {url}/{name} -O {url}/{_SUMS}")
     progress.say(f"  {name}: {_vouched(tarball, sums)}")
     return tarball
-
-
-def _folder(version: str) -> str:
-    mirror = os.environ.get(MIRROR, "").rstrip("/") or _MIRROR
-    return f"{mirror}/v{version.partition('.')[0]}.x"
 
 
 def _download(url: str, target: Path, elsewhere: str) -> None:

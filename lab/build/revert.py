@@ -90,7 +90,7 @@ def _conflicts(patch: Path, tree: str) -> list[str]:
         try:
             run([*argv, str(patch.absolute())], cwd=folder / "tree", env=ISOLATED)
         except CommandError as exc:
-            return list(_rejected(exc.output))
+            return _rejected(exc.output)
     return []
 
 

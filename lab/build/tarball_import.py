@@ -46,7 +46,7 @@ def feed(tarball: Path, stream: IO[bytes]) -> None:
                 if member.islnk() and linked is None:
                     why = why or "a link to no file before it"
                 if why:
-                    raise tarfile.ReadError(f"{visible(_shown(member.name))} is {why}")
+                    raise tarfile.ReadError(f"{_shown(member.name)} is {why}")
                 if member.isdir():
                     del sizes[path]
                 _feed(stream, tar, member)
@@ -76,7 +76,7 @@ class _Member(tarfile.TarInfo):
     def _proc_member(self, tarfile_: tarfile.TarFile) -> tarfile.TarInfo:
         """What tarfile does with a header of any kind: it reads an extension as a whole."""
         if self.type == tarfile.GNUTYPE_SPARSE:
-            raise tarfile.ReadError(f"{visible(_shown(self.name))} is {_SPARSE}")
+            raise tarfile.ReadError(f"{_shown(self.name)} is {_SPARSE}")
         if self.type in _EXTENSIONS and self.size > _MOST_HEADER_BYTES:
             raise tarfile.ReadError(f"a name or header of {self.size:,} bytes")
         member = super()._proc_member(tarfile_)  # type: ignore[misc]  # not in typeshed
@@ -84,7 +84,7 @@ class _Member(tarfile.TarInfo):
         return member
 
     def _proc_sparse_map(self, *_: object) -> None:
-        raise tarfile.ReadError(f"{visible(_shown(self.name))} is {_SPARSE}")
+        raise tarfile.ReadError(f"{_shown(self.name)} is {_SPARSE}")
 
     # The maps of the sparse files of pax, in each of its three versions.
     _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _proc_sparse_map
@@ -116,7 +116,7 @@ def _refusal(member: tarfile.TarInfo, total: int, number: int) -> str:
 
 def _shown(name: str) -> str:
     """The beginning of a name, with what is not UTF-8 as an escape."""
-    return name[:200].encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return visible(name[:200].encode(errors="surrogateescape").decode(errors="backslashreplace"))
 
 
 def _feed(stream: IO[bytes], tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:

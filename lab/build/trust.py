@@ -24,8 +24,8 @@ def require(spec: str, patches: Sequence[Path] = ()) -> None:
     """
     if spec and not source.is_packaged(spec):
         sandbox.require_for(f"the source {spec}")
-    if patching.are_foreign(patches):
-        sandbox.require_for(f"the patch {next(p.name for p in patches if patching.is_foreign(p))}")
+    if foreign := next(filter(patching.is_foreign, patches), None):
+        sandbox.require_for(f"the patch {foreign.name}")
 
 
 def unconfined() -> bool:

@@ -18,6 +18,7 @@ import pytest
 
 from lab.base import cache, sandbox
 from lab.base.errors import BuildError, LabError
+from lab.base.process import run
 from lab.base.sandbox import Mode
 from lab.build import kernel, patching
 from lab.build.kernel import Kernel
@@ -38,6 +39,18 @@ def logs() -> dict[str, tuple[int, str]]:
 def object_folder() -> Path:
     (folder,) = cache.root().glob("workbench/*/src/obj-*")
     return folder
+
+
+@pytest.fixture
+def seven(make_patch: MakePatch) -> Path:
+    """A patch of the fake kernel's code."""
+    return make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))
+
+
+@pytest.fixture
+def mistake(make_patch: MakePatch) -> Path:
+    """A patch that the compiler refuses."""
+    return make_patch("bad.patch", "block/bfq.c", ("int bfq_7;", "SYNTAX_ERROR"))
 
 
 def test_a_build_leaves_image_symbols_and_configuration_in_the_cache(build: Build) -> None:
@@ -67,10 +80,10 @@ def test_the_cache_serves_without_the_workbench(build: Build) -> None:
 
 
 def test_a_patch_makes_another_kernel_and_going_back_builds_nothing(
-    build: Build, make_patch: MakePatch
+    build: Build, seven: Path
 ) -> None:
     plain = build()
-    patched = build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
+    patched = build(seven)
     assert patched.id != plain.id
     assert "int seven;" in patched.vmlinux.read_text()
     assert "int bfq_7;" not in patched.vmlinux.read_text()
@@ -116,22 +129,20 @@ def test_the_users_environment_does_not_reach_the_kernel(
 
 
 def test_a_build_that_fails_shows_the_compilers_error_and_the_log(
-    build: Build, make_patch: MakePatch
+    build: Build, mistake: Path
 ) -> None:
-    bad = make_patch("bad.patch", "block/bfq.c", ("int bfq_7;", "SYNTAX_ERROR"))
     with pytest.raises(BuildError) as caught:
-        build(bad)
+        build(mistake)
     assert "block/bfq.c:1:1: error: expected ';'" in caught.value.what
     log = Path(caught.value.where)
     assert log.is_relative_to(cache.root())
     assert "  CC      block/bfq.o" in log.read_text()
 
 
-def test_after_a_build_that_failed_the_cache_works_on(build: Build, make_patch: MakePatch) -> None:
-    bad = make_patch("bad.patch", "block/bfq.c", ("int bfq_7;", "SYNTAX_ERROR"))
+def test_after_a_build_that_failed_the_cache_works_on(build: Build, mistake: Path) -> None:
     for _ in range(2):
         with pytest.raises(BuildError):
-            build(bad)
+            build(mistake)
     assert not list(cache.root().glob("kernels/*"))
     good = build()
     assert "SYNTAX_ERROR" not in good.vmlinux.read_text()
@@ -168,7 +179,7 @@ def test_an_option_declared_by_menuconfig_is_not_called_unknown(
 def test_a_killed_builds_newest_files_are_not_trusted(
     build: Build, make_patch: MakePatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patching, "are_foreign", lambda _: False)
+    monkeypatch.setattr(patching, "is_foreign", lambda _: False)
     build()
     objects = object_folder()
     old = objects / "block/old.o"
@@ -200,18 +211,16 @@ def test_a_killed_builds_newest_files_are_not_trusted(
     assert build(fragments=("base",)).vmlinux.exists()
 
 
-def test_a_finished_build_keeps_its_objects_for_the_next(
-    build: Build, make_patch: MakePatch
-) -> None:
+def test_a_finished_build_keeps_its_objects_for_the_next(build: Build, seven: Path) -> None:
     build()
     made = object_folder() / "block/kept.o"
     made.touch()
-    build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
+    build(seven)
     assert made.exists()
 
 
 def test_a_new_configuration_begins_with_the_objects_of_the_nearest_one(
-    build: Build, make_patch: MakePatch
+    build: Build, seven: Path
 ) -> None:
     """A foreign patch is built in a copy of its own, which is not kept."""
     build(fragments=("base", "block"))
@@ -220,7 +229,7 @@ def test_a_new_configuration_begins_with_the_objects_of_the_nearest_one(
     tool = near / "tools/.program.cmd"
     tool.parent.mkdir()
     tool.write_text(f"cc -o {near}/tools/program")
-    build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")), fragments=("base",))
+    build(seven, fragments=("base",))
     (new,) = {*cache.root().glob("workbench/*/src/obj-*")} - {near}
     assert not any(new.iterdir())
     build(fragments=("base",))
@@ -229,46 +238,31 @@ def test_a_new_configuration_begins_with_the_objects_of_the_nearest_one(
 
 
 def test_a_clock_that_was_set_back_does_not_keep_the_code_without_the_patch(
-    build: Build, make_patch: MakePatch
+    build: Build, seven: Path
 ) -> None:
     """The objects of a build a day ahead are newer than the sources that a patch changes now."""
     build()
     made, tomorrow = object_folder() / "block/kept.o", time.time() + 86400
     made.touch()
     os.utime(made, (tomorrow, tomorrow))
-    build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
+    build(seven)
     assert not made.exists()
 
 
-def test_objects_of_earlier_builds_that_do_not_fit_are_not_blamed_on_a_patch(
-    build: Build, make_patch: MakePatch
+DAMAGES = {
+    "objects that do not fit": "cd src/obj-*/block && rm bfq.o && mkdir -p bfq.o/in-the-way",
+    "the lock of a git that was killed": "touch index.lock",
+    "a broken index": ": >index",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_workbench_is_not_blamed_on_a_patch(
+    build: Build, seven: Path, damage: str
 ) -> None:
     build()
-    bad = object_folder() / "block/bfq.o"
-    bad.unlink()
-    (bad / "in the way").mkdir(parents=True)
-    assert build(
-        make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))
-    ).vmlinux.exists()
-
-
-def test_a_git_that_was_killed_does_not_block_the_workbench(
-    build: Build, make_patch: MakePatch
-) -> None:
-    build()
-    (workbench,) = cache.root().glob("workbench/*")
-    (workbench / "index.lock").touch()
-    assert build(
-        make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;"))
-    ).vmlinux.exists()
-
-
-def test_a_broken_index_of_the_workbench_is_made_again(build: Build, make_patch: MakePatch) -> None:
-    build()
-    (workbench,) = cache.root().glob("workbench/*")
-    (workbench / "index").write_bytes(b"")
-    patched = build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
-    assert "int seven;" in patched.vmlinux.read_text()
+    run(["sh", "-c", DAMAGES[damage]], cwd=object_folder().parents[1])
+    assert "int seven;" in build(seven).vmlinux.read_text()
 
 
 def test_a_kernel_without_its_record_is_built_again(build: Build) -> None:
@@ -302,20 +296,14 @@ def test_what_goes_wrong_once_is_built_again(
     assert build().vmlinux.exists()
 
 
-@pytest.mark.parametrize("said", [KILLED, "kill -9 $$"])
-def test_a_compiler_that_is_killed_is_not_the_sources_fault(
-    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+@pytest.mark.parametrize(
+    "script",
+    [KILLED, "kill -9 $$", f"case $n in 1) {MISTAKE};; 3) {KILLED};; esac"],
+    ids=["killed", "make is killed", "a mistake that is seen only once"],
+)
+def test_what_was_not_said_of_the_source_twice_is_not_its_fault(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
-    compiler(tmp_path / "bin", monkeypatch, said)
-    with pytest.raises(LabError) as caught:
-        build()
-    assert not isinstance(caught.value, BuildError)
-
-
-def test_a_mistake_that_was_seen_only_once_is_not_the_sources_fault(
-    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = f"case $n in 1) {MISTAKE};; 3) {KILLED};; esac"
     compiler(tmp_path / "bin", monkeypatch, script)
     with pytest.raises(LabError) as caught:
         build()
@@ -353,11 +341,11 @@ def configurations() -> int:
 
 
 def test_objects_are_configured_again_where_something_decides_otherwise(
-    build: Build, make_patch: MakePatch
+    build: Build, seven: Path, make_patch: MakePatch
 ) -> None:
     plain = build()
     assert configurations() == 1
-    build(make_patch("1.patch", "block/bfq.c", ("int bfq_7;", "int seven;")))
+    build(seven)
     assert configurations() == 1
     build(make_patch("2.patch", "block/Kconfig", ("bool\n\nconfig", "bool \n\nconfig")))
     assert configurations() == 2
