@@ -30,7 +30,7 @@ from lab.build.source import arguments, git
 
 _WORKBENCH_GIB = 3.0
 # A killed compiler leaves half an object file that make would take for whole.
-_IN_FLIGHT_S = 10.0
+_IN_FLIGHT_NS = 10 * 10**9
 _OBJECTS = "obj-"
 # Of a command of make's with all files that an object depends on. Chosen: the largest has 100 KiB.
 _MOST_COMMAND_BYTES = 2**20
@@ -186,10 +186,11 @@ class Workbench:
         if not self._building.exists():
             return
         interrupted = Path(self._building.read_text())
-        newest = _newest(interrupted)
-        for path in _files(interrupted):
-            if path.lstat().st_mtime > newest - _IN_FLIGHT_S:
-                path.unlink()
+        dates = _dates(interrupted)
+        newest = max(dates.values(), default=0)
+        for name, written in dates.items():
+            if written > newest - _IN_FLIGHT_NS:
+                (interrupted / name).unlink()
         self._building.unlink()
 
     def check_out(self) -> None:
@@ -199,19 +200,16 @@ class Workbench:
         """
         if self.tree.foreign or not self.tree.source.packaged:
             self._refuse_objects()
-        index, log = self.folder / "index", self.folder / "checkout.log"
+        index, log, tree = self.folder / "index", self.folder / "checkout.log", self.tree.hash
         argv = [*arguments(), f"--work-tree={self.source}"]
         environment = {**ISOLATED, "GIT_INDEX_FILE": str(index)}
 
         def read_tree() -> None:
-            (self.folder / "index.lock").unlink(
-                missing_ok=True
-            )  # of a killed git; the lock is ours
-            log.unlink(missing_ok=True)
+            # The lock is that of a killed git: the workbench is ours.
+            for leftover in (self.folder / "index.lock", log):
+                leftover.unlink(missing_ok=True)
             # Supervised: a git that outlived its lab would take the next one's lock for its own.
-            run_logged(
-                [*argv, "read-tree", "-u", "--reset", self.tree.hash], log=log, env=environment
-            )
+            run_logged([*argv, "read-tree", "-u", "--reset", tree], log=log, env=environment)
 
         try:
             read_tree()
@@ -267,11 +265,6 @@ def _programs(tree: str) -> str:
 def _dates(folder: Path) -> dict[str, int]:
     """When each file of a folder was written, in nanoseconds since 1970, by its path there."""
     return {str(path.relative_to(folder)): path.lstat().st_mtime_ns for path in _files(folder)}
-
-
-def _newest(folder: Path) -> float:
-    """When the newest file of a folder was written, in seconds since 1970; 0 without any."""
-    return max((path.lstat().st_mtime for path in _files(folder)), default=0.0)
 
 
 def _files(folder: Path) -> list[Path]:
