@@ -74,32 +74,28 @@ def hostile(fake_tree: Path) -> Hostile:
     return Hostile(fake_tree)
 
 
-def promised(checkout: Hostile) -> None:
+def promised(checkout: Hostile, **more: str) -> None:
     """A branch whose commit is missing, and has to be fetched by a program."""
     checkout.configure(
         core__repositoryformatversion="1",
         extensions__partialClone="origin",
         remote__origin__promisor="true",
-        remote__origin__url=str(checkout.path),
         remote__origin__uploadpack=str(checkout.program),
+        **{"remote__origin__url": str(checkout.path), **more},
     )
     (checkout.path / ".git/refs/heads/feature").write_text(f"{ABSENT}\n")
 
 
 def promised_by_a_helper(checkout: Hostile) -> None:
     """The same by a program that is the address."""
-    promised(checkout)
-    checkout.configure(
-        protocol__ext__allow="always", remote__origin__url=f"ext::{checkout.program}"
-    )
+    address = f"ext::{checkout.program}"
+    promised(checkout, protocol__ext__allow="always", remote__origin__url=address)
 
 
 def promised_by_ssh(checkout: Hostile) -> None:
     """The same by a program in the place of ssh."""
-    promised(checkout)
-    checkout.configure(
-        core__sshCommand=str(checkout.program), remote__origin__url="ssh://nowhere/x"
-    )
+    program = str(checkout.program)
+    promised(checkout, core__sshCommand=program, remote__origin__url="ssh://nowhere/x")
 
 
 def included(checkout: Hostile) -> None:
@@ -210,24 +206,14 @@ def test_a_false_file_does_not_get_the_name_of_an_honest_one(
 def test_a_commit_with_false_objects_is_refused(
     hostile: Hostile, quiet: Progress, kind: str
 ) -> None:
-    good = hostile.id("main")
-    argv = ["git", "-C", str(hostile.path), "cat-file"]
-
-    def raw(kind: str, name: str) -> bytes:
-        return subprocess.run([*argv, kind, name], capture_output=True, check=True).stdout
-
-    if kind == "blob":
-        name = hostile.id("main:init/main.c")
-        hostile.plant(name, "blob", b"int backdoor;\n")
-    elif kind == "tree":
-        name = hostile.id("main^{tree}")
-        hostile.plant(name, "tree", raw("tree", "main~1^{tree}"))
-    else:
-        name = good
-        hostile.plant(name, "commit", raw("commit", "main~1"))
+    revision = {"blob": "main:init/main.c", "tree": "main^{tree}", "commit": "main"}[kind]
+    commit, name = hostile.id("main"), hostile.id(revision)
+    argv = ["git", "-C", str(hostile.path), "cat-file", kind, revision.replace("main", "main~1", 1)]
+    before = subprocess.run(argv, capture_output=True, check=True).stdout
+    hostile.plant(name, kind, before)
     for _ in range(2):
         with pytest.raises(LabError) as caught:
-            resolve(f"git:{hostile.path}@{good}", quiet)
+            resolve(f"git:{hostile.path}@{commit}", quiet)
         assert name in str(caught.value) or "hash mismatch" in str(caught.value)
 
 
@@ -301,11 +287,9 @@ def test_a_malformed_tree_is_refused(
 ) -> None:
     commit = malformed(hostile, entries)
     assert len(commit) == 40
-    with pytest.raises(LabError):
-        resolve(f"git:{hostile.path}@{commit}", quiet)
-    # What was refused is not taken for copied the next time.
-    with pytest.raises(LabError):
-        resolve(f"git:{hostile.path}@{commit}", quiet)
+    for _ in range(2):  # what was refused is not taken for copied the next time
+        with pytest.raises(LabError):
+            resolve(f"git:{hostile.path}@{commit}", quiet)
     assert resolve(f"git:{hostile.path}@main", quiet)
 
 

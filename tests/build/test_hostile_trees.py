@@ -28,6 +28,8 @@ WHO = ("-c", "user.name=a", "-c", "user.email=a@b")
 
 Branch = Callable[..., str]
 Build = Callable[[str], Kernel]
+Files = dict[str, str | Path]
+Evil = Callable[[str], Files]
 
 pytestmark = pytest.mark.usefixtures("fragments")
 
@@ -45,7 +47,7 @@ def branch(fake_tree: Path) -> Branch:
     git("add", "--all")
     git("commit", "-q", "-m", "main")
 
-    def commit(name: str, files: dict[str, str | Path]) -> str:
+    def commit(name: str, files: Files) -> str:
         git("checkout", "-q", "-B", name, "main")
         for file, content in files.items():
             path = fake_tree / file
@@ -82,10 +84,19 @@ def keeping(fake_tree: Path) -> str:
 
 
 @pytest.fixture
-def evil(fake_tree: Path) -> Callable[[str], dict[str, str | Path]]:
+def evil(fake_tree: Path) -> Evil:
     """A function: the files of a tree whose makefile runs a command at the end of a build."""
     makefile = (fake_tree / "Makefile").read_text()
     return lambda attack: {"Makefile": makefile.replace(LAST, f"{LAST}\t@{attack}\n")}
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A folder of the user's."""
+    folder = tmp_path / "home"
+    (folder / "deep").mkdir(parents=True)
+    folder.chmod(0o755)
+    return folder
 
 
 def built_anew(build: Build, spec: str, monkeypatch: pytest.MonkeyPatch, place: Path) -> Kernel:
@@ -99,17 +110,14 @@ def built_anew(build: Build, spec: str, monkeypatch: pytest.MonkeyPatch, place: 
 
 @pytest.mark.parametrize("up", ["../../..", "../../../../..", "absolute"])
 def test_a_link_in_the_place_of_objects_is_refused(
-    confined: Mode, branch: Branch, build: Build, tmp_path: Path, up: str
+    confined: Mode, branch: Branch, build: Build, victim: Path, tmp_path: Path, up: str
 ) -> None:
-    victim = tmp_path / "home"
-    victim.mkdir()
-    victim.chmod(0o755)
     spec = branch("evil", {OBJECTS: victim if up == "absolute" else Path(up)})
     before = sorted(tmp_path.iterdir())
     with pytest.raises(BuildError, match=f"has '{OBJECTS}', where the lab keeps objects"):
         build(spec)
     assert sorted(tmp_path.iterdir()) == sorted({*before, tmp_path / "cache"})
-    assert (victim.stat().st_mode & 0o777, list(victim.iterdir())) == (0o755, [])
+    assert (victim.stat().st_mode & 0o777, os.listdir(victim)) == (0o755, ["deep"])
 
 
 def test_the_link_leads_a_build_out_where_nobody_refuses_it(
@@ -144,6 +152,11 @@ def test_a_patch_puts_nothing_in_the_place_of_objects(
 BACKDOOR = "echo backdoor >> $(O)/block/bfq.o; echo bad > $$CCACHE_DIR/planted; true"
 
 
+def backdoored(makefile: str) -> Files:
+    """A makefile that leaves a back door in its objects."""
+    return {"Makefile": makefile.replace(LAST, f"{LAST}\t@{BACKDOOR}\n")}
+
+
 def test_an_honest_branch_is_not_changed_by_a_hostile_one(
     confined: Mode,
     branch: Branch,
@@ -152,9 +165,8 @@ def test_an_honest_branch_is_not_changed_by_a_hostile_one(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    hostile = keeping.replace(LAST, f"{LAST}\t@{BACKDOOR}\n")
     build(branch("base", {"Makefile": keeping}))
-    build(branch("evil", {"Makefile": hostile}))
+    build(branch("evil", backdoored(keeping)))
     spec = branch("honest", {"Makefile": keeping, "init/main.c": "int x;\n"})
     built = build(spec)
     clean = built_anew(build, spec, monkeypatch, tmp_path / "other-cache")
@@ -176,14 +188,12 @@ def test_another_configuration_follows_nothing_that_a_build_left(
     confined: Mode,
     branch: Branch,
     build: Build,
-    evil: Callable[[str], dict[str, str | Path]],
-    tmp_path: Path,
+    evil: Evil,
+    victim: Path,
     quiet: Progress,
     left: str,
 ) -> None:
     """It begins with a copy of these objects, in which the lab renames their folder."""
-    victim = tmp_path / "home"
-    victim.mkdir()
     (victim / "user.cmd").write_text(f"{OBJECTS}\n")
     spec = branch("evil", evil(LEFT[left].format(victim=victim)))
     build(spec)
@@ -217,11 +227,7 @@ def test_an_honest_commit_is_compiled_whatever_time_its_object_has(
 
 @pytest.mark.parametrize("kind", ["mkfifo", "ln -s /dev/zero", "mkdir", "cp Makefile"])
 def test_objects_that_are_none_are_the_sources_doing(
-    confined: Mode,
-    branch: Branch,
-    build: Build,
-    evil: Callable[[str], dict[str, str | Path]],
-    kind: str,
+    confined: Mode, branch: Branch, build: Build, evil: Evil, kind: str
 ) -> None:
     """What counts as the block layer is read from them."""
     spec = branch("evil", evil(f"mkdir -p $(O)/fs; rm -rf $(O)/fs/aio.o; {kind} $(O)/fs/aio.o"))
@@ -232,7 +238,7 @@ def test_objects_that_are_none_are_the_sources_doing(
 def test_a_commit_that_reverts_a_hostile_one_is_honest(
     branch: Branch, build: Build, keeping: str
 ) -> None:
-    build(branch("evil", {"Makefile": keeping.replace(LAST, f"{LAST}\t@{BACKDOOR}\n")}))
+    build(branch("evil", backdoored(keeping)))
     reverted = build(branch("evil", {"Makefile": keeping}))
     assert "backdoor" not in reverted.vmlinux.read_text()
 
@@ -241,49 +247,41 @@ def test_the_backdoor_stays_where_objects_are_shared(
     branch: Branch, build: Build, keeping: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workbench, "_programs", lambda tree: "always the same")
-    build(branch("evil", {"Makefile": keeping.replace(LAST, f"{LAST}\t@{BACKDOOR}\n")}))
+    build(branch("evil", backdoored(keeping)))
     built = build(branch("honest", {"Makefile": keeping, "init/main.c": "int x;\n"}))
     assert "backdoor" in built.vmlinux.read_text()
     assert [*cache.root().rglob("planted")]
 
 
-def kept(name: str = "kept") -> Path:
+def kept() -> Path:
     (objects,) = cache.root().glob("workbench/*/src/obj-*")
-    return objects / name
+    return objects / "kept"
 
 
 @pytest.mark.parametrize(
-    ("file", "shared"),
+    ("file", "content", "shared"),
     [
-        ("block/bfq.c", True),
-        ("block/new.c", True),
-        ("lib/sbitmap.c", True),
-        ("lib/gen_crc32table.c", False),
-        ("init/main.c", False),  # anything that may be a program of the host
-        ("scripts/run.sh", False),
-        ("mm/Kconfig", False),
-        ("block/Makefile", False),
-        ("block/script.sh", False),
-        ("block/$(x).c", False),
-        ("Kbuild", False),
+        ("block/bfq.c", "\n", True),
+        ("block/new.c", "\n", True),
+        ("lib/sbitmap.c", "\n", True),
+        ("lib/gen_crc32table.c", "\n", False),
+        ("init/main.c", "\n", False),  # anything that may be a program of the host
+        ("scripts/run.sh", "\n", False),
+        ("mm/Kconfig", "\n", False),
+        ("block/Makefile", "\n", False),
+        ("block/script.sh", "\n", False),
+        ("block/$(x).c", "\n", False),
+        ("Kbuild", "\n", False),
+        ("block/new.c", Path("../scripts/run.sh"), False),
     ],
 )
 def test_objects_serve_commits_that_differ_in_the_kernels_own_code(
-    branch: Branch, build: Build, file: str, shared: bool
+    branch: Branch, build: Build, file: str, content: str | Path, shared: bool
 ) -> None:
     build(branch("first", {}))
     kept().touch()
-    build(branch("second", {file: "\n"}))
+    build(branch("second", {file: content}))
     assert kept().exists() is shared
-
-
-def test_a_file_of_the_kernel_that_became_a_link_is_another_program(
-    branch: Branch, build: Build
-) -> None:
-    build(branch("first", {}))
-    kept().touch()
-    build(branch("second", {"block/new.c": Path("../scripts/run.sh")}))
-    assert not kept().exists()
 
 
 def test_objects_of_an_earlier_lab_serve_nobody(branch: Branch, build: Build) -> None:
@@ -296,23 +294,17 @@ def test_objects_of_an_earlier_lab_serve_nobody(branch: Branch, build: Build) ->
 
 
 def test_a_folder_that_was_a_link_leads_no_file_out(
-    confined: Mode, branch: Branch, build: Build, tmp_path: Path
+    confined: Mode, branch: Branch, build: Build, victim: Path
 ) -> None:
-    victim = tmp_path / "home"
-    (victim / "deep").mkdir(parents=True)
     (victim / "Kconfig").write_text("config SMP\n\tbool\nconfig SECRET\n\tbool\n")
     with pytest.raises(LabError):
         build(branch("evil", {"block": victim}))
     build(branch("honest", {}))
-    assert sorted(path.name for path in victim.iterdir()) == ["Kconfig", "deep"]
+    assert sorted(os.listdir(victim)) == ["Kconfig", "deep"]
 
 
 def test_a_source_reads_nothing_through_its_links(
-    confined: Mode,
-    branch: Branch,
-    build: Build,
-    evil: Callable[[str], dict[str, str | Path]],
-    tmp_path: Path,
+    confined: Mode, branch: Branch, build: Build, evil: Evil, tmp_path: Path
 ) -> None:
     (tmp_path / "secret").write_text("s3cret")
     files = evil("cat init/secret >> $(O)/vmlinux; true")
@@ -320,10 +312,7 @@ def test_a_source_reads_nothing_through_its_links(
     assert "s3cret" not in built.vmlinux.read_text()
 
 
-def test_what_a_build_left_is_deleted_and_no_link_followed(tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    (victim / "folder").mkdir(parents=True)
-    victim.chmod(0o755)
+def test_what_a_build_left_is_deleted_and_no_link_followed(tmp_path: Path, victim: Path) -> None:
     left = tmp_path / "left"
     (left / "a/b/c").mkdir(parents=True)
     (left / "a/link").symlink_to(victim)
@@ -334,7 +323,7 @@ def test_what_a_build_left_is_deleted_and_no_link_followed(tmp_path: Path) -> No
     left.symlink_to(victim)
     make.delete(left)
     assert not os.path.lexists(left)
-    assert (victim / "folder").exists()
+    assert (victim / "deep").exists()
     assert victim.stat().st_mode & 0o777 == 0o755
 
 
@@ -351,10 +340,7 @@ def test_a_tar_with_gits_own_files_is_refused(
 
 
 def test_two_tars_of_one_name_share_nothing(
-    fake_tree: Path,
-    tmp_path: Path,
-    build: Build,
-    evil: Callable[[str], dict[str, str | Path]],
+    fake_tree: Path, tmp_path: Path, build: Build, evil: Evil
 ) -> None:
     def packed(folder: str) -> str:
         (tmp_path / folder).mkdir()

@@ -69,6 +69,13 @@ def in_order(content: bytes, *senders: str) -> list[patch_mail.Patch]:
     return patch_mail.series(patch_mail.parse(content, "box"), "box", senders)
 
 
+def collected(tmp_path: Path, content: bytes, *senders: str) -> patch_mail.Collected:
+    """What is collected of a mailbox in a file."""
+    path = tmp_path / "x.mbox"
+    path.write_bytes(content)
+    return patch_mail.collect(str(path), senders)
+
+
 def test_cover_letter_and_replies_are_left_out(tmp_path: Path) -> None:
     first, second = series(2)
     cover = mail("[PATCH 0/2] block: two steps", "diffstat\n")
@@ -117,11 +124,6 @@ def test_a_mail_from_two_lists_counts_once(tmp_path: Path) -> None:
     assert len(in_order(box(tmp_path, *series(2), *series(2)))) == 2
 
 
-def test_a_missing_patch_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="patch 2 of 3 is missing"):
-        in_order(box(tmp_path, *series(3)[::2]))
-
-
 @pytest.mark.parametrize("encoding", ["7bit", "quoted-printable", "base64"])
 def test_encodings_of_mail_are_undone(tmp_path: Path, encoding: str) -> None:
     (patch,) = in_order(box(tmp_path, mail("[PATCH] block: ok", encoding=encoding)))
@@ -150,7 +152,6 @@ def test_no_patch_is_said(content: bytes) -> None:
 def test_files_keep_the_order_and_are_written_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     content = box(tmp_path, *reversed(series(11)))
 
     class Stdin:
@@ -159,12 +160,10 @@ def test_files_keep_the_order_and_are_written_once(
     monkeypatch.setattr(sys, "stdin", Stdin)
     paths = patch_mail.collect("-").patches
     assert [path.name[:4] for path in paths] == [f"{n:04}" for n in range(1, 12)]
-    (tmp_path / "saved.mbox").write_bytes(content)
-    assert patch_mail.collect(str(tmp_path / "saved.mbox")).patches == paths
+    assert collected(tmp_path, content).patches == paths
 
 
-def test_a_git_range_gives_its_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+def test_a_git_range_gives_its_commits(tmp_path: Path) -> None:
     repository = tmp_path / "linux"
     git = ["git", "-C", str(repository), "-c", "user.name=A", "-c", "user.email=a@example.org"]
     run(["git", "init", "-q", str(repository)])
@@ -190,8 +189,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
 def test_an_encoding_that_there_is_not_does_no_harm(tmp_path: Path) -> None:
     head = "From x Mon Sep 17 00:00:00 2001\nFrom: a@b.c\nSubject: =?klingon?q?[PATCH]_x?=\n"
     text = f"{head}Content-Type: text/plain; charset=klingon\n\n{DIFF}"
-    (tmp_path / "x.mbox").write_text(text)
-    (path,) = patch_mail.collect(str(tmp_path / "x.mbox")).patches
+    (path,) = collected(tmp_path, text.encode()).patches
     assert "+new {name}" in path.read_text()
 
 
@@ -244,32 +242,28 @@ def test_a_series_may_have_several_senders_who_are_named(tmp_path: Path) -> None
     assert [patch.number for patch in patches] == [1, 2]
 
 
-def test_who_wrote_a_patch_need_not_be_who_sends_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+def test_who_wrote_a_patch_need_not_be_who_sends_it(tmp_path: Path) -> None:
     first, second = series(2)
     second.set_content(f"From: B Author <b@example.org>\n\n{DIFF}")
-    (tmp_path / "x.mbox").write_bytes(box(tmp_path, first, second))
-    collected = patch_mail.collect(str(tmp_path / "x.mbox"))
-    assert list(map(patch_mail.author, collected.patches)) == [
+    patches = collected(tmp_path, box(tmp_path, first, second)).patches
+    assert list(map(patch_mail.author, patches)) == [
         "A Hacker <a@example.org>",
         "B Author <b@example.org>",
     ]
 
 
-def test_what_was_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+def test_what_was_left_out_is_told(tmp_path: Path) -> None:
     evil = by("Mallory <m@example.com>", "[PATCH v99 1/1] block: evil")
-    (tmp_path / "x.mbox").write_bytes(box(tmp_path, *series(1), evil, *series(1, " v2")))
-    collected = patch_mail.collect(str(tmp_path / "x.mbox"), ["a@example.org"])
-    assert collected.skipped == (
+    content = box(tmp_path, *series(1), evil, *series(1, " v2"))
+    assert collected(tmp_path, content, "a@example.org").skipped == (
         "block: step 1, version 1, by a@example.org",
         "block: evil, version 99, by m@example.com",
     )
 
 
-def test_the_same_number_twice_with_other_content_is_named(tmp_path: Path) -> None:
+def test_a_missing_patch_and_one_that_is_there_twice_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="patch 2 of 3 is missing"):
+        in_order(box(tmp_path, *series(3)[::2]))
     again = mail("[PATCH 1/2] block: another", name="other")
     with pytest.raises(UsageError, match=r"patch 1 is there twice .*'block: step 1' by a@example"):
         in_order(box(tmp_path, *series(2), again))
@@ -282,15 +276,14 @@ def test_a_footer_of_a_mailing_list_makes_no_other_patch(tmp_path: Path) -> None
 
 
 def test_what_only_html_shows_is_not_applied(tmp_path: Path) -> None:
-    for text in ("please apply\n", DIFF):
-        message = mail("[PATCH] block: x", text)
-        message.add_alternative(f"<pre>{DIFF.replace('{name}', 'hidden')}</pre>", subtype="html")
-        if "diff" not in text:
-            with pytest.raises(UsageError, match="no patch is in it"):
-                in_order(box(tmp_path, message))
-        else:
-            (patch,) = in_order(box(tmp_path, message))
-            assert "hidden" not in patch.text
+    hidden = f"<pre>{DIFF.replace('{name}', 'hidden')}</pre>"
+    without, with_diff = mail("[PATCH] block: x", "please apply\n"), mail("[PATCH] block: x", DIFF)
+    for message in (without, with_diff):
+        message.add_alternative(hidden, subtype="html")
+    with pytest.raises(UsageError, match="no patch is in it"):
+        in_order(box(tmp_path, without))
+    (patch,) = in_order(box(tmp_path, with_diff))
+    assert "hidden" not in patch.text
 
 
 @pytest.mark.parametrize("encoding", ["7bit", "quoted-printable", "base64"])
@@ -349,14 +342,11 @@ MALFORMED = {
 
 @pytest.mark.parametrize("what", MALFORMED)
 def test_a_mail_that_nobody_sends_is_an_error_or_none_and_takes_no_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    tmp_path: Path, what: str
 ) -> None:
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
-    path = tmp_path / "x.mbox"
-    path.write_bytes(MALFORMED[what] + DIFF.encode())
     started = time.process_time()
     with suppress(UsageError):
-        for patch in patch_mail.collect(str(path)).patches:
+        for patch in collected(tmp_path, MALFORMED[what] + DIFF.encode()).patches:
             patch_mail.author(patch)
     assert time.process_time() - started < 2
 
@@ -381,10 +371,9 @@ def test_any_bytes_are_patches_or_a_usage_error(head: bytes, body: bytes) -> Non
 def test_there_are_limits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, content: bytes, said: str
 ) -> None:
-    (tmp_path / "x.mbox").write_bytes(content or box(tmp_path, *series(4)))
     monkeypatch.setattr(f"lab.build.{limit}", 2000 if content else 3)
     with pytest.raises(UsageError, match=said):
-        patch_mail.collect(str(tmp_path / "x.mbox"))
+        collected(tmp_path, content or box(tmp_path, *series(4)))
 
 
 def test_what_never_ends_is_read_no_further() -> None:

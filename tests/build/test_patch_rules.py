@@ -21,6 +21,13 @@ def plain(fake_tarball: Path, quiet: Progress) -> source.Source:
     return source.resolve(f"tar:{fake_tarball}", quiet)
 
 
+def applied(plain: source.Source, tmp_path: Path, text: str) -> str:
+    """The files of the source with a patch, as git lists them."""
+    patch = tmp_path / "one.patch"
+    patch.write_text(text)
+    return git("ls-tree", "-r", patching.patched(plain, [patch]).hash)
+
+
 def created(name: str, mode: str = "100644", line: str = "x") -> str:
     """The diff that makes a file."""
     return (
@@ -78,20 +85,18 @@ def test_what_no_patch_of_kernel_code_needs_is_refused_and_named(
 
 
 def test_an_absolute_name_is_one_in_the_tree(plain: source.Source, tmp_path: Path) -> None:
-    patch = tmp_path / "absolute.patch"
-    patch.write_text("--- /dev/null\n+++ /tmp/evil\n@@ -0,0 +1 @@\n+x\n")
-    assert "tmp/evil" in git("ls-tree", "-r", patching.patched(plain, [patch]).hash)
+    text = "--- /dev/null\n+++ /tmp/evil\n@@ -0,0 +1 @@\n+x\n"
+    assert "tmp/evil" in applied(plain, tmp_path, text)
     assert not Path("/tmp/evil").exists()
 
 
 def test_a_link_that_is_there_may_go(plain: source.Source, tmp_path: Path) -> None:
-    patch = tmp_path / "remove.patch"
-    patch.write_text(
+    text = (
         "diff --git a/scripts/link b/scripts/link\ndeleted file mode 120000\n"
         "--- a/scripts/link\n+++ /dev/null\n@@ -1 +0,0 @@\n-../init/main.c\n"
         "\\ No newline at end of file\n"
     )
-    assert "scripts/link" not in git("ls-tree", "-r", patching.patched(plain, [patch]).hash)
+    assert "scripts/link" not in applied(plain, tmp_path, text)
 
 
 def test_commits_of_a_range_are_held_to_the_same(plain: source.Source, tmp_path: Path) -> None:
@@ -113,10 +118,9 @@ def test_what_a_user_has_told_git_changes_no_tree(
 ) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     (tmp_path / "gitconfig").write_text("[apply]\n\tignoreWhitespace = change\n")
-    patch = tmp_path / "blanks.patch"
-    patch.write_text("--- a/Kbuild\n+++ b/Kbuild\n@@ -1 +1 @@\n-obj-y  +=  init/ block/\n+x\n")
+    text = "--- a/Kbuild\n+++ b/Kbuild\n@@ -1 +1 @@\n-obj-y  +=  init/ block/\n+x\n"
     with pytest.raises(BuildError, match="does not apply"):
-        patching.patched(plain, [patch])
+        applied(plain, tmp_path, text)
 
 
 def test_the_projects_own_patches_pass() -> None:

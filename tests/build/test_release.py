@@ -89,24 +89,31 @@ def test_a_download_is_compared_with_the_mirrors_hashes(
     assert words in said(quiet)
 
 
-def test_another_content_or_a_wrong_signature_is_refused(
-    mirror: Path, tmp_path: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("script", "digest", "message"),
+    [
+        ("exit 1", "1" * 64, r"is not what sha256sums\.asc lists"),
+        ("echo '[GNUPG:] BADSIG 1A2B A Signer'; exit 1", "", "is wrong, or there is none"),
+        (
+            'echo another list >"$5"; echo "[GNUPG:] GOODSIG 1A2B A Signer"',
+            "",
+            "what A Signer signed",
+        ),
+    ],
+    ids=["another content", "wrong signature", "hash outside of what is signed"],
+)
+def test_what_nothing_vouches_for_is_refused(
+    mirror: Path,
+    tmp_path: Path,
+    quiet: Progress,
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    digest: str,
+    message: str,
 ) -> None:
-    gpg(tmp_path, monkeypatch, "echo '[GNUPG:] BADSIG 1A2B A Signer'; exit 1")
-    lay(mirror, b"kernel", "1" * 64)
-    with pytest.raises(LabError, match=r"is not what sha256sums\.asc lists"):
-        release.fetch("6.12.94", tmp_path, quiet)
-    lay(mirror, b"kernel")
-    with pytest.raises(LabError, match="is wrong, or there is none"):
-        release.fetch("6.12.94", tmp_path, quiet)
-
-
-def test_a_hash_outside_of_what_is_signed_vouches_for_nothing(
-    mirror: Path, tmp_path: Path, quiet: Progress, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gpg(tmp_path, monkeypatch, 'echo another list >"$5"; echo "[GNUPG:] GOODSIG 1A2B A Signer"')
-    lay(mirror, b"kernel")
-    with pytest.raises(LabError, match="what A Signer signed"):
+    gpg(tmp_path, monkeypatch, script)
+    lay(mirror, b"kernel", digest)
+    with pytest.raises(LabError, match=message):
         release.fetch("6.12.94", tmp_path, quiet)
 
 

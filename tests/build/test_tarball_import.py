@@ -74,18 +74,18 @@ def test_a_member_that_claims_to_be_huge_is_refused_by_its_header(fake_tree: Pat
     assert "linux-0.1/x is too large: 42,949,672,960 bytes" in refused(path)
 
 
+@pytest.mark.parametrize(
+    ("limit", "most", "message"),
+    [
+        ("MOST_BYTES", 1000, "all files together have more than 1,000 bytes"),
+        ("MOST_MEMBERS", 5, "there are more than 5"),
+    ],
+)
 def test_files_that_together_are_too_much_are_refused(
-    fake_tree: Path, monkeypatch: pytest.MonkeyPatch
+    fake_tree: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, message: str
 ) -> None:
-    monkeypatch.setattr(tarball_import, "MOST_BYTES", 1000)
-    assert "all files together have more than 1,000 bytes" in refused(
-        tarball(fake_tree, lambda tar: None)
-    )
-
-
-def test_too_many_members_are_refused(fake_tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tarball_import, "MOST_MEMBERS", 5)
-    assert "there are more than 5" in refused(tarball(fake_tree, lambda tar: None))
+    monkeypatch.setattr(tarball_import, limit, most)
+    assert message in refused(tarball(fake_tree, lambda tar: None))
 
 
 @pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT])
@@ -117,18 +117,9 @@ def test_a_name_that_is_not_utf_8_is_refused_and_shown(
 def test_what_a_header_claims_is_not_believed(
     fake_tree: Path, pax: dict[str, str], message: str
 ) -> None:
-    entry = member(pax_headers=pax, size=1)
-
-    def add(tar: tarfile.TarFile) -> None:
-        tar.addfile(entry, io.BytesIO(b"x"))
-
     path = tarball(fake_tree, lambda tar: None)
-    hostile = io.BytesIO()
-    with tarfile.open(fileobj=hostile, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        add(tar)
-    end = hostile.getvalue().rstrip(b"\0")
-    start = end + b"\0" * (-len(end) % 512)
-    path.write_bytes(start + path.read_bytes())
+    header = member(pax_headers=pax, size=1).tobuf(tarfile.PAX_FORMAT)
+    path.write_bytes(header + b"x".ljust(512, b"\0") + path.read_bytes())
     assert message in refused(path)
 
 
