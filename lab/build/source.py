@@ -94,17 +94,13 @@ def resolve(spec: str, progress: Progress) -> Source:
 def require_possible(spec: str) -> None:
     """Raise UsageError for Debian's source where it is not there and cannot be had."""
     kind, _, series = spec.partition(":")
-    if kind == "debian" and not _recorded(_debian_record(series)):
+    if kind == "debian" and not _recorded(f"debian-{series}"):
         apt.require_debian(f"the source {spec}")
 
 
-def _debian_record(series: str) -> Path:
-    return cache.root() / "sources" / f"debian-{series}.json"
-
-
 def _debian(spec: str, series: str, progress: Progress) -> Source:
-    record = _debian_record(series)
-    return _imported_once(record, progress, lambda: _from_debian(spec, series, progress))
+    name = f"debian-{series}"
+    return _imported_once(name, progress, lambda: _from_debian(spec, series, progress))
 
 
 def _from_debian(spec: str, series: str, progress: Progress) -> Source:
@@ -146,7 +142,7 @@ def _import_debian(spec: str, package: str, archive: apt.PrivateApt, progress: P
 
 
 def _release(spec: str, version: str, progress: Progress) -> Source:
-    record = cache.root() / "sources" / f"release-{release.checked(version)}.json"
+    name = f"release-{release.checked(version)}"
 
     def fetched() -> Source:
         cache.require_space(cache.root(), _IMPORT_GIB, f"the source of Linux {version}")
@@ -154,9 +150,9 @@ def _release(spec: str, version: str, progress: Progress) -> Source:
             tarball = release.fetch(version, folder, progress)
             with progress.step(f"importing Linux {version}"):
                 tree = import_tar(tarball)
-        return Source(spec, version, tree, origin=f"release-{version}")
+        return Source(spec, version, tree, origin=name)
 
-    return _imported_once(record, progress, fetched)
+    return _imported_once(name, progress, fetched)
 
 
 def _tar(spec: str, path: str, progress: Progress) -> Source:
@@ -167,7 +163,6 @@ def _tar(spec: str, path: str, progress: Progress) -> Source:
     except OSError as exc:
         raise UsageError(f"cannot read the source {spec}: {exc.strerror}") from exc
     identity = cache.key(str(tarball), stat.st_size, stat.st_mtime_ns)
-    record = cache.root() / "sources" / f"tar-{identity}.json"
 
     def unpacked() -> Source:
         cache.require_space(cache.root(), _IMPORT_GIB, f"the source {tarball.name}")
@@ -175,7 +170,7 @@ def _tar(spec: str, path: str, progress: Progress) -> Source:
             tree = import_tar(tarball)
         return Source(spec, tarball.name, tree, origin=f"tar-{tarball.name}-{tree}")
 
-    return _imported_once(record, progress, unpacked)
+    return _imported_once(f"tar-{identity}", progress, unpacked)
 
 
 def _git(spec: str, rest: str, progress: Progress) -> Source:
@@ -231,20 +226,25 @@ def import_tar(tarball: Path) -> str:
     return tree
 
 
-def _imported_once(record: Path, progress: Progress, import_source: Callable[[], Source]) -> Source:
-    """The source on record whose tree the store has; else the one that is imported now."""
-    if source := _recorded(record):
+def _imported_once(name: str, progress: Progress, import_source: Callable[[], Source]) -> Source:
+    """The source on record by a name; else the one that is imported now."""
+    if source := _recorded(name):
         return source
     with _importing(progress):
-        source = _recorded(record)
+        source = _recorded(name)
         if source is None:
             source = import_source()
-            cache.write_atomically(record, json.dumps(asdict(source), indent=1))
+            cache.write_atomically(_record(name), json.dumps(asdict(source), indent=1))
         return source
 
 
-def _recorded(record: Path) -> Source | None:
-    source = cache.read(record, lambda facts: Source(**facts))
+def _record(name: str) -> Path:
+    return cache.root() / "sources" / f"{name}.json"
+
+
+def _recorded(name: str) -> Source | None:
+    """The source on record by a name, when the store has its tree."""
+    source = cache.read(_record(name), lambda facts: Source(**facts))
     try:
         return source if source and git("cat-file", "-e", source.tree) == "" else None
     except CommandError:
