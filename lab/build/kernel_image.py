@@ -51,6 +51,10 @@ class _Section:
     executable: bool
     constant: bool
 
+    @property
+    def end(self) -> int:
+        return self.address + self.size
+
 
 class Image:
     """A vmlinux, read once. Raises BuildError for a file that is none."""
@@ -67,12 +71,7 @@ class Image:
     def bytes_at(self, address: int, size: int) -> bytes | None:
         """What the file has at an address; None where it holds nothing (.bss), or not so much."""
         section = self._section(address)
-        if (
-            section is None
-            or not section.stored
-            or size < 0
-            or address + size > section.address + section.size
-        ):
+        if section is None or not section.stored or size < 0 or address + size > section.end:
             return None
         start = section.offset + address - section.address
         content = self._content[start : start + size]
@@ -83,7 +82,7 @@ class Image:
         section = self._section(address)
         if section is None:
             return None
-        content = self.bytes_at(address, min(most, section.address + section.size - address))
+        content = self.bytes_at(address, min(most, section.end - address))
         return None if content is None else content.partition(b"\0")[0]
 
     def place(self, address: int) -> tuple[str, int] | None:
@@ -112,12 +111,9 @@ class Image:
     @property
     def code(self) -> tuple[int, int]:
         """Where the code begins, and where it ends."""
-        ranges = [
-            (section.address, section.address + section.size)
-            for section in self._sections
-            if section.executable
-        ]
-        return min(ranges, default=(0, 0))[0], max((end for _, end in ranges), default=0)
+        code = [section for section in self._sections if section.executable]
+        begin = min((section.address for section in code), default=0)
+        return begin, max((section.end for section in code), default=0)
 
     def follows(self, address: int, prefix: str) -> bool:
         """Whether the nearest symbol before an address has a name that begins so."""
@@ -155,7 +151,7 @@ class Image:
         if index < 0:
             return None
         section = self._sections[index]
-        return section if address < section.address + section.size else None
+        return section if address < section.end else None
 
     def _read(self) -> tuple[list[_Section], list[Symbol], list[Symbol]]:
         content = self._content
