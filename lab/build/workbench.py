@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,11 +76,13 @@ class Workbench:
     def objects(self, fragments: Sequence[str], progress: Progress) -> Iterator[Make]:
         """How to make the tree with a configuration, in its objects; of foreign trees in a copy."""
         path = self.source / f"{_OBJECTS}{cache.key(sorted(fragments))}"
-        dates = _dates(path)
+        dates, left = _dates(path), cache.read(self._times(path), dict) or {}
         if max(dates.values(), default=0) > time.time_ns():
             progress.say("    the clock was set back: make could take old objects for new ones")
             make.delete(path)
-        elif not self._as_left(path, dates):
+        elif any(dates.get(name, when) != when for name, when in left.items()):
+            # Where Landlock confines, builds of other trees can do that, and so have make take the
+            # object of an old source for that of a new one.
             progress.say("    others changed the times of objects: they are made again")
             make.delete(path)
         # What others' sources gave is not for the compilers of a distribution's.
@@ -134,21 +136,9 @@ class Workbench:
         """Says when each of the objects was written, while nobody builds in them."""
         return self.folder / f"{objects.name}.times"
 
-    def _as_left(self, objects: Path, dates: Mapping[str, int]) -> bool:
-        """Whether objects with these dates have the times with which the last build left them.
-
-        Where Landlock confines, builds of other trees can change these, and so have make take the
-        object of an old source for that of a new one.
-        """
-        known = cache.read(self._times(objects), dict) or {}
-        return all(dates.get(name, when) == when for name, when in known.items())
-
     @contextmanager
     def writing(self, objects: Path) -> Iterator[None]:
-        """Remember while the block runs that files of these objects may be half-written.
-
-        It is forgotten when make ended by itself, and so left nothing half-written.
-        """
+        """Remember that files of these objects may be half-written, until make ends by itself."""
         self._building.write_text(str(objects))
         try:
             yield
@@ -168,12 +158,9 @@ class Workbench:
             self._building.unlink(missing_ok=True)
 
     def drop_others_objects(self) -> None:
-        """Delete what a source with other programs made, before this one could use it.
-
-        The sources of a distribution's package all come from there.
-        """
+        """Delete what a source with other programs made, before this one could use it."""
         if self.tree.source.packaged:
-            return
+            return  # all of them come from one distribution
         mark, programs = self.folder / "programs", _programs(self.tree.source.tree)
         if mark.exists() and mark.read_text() == programs:
             return
