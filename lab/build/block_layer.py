@@ -34,9 +34,8 @@ _FILES = ("fs/aio.o", "fs/direct-io.o", "fs/io_uring.o", "lib/sbitmap.o")
 
 
 def functions(objects: Path) -> list[str]:
-    """The names of all functions of the block layer in a folder of objects, sorted.
-
-    Raises BuildError where a build left there what is none of a kernel's.
+    """The names of all functions of the block layer in a folder of objects, sorted. Raises
+    BuildError where a build left there what is none of a kernel's.
     """
     names = (*(f"{folder}/built-in.a" for folder in _FOLDERS), *_FILES)
     files = [

@@ -110,9 +110,8 @@ def _by_name(symbols: Sequence[Symbol]) -> Mapping[_Key, list[Symbol]]:
 
 
 def _tables(image: Image) -> dict[str, list[int]]:
-    """The entries of jump tables by function, as offsets into it, in the order of the image.
-
-    A table that stays in its place can change without any byte of its function.
+    """The entries of jump tables by function, as offsets into it, in the order of the image: a
+    table that stays in its place can change without any byte of its function.
     """
     entries: dict[str, list[int]] = {}
     low, high = image.code
@@ -212,14 +211,12 @@ def _addresses(
 ) -> Iterator[tuple[int, int, tuple[int, int]]]:
     """Where addresses could be that have a byte in this place, how long, and to what they go."""
     if before.is_function and place and all(b[place - 1] in _SHORT_JUMPS for b in (old, new)):
-        jumps = tuple(
-            int.from_bytes(b[place : place + 1], "little", signed=True) for b in (old, new)
-        )
+        jumps = [_signed(body, place, 1) for body in (old, new)]
         ends = before.address + place + 1, after.address + place + 1
         yield place, 1, (ends[0] + jumps[0], ends[1] + jumps[1])
     for start in range(place, max(-1, place - _LONG), -1):
         if start > place - _WORD and start + _WORD <= len(old):
-            old_offset, new_offset = (_signed(body, start) for body in (old, new))
+            old_offset, new_offset = (_signed(body, start, _WORD) for body in (old, new))
             for after_it in _AFTER_CODE if before.is_function else _AFTER_DATA:
                 end = start + after_it
                 targets = before.address + end + old_offset, after.address + end + new_offset
@@ -230,5 +227,5 @@ def _addresses(
             yield start, _LONG, (pair[0], pair[1])
 
 
-def _signed(body: bytes, start: int) -> int:
-    return int.from_bytes(body[start : start + _WORD], "little", signed=True)
+def _signed(body: bytes, start: int, size: int) -> int:
+    return int.from_bytes(body[start : start + size], "little", signed=True)

@@ -15,9 +15,8 @@ _LAYOUT = 2
 
 
 def io_uring(progress: Progress) -> Path:
-    """The program, which needs no library; built of Debian's source of fio the first time.
-
-    Raises UsageError on other systems, LabError when the source cannot be had or built.
+    """The program, which needs no library; built of Debian's source of fio the first time. Raises
+    UsageError on other systems, LabError when the source cannot be had or built.
     """
     codename = apt.system_codename()
     if codename is None:
@@ -29,9 +28,8 @@ def io_uring(progress: Progress) -> Path:
     program = folder / "io_uring"
     if not cache.whole(folder):
         with cache.building(folder) as making, cache.scratch() as scratch:
-            _build(apt.private([codename], "deb-src"), scratch, progress).rename(
-                making / program.name
-            )
+            built = _build(apt.private([codename], "deb-src"), scratch, progress)
+            built.rename(making / program.name)
     return program
 
 
@@ -43,10 +41,8 @@ def _build(archive: apt.PrivateApt, scratch: Path, progress: Progress) -> Path:
     with progress.step("building t/io_uring"):
         run(["tar", "-xf", str(tarball), "-C", str(scratch)])
         (source,) = (path for path in scratch.iterdir() if path.is_dir())
-        run(
-            [str(source / "configure"), "--build-static", "--disable-native", "--disable-numa"],
-            cwd=source,
-        )
+        options = ("--build-static", "--disable-native", "--disable-numa")
+        run([str(source / "configure"), *options], cwd=source)
         run(["make", "t/io_uring"], cwd=source)
         run(["strip", "t/io_uring"], cwd=source)
     return source / "t/io_uring"

@@ -52,9 +52,8 @@ def called(program: Path) -> dict[str, Path]:
 
 
 def _stub(program: Path, kept: dict[str, Path]) -> Path:
-    """A library with every function that a program needs and no kept library has.
-
-    Calling one of them ends the program by an illegal instruction.
+    """A library with every function that a program needs and no kept library has; calling one of
+    them ends the program by an illegal instruction.
     """
     there = {name for path in kept.values() for name, _ in _symbols(path, "--defined-only")}
     missing = [symbol for symbol in _symbols(program, "--undefined-only") if symbol[0] not in there]

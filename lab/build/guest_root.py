@@ -186,8 +186,5 @@ def _pack(root: Path, archive: Path) -> None:
     for path in paths:
         os.utime(path, (0, 0), follow_symlinks=False)
     listing = "".join(f"{path.relative_to(root)}\n" for path in paths)
-    run(
-        ["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0", "--reproducible", "-O", str(archive)],
-        cwd=root,
-        stdin=listing,
-    )
+    pack = ["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0", "--reproducible"]
+    run([*pack, "-O", str(archive)], cwd=root, stdin=listing)

@@ -16,9 +16,8 @@ _LIMIT_S = 300.0
 
 
 def thread(message_id: str) -> bytes:
-    """The mailbox of the thread that a message is in.
-
-    Raises UsageError for what is no Message-ID, LabError when b4 is missing or finds nothing.
+    """The mailbox of the thread that a message is in. Raises UsageError for what is no Message-ID,
+    LabError when b4 is missing or finds nothing.
     """
     match = _ID.fullmatch(message_id)
     if not match:

@@ -156,9 +156,7 @@ def blames_source(output: str) -> bool:
 
 def delete(folder: Path) -> None:
     """Delete a folder that a make wrote, whatever it forbade; no link is followed, not even one in
-    the place of the folder.
-
-    Raises UsageError when something stays.
+    the place of the folder. Raises UsageError when something stays.
     """
     if folder.is_symlink() or folder.is_file():
         folder.unlink()

@@ -28,10 +28,8 @@ _OBEYED = (".git", ".gitattributes", ".gitmodules")
 
 
 def check(patches: Sequence[Path]) -> None:
-    """Raise BuildError for a patch that may not be applied, whatever it would be applied to; it
-    names the patch, the file in it, and why.
-
-    What is no patch at all passes: git has a message for it.
+    """Raise BuildError with the patch, the file in it, and why, where a patch may not be applied,
+    whatever it would be applied to. What is no patch at all passes: git has a message for it.
     """
     size = count = 0
     for patch in patches:
@@ -54,10 +52,8 @@ def check(patches: Sequence[Path]) -> None:
 
 
 def check_result(before: str, after: str, patches: Sequence[Path]) -> None:
-    """Raise BuildError when what patches made of one tree is another one with new or changed files
-    that are not ordinary ones; it names the patch.
-
-    Only here can be seen what a patch does to a link that is there already.
+    """Raise BuildError with the patch where patches made one tree another with new or changed files
+    that are not ordinary ones. Only here is seen what a patch does to a link that is there already.
     """
     fields = git("diff-tree", "-r", "-z", "--raw", "--no-renames", before, after).split("\0")
     for facts, name in zip(fields[::2], fields[1::2], strict=False):

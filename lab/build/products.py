@@ -18,9 +18,8 @@ _RELEASE = re.compile(r"[\w.+~-]{1,64}", re.ASCII)
 
 
 def product(objects: Path, name: str) -> Path:
-    """The path of a product, which is a regular file of the objects' own and not too large.
-
-    Raises BuildError for a link, another thing than a file, a file that is missing or too large.
+    """The path of a product. Raises BuildError where it is missing, too large, or anything but a
+    regular file of the objects' own.
     """
     path = objects / name
     try:

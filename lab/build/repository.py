@@ -73,10 +73,7 @@ class Repository:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Repository]:
-    """The repository that path is, or lies in, for the block.
-
-    Raises UsageError where there is none.
-    """
+    """The repository that path is, or lies in, for the block; UsageError where there is none."""
     git_folder, common = _git_folders(path)
     with cache.scratch() as folder:
         (folder / "config").write_text(_CONFIGURATION)

@@ -33,9 +33,7 @@ class Reverted:
 
 def reverted(source: Source, patches: Sequence[Path]) -> Reverted:
     """Take patches out of a source that has them, the last first; three-way where the lines around
-    them have changed.
-
-    Raises BuildError naming the patch and its hunks that cannot be taken out.
+    them have changed. Raises BuildError with the patch and its hunks that cannot be taken out.
     """
     patch_rules.check(patches)
     trees = [source.tree]

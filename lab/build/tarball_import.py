@@ -19,11 +19,9 @@ MOST_MEMBERS = 1_000_000  # chosen: Linux 6.12 has 90,000 files
 # Python's parser of such a header takes time that grows with the square of it.
 _MOST_HEADER_BYTES = 16 * 1024
 _MOST_NAME = 4095  # PATH_MAX, in linux/limits.h
-_EXTENSIONS = frozenset(
-    (
-        *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
-        *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
-    )
+_EXTENSIONS = (
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
 )
 _SPARSE = "a sparse file, which no kernel has"
 
