@@ -21,7 +21,6 @@ from lab.base.process import CommandError, run
 from lab.base.progress import Progress
 from lab.build import object_store, patch_mail, repository, source
 from lab.build.source import git as store_git
-from lab.build.source import resolve
 from lab.commands import bisect_search
 
 ABSENT = "1" * 40
@@ -30,8 +29,9 @@ ABSENT = "1" * 40
 class Hostile:
     """A repository with two commits, and a file that appears when one of its programs runs."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, progress: Progress) -> None:
         self.path = path
+        self.progress = progress
         self.canary = path.with_name("canary")
         self.program = path.with_name("program")
         self.program.write_text(f"#!/bin/sh\necho ran >>{self.canary}\nexit 1\n")
@@ -63,15 +63,19 @@ class Hostile:
         path.unlink(missing_ok=True)
         path.write_bytes(zlib.compress(b"%s %d\0%s" % (kind.encode(), len(content), content)))
 
+    def resolve(self, revision: str = "main") -> source.Source:
+        """What the lab takes it for."""
+        return source.resolve(f"git:{self.path}@{revision}", self.progress)
+
     def id(self, revision: str) -> str:
         """The name of an object."""
         return self.git("rev-parse", revision).strip()
 
 
 @pytest.fixture
-def hostile(fake_tree: Path) -> Hostile:
+def hostile(fake_tree: Path, quiet: Progress) -> Hostile:
     """A repository before it attacks."""
-    return Hostile(fake_tree)
+    return Hostile(fake_tree, quiet)
 
 
 def promised(checkout: Hostile, **more: str) -> None:
@@ -153,17 +157,15 @@ ATTACKS: dict[str, tuple[Callable[[Hostile], None], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_repository_starts_no_program(
-    hostile: Hostile, quiet: Progress, attack: str, tmp_path: Path
-) -> None:
+def test_a_repository_starts_no_program(hostile: Hostile, attack: str, tmp_path: Path) -> None:
     prepare, trigger = ATTACKS[attack]
     prepare(hostile)
     hostile.git(*trigger)
     assert hostile.canary.exists(), "the attack does not work against git as it is"
     hostile.canary.unlink()
     uses: list[Callable[[], object]] = [
-        lambda: resolve(f"git:{hostile.path}@main", quiet),
-        lambda: resolve(f"git:{hostile.path}@feature", quiet),
+        lambda: hostile.resolve(),
+        lambda: hostile.resolve("feature"),
         lambda: source.at_commit(f"git:{hostile.path}@main", ABSENT),
         lambda: patch_mail.collect(f"git:{hostile.path}@main~1..main"),
         lambda: patch_mail.collect(f"git:{hostile.path}@feature~1..feature"),
@@ -189,23 +191,21 @@ def content(tree: str, path: str) -> str:
 
 
 def test_a_false_file_does_not_get_the_name_of_an_honest_one(
-    hostile: Hostile, quiet: Progress, tmp_path: Path
+    hostile: Hostile, tmp_path: Path
 ) -> None:
     """The honest file comes later, by a tarball or a patch; git does not write what it has."""
     honest = b"int to_come;\n"
     name = hashlib.sha1(b"blob %d\0%s" % (len(honest), honest), usedforsecurity=False).hexdigest()
     hostile.plant(name, "blob", b"int backdoor;\n")
     assert "backdoor" in hostile.git("cat-file", "blob", name)
-    resolve(f"git:{hostile.path}@main", quiet)
+    hostile.resolve()
     (tmp_path / "file").write_bytes(honest)
     assert store_git("hash-object", "-w", str(tmp_path / "file")) == name
     assert store_git("cat-file", "blob", name) == honest.decode().rstrip("\n")
 
 
 @pytest.mark.parametrize("kind", ["blob", "tree", "commit"])
-def test_a_commit_with_false_objects_is_refused(
-    hostile: Hostile, quiet: Progress, kind: str
-) -> None:
+def test_a_commit_with_false_objects_is_refused(hostile: Hostile, kind: str) -> None:
     revision = {"blob": "main:init/main.c", "tree": "main^{tree}", "commit": "main"}[kind]
     commit, name = hostile.id("main"), hostile.id(revision)
     argv = ["git", "-C", str(hostile.path), "cat-file", kind, revision.replace("main", "main~1", 1)]
@@ -213,16 +213,16 @@ def test_a_commit_with_false_objects_is_refused(
     hostile.plant(name, kind, before)
     for _ in range(2):
         with pytest.raises(LabError) as caught:
-            resolve(f"git:{hostile.path}@{commit}", quiet)
+            hostile.resolve(commit)
         assert name in str(caught.value) or "hash mismatch" in str(caught.value)
 
 
-def test_replacements_change_no_source(hostile: Hostile, quiet: Progress) -> None:
+def test_replacements_change_no_source(hostile: Hostile) -> None:
     (hostile.path.with_name("bad")).write_text("int backdoor;\n")
     bad = hostile.git("hash-object", "-w", str(hostile.path.with_name("bad"))).strip()
     hostile.git("replace", hostile.id("main:init/main.c"), bad)
     assert "backdoor" in hostile.git("cat-file", "-p", "main:init/main.c")
-    resolved = resolve(f"git:{hostile.path}@main", quiet)
+    resolved = hostile.resolve()
     assert content(resolved.tree, "init/main.c") == "int two;"
     (patch,) = patch_mail.collect(f"git:{hostile.path}@main~1..main").patches
     assert "backdoor" not in patch.read_text()
@@ -236,7 +236,7 @@ def test_grafts_change_no_history(hostile: Hostile) -> None:
     assert bisect_search.commits(hostile.path, first, second) == [first, second]
 
 
-def test_a_commit_graph_changes_no_source(hostile: Hostile, quiet: Progress) -> None:
+def test_a_commit_graph_changes_no_source(hostile: Hostile) -> None:
     """It repeats which tree a commit has, and git believes it."""
     hostile.git("commit-graph", "write", "--reachable")
     graph = hostile.path / ".git/objects/info/commit-graph"
@@ -247,17 +247,15 @@ def test_a_commit_graph_changes_no_source(hostile: Hostile, quiet: Progress) -> 
     graph.unlink()
     graph.write_bytes(forged)
     assert hostile.git("log", "-1", "--format=%T", "main").strip() == old.hex()
-    resolved = resolve(f"git:{hostile.path}@main", quiet)
+    resolved = hostile.resolve()
     assert resolved.tree == new.hex()
 
 
-def test_what_never_answers_is_given_up(
-    hostile: Hostile, quiet: Progress, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_never_answers_is_given_up(hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
     run(["mkfifo", str(hostile.path / ".git/refs/heads/pipe")])
     monkeypatch.setattr(repository, "PATIENCE_S", 0.5)
     with pytest.raises(LabError, match=r"git did not end within 0\.5 s"):
-        resolve(f"git:{hostile.path}@pipe", quiet)
+        hostile.resolve("pipe")
 
 
 def malformed(checkout: Hostile, entries: list[tuple[str, str]]) -> str:
@@ -282,20 +280,16 @@ def malformed(checkout: Hostile, entries: list[tuple[str, str]]) -> str:
     ],
     ids=["git's own folder", "parent", "outside", "slash", "twice", "order"],
 )
-def test_a_malformed_tree_is_refused(
-    hostile: Hostile, quiet: Progress, entries: list[tuple[str, str]]
-) -> None:
+def test_a_malformed_tree_is_refused(hostile: Hostile, entries: list[tuple[str, str]]) -> None:
     commit = malformed(hostile, entries)
     assert len(commit) == 40
     for _ in range(2):  # what was refused is not taken for copied the next time
         with pytest.raises(LabError):
-            resolve(f"git:{hostile.path}@{commit}", quiet)
-    assert resolve(f"git:{hostile.path}@main", quiet)
+            hostile.resolve(commit)
+    assert hostile.resolve()
 
 
-def test_a_few_trees_with_more_files_than_any_disk_are_refused(
-    hostile: Hostile, quiet: Progress
-) -> None:
+def test_a_few_trees_with_more_files_than_any_disk_are_refused(hostile: Hostile) -> None:
     argv = ["git", "-C", str(hostile.path), "mktree"]
     kind, name = "100644 blob", hostile.id("main:init/main.c")
     for _ in range(10):
@@ -304,52 +298,48 @@ def test_a_few_trees_with_more_files_than_any_disk_are_refused(
     commit = hostile.git("commit-tree", "-m", "bomb", name).strip()
     for _ in range(2):
         with pytest.raises(UsageError, match="too many files"):
-            resolve(f"git:{hostile.path}@{commit}", quiet)
+            hostile.resolve(commit)
 
 
 @pytest.mark.parametrize("limit", ["MOST_FILE_BYTES", "MOST_BYTES"])
 def test_a_commit_that_stands_for_a_full_disk_is_refused(
-    hostile: Hostile, quiet: Progress, monkeypatch: pytest.MonkeyPatch, limit: str
+    hostile: Hostile, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     """As a loose object of 1 MiB does that is 1 GiB of zeros."""
-    assert resolve(f"git:{hostile.path}@main", quiet)
+    assert hostile.resolve()
     for name in ("zeros", "more-zeros"):
         (hostile.path / name).write_bytes(bytes(2**20))
     hostile.commit("zeros")
     monkeypatch.setattr(object_store, limit, 2**20 - 1 if limit == "MOST_FILE_BYTES" else 2**21)
     for _ in range(2):
         with pytest.raises(UsageError, match="too large for a kernel: 2,098,"):
-            resolve(f"git:{hostile.path}@main", quiet)
+            hostile.resolve()
 
 
-def test_a_store_of_an_earlier_lab_that_read_repositories_is_made_anew(
-    hostile: Hostile, quiet: Progress
-) -> None:
+def test_a_store_of_an_earlier_lab_that_read_repositories_is_made_anew(hostile: Hostile) -> None:
     alternates = source.store() / "objects/info/alternates"
     alternates.write_text(f"{hostile.path}/.git/objects\n")
-    resolve(f"git:{hostile.path}@main", quiet)
+    hostile.resolve()
     assert not alternates.exists()
 
 
 @pytest.mark.parametrize("name", ["HEAD", "packed-refs", "shallow", "commondir"])
-def test_a_pipe_in_the_place_of_a_file_stops_nobody(
-    hostile: Hostile, quiet: Progress, name: str
-) -> None:
+def test_a_pipe_in_the_place_of_a_file_stops_nobody(hostile: Hostile, name: str) -> None:
     place = hostile.path / ".git" / name
     commit = hostile.id("main")
     place.unlink(missing_ok=True)
     run(["mkfifo", str(place)])
     try:
-        resolved = resolve(f"git:{hostile.path}@{commit}", quiet)
+        resolved = hostile.resolve(commit)
     except UsageError:
         return
     assert resolved.version == commit[:12]
 
 
-def test_a_revision_is_no_option(hostile: Hostile, quiet: Progress) -> None:
+def test_a_revision_is_no_option(hostile: Hostile) -> None:
     for revision in ("--all", "--git-dir=/", "-h"):
         with pytest.raises(UsageError):
-            resolve(f"git:{hostile.path}@{revision}", quiet)
+            hostile.resolve(revision)
         with pytest.raises(UsageError):
             bisect_search.commits(hostile.path, revision, "main")
     outside = hostile.path.with_name("outside")
@@ -358,13 +348,13 @@ def test_a_revision_is_no_option(hostile: Hostile, quiet: Progress) -> None:
     assert not outside.exists()
 
 
-def test_nothing_is_written_into_a_repository(hostile: Hostile, quiet: Progress) -> None:
+def test_nothing_is_written_into_a_repository(hostile: Hostile) -> None:
     def state() -> dict[Path, tuple[int, int]]:
         files = (hostile.path / ".git").rglob("*")
         return {path: (path.lstat().st_mtime_ns, path.lstat().st_size) for path in files}
 
     before = state()
-    resolve(f"git:{hostile.path}@main", quiet)
+    hostile.resolve()
     patch_mail.collect(f"git:{hostile.path}@main~1..main")
     bisect_search.commits(hostile.path, "main~1", "main")
     assert state() == before

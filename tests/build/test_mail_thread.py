@@ -24,13 +24,9 @@ def mails() -> list[Message]:
     return [message_from_string(str(mail)) for mail in mailbox.mbox(BOX, create=False)]
 
 
-def thread(tmp_path: Path, messages: list[Message]) -> mail_thread.Thread | None:
+def thread(*messages: Message) -> mail_thread.Thread | None:
     """The thread of Ada's series in a mailbox with these mails."""
-    made = mailbox.mbox(tmp_path / "box")
-    for message in messages:
-        made.add(message)
-    made.close()
-    content = (tmp_path / "box").read_bytes()
+    content = b"\n".join(message.as_bytes(unixfrom=True) for message in messages)
     return mail_thread.read(content, "box", FIRST, {"ada@example.org"})[0]
 
 
@@ -49,44 +45,44 @@ def test_a_series_is_answered_at_its_cover_letter() -> None:
     )
 
 
-def test_the_order_in_which_the_mails_came_does_not_matter(tmp_path: Path) -> None:
-    assert patch_mail.collect(str(BOX)).thread == thread(tmp_path, mails()[::-1])
+def test_the_order_in_which_the_mails_came_does_not_matter() -> None:
+    assert patch_mail.collect(str(BOX)).thread == thread(*mails()[::-1])
 
 
-def test_without_a_cover_letter_the_first_patch_is_answered(tmp_path: Path) -> None:
-    patch = thread(tmp_path, mails()[1:])
+def test_without_a_cover_letter_the_first_patch_is_answered() -> None:
+    patch = thread(*mails()[1:])
     assert patch
     assert patch.message_id == "<20241119-dd-prio-v1-1-5d1c@example.org>"
     assert patch.references == ("<20241119-dd-prio-v1-0-5d1c@example.org>",)
 
 
-def test_nobody_elses_cover_letter_and_none_of_another_version_is_answered(tmp_path: Path) -> None:
+def test_nobody_elses_cover_letter_and_none_of_another_version_is_answered() -> None:
     forged, newer = mails()[0], mails()[0]
     forged.replace_header("From", "Mallory <m@example.org>")
     newer.replace_header("Subject", "[PATCH v2 0/2] block: all of it again")
-    patch = thread(tmp_path, [forged, newer, *mails()[1:]])
+    patch = thread(forged, newer, *mails()[1:])
     assert patch
     assert patch.message_id == "<20241119-dd-prio-v1-1-5d1c@example.org>"
 
 
 @pytest.mark.parametrize("written", ["", "<>", "no brackets@x", "<a b@c>", "<x@y\nBcc: m@evil>"])
-def test_without_a_message_id_there_is_no_thread(tmp_path: Path, written: str) -> None:
+def test_without_a_message_id_there_is_no_thread(written: str) -> None:
     messages = mails()
     text = str(messages[0]).replace("<20241119-dd-prio-v1-0-5d1c@example.org>", written, 1)
-    assert thread(tmp_path, [message_from_string(text), *messages[1:]]) is None
+    assert thread(message_from_string(text), *messages[1:]) is None
 
 
-def test_a_malformed_mail_under_the_name_of_the_sender_is_skipped(tmp_path: Path) -> None:
+def test_a_malformed_mail_under_the_name_of_the_sender_is_skipped() -> None:
     head = "From: Ada Example <ada@example.org>\nContent-Type: text/plain; charset*=a\0b'x'y%ff"
-    malformed = message_from_string(f"{head}\n\nbase-commit: {BASE[::-1]}\n")
-    assert thread(tmp_path, [*mails(), malformed]) == patch_mail.collect(str(BOX)).thread
+    malformed = message_from_string(f"{head}\n\nx\n")
+    assert thread(*mails(), malformed) == patch_mail.collect(str(BOX)).thread
 
 
-def test_only_addresses_that_can_be_written_to_are_kept(tmp_path: Path) -> None:
+def test_only_addresses_that_can_be_written_to_are_kept() -> None:
     messages = mails()
     people = 'a@b.org, A <A@B.org>, "x\\ny" <c@d.org>, undisclosed:;, evil, @'
     messages[0].replace_header("Cc", people)
-    cover = thread(tmp_path, messages)
+    cover = thread(*messages)
     assert cover
     assert cover.cc == ("a@b.org", "xny <c@d.org>")
 

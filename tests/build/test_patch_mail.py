@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import mailbox
 import random
 import sys
 import time
@@ -38,23 +37,24 @@ diff --git a/block/a.c b/block/a.c
 """
 
 
-def mail(subject: str, body: str = "", name: str = "x", encoding: str = "7bit") -> EmailMessage:
+def mail(
+    subject: str,
+    body: str = "",
+    name: str = "x",
+    encoding: str = "7bit",
+    sender: str = "A Hacker <a@example.org>",
+) -> EmailMessage:
     message = EmailMessage()
-    message["From"] = "A Hacker <a@example.org>"
+    message["From"] = sender
     message["Subject"] = subject
     message["Message-Id"] = f"<{hash(subject)}@example.org>"
     message.set_content(body or DIFF.replace("{name}", name), cte=encoding)
     return message
 
 
-def box(tmp_path: Path, *mails: EmailMessage) -> bytes:
-    path = tmp_path / "box"
-    path.unlink(missing_ok=True)
-    made = mailbox.mbox(path)
-    for message in mails:
-        made.add(message)
-    made.close()
-    return path.read_bytes()
+def box(*mails: EmailMessage) -> bytes:
+    """A mailbox."""
+    return b"\n".join(message.as_bytes(unixfrom=True) for message in mails)
 
 
 def series(total: int, version: str = "") -> list[EmailMessage]:
@@ -76,29 +76,27 @@ def collected(tmp_path: Path, content: bytes, *senders: str) -> patch_mail.Colle
     return patch_mail.collect(str(path), senders)
 
 
-def test_cover_letter_and_replies_are_left_out(tmp_path: Path) -> None:
+def test_cover_letter_and_replies_are_left_out() -> None:
     first, second = series(2)
     cover = mail("[PATCH 0/2] block: two steps", "diffstat\n")
     reply = mail("Re: [PATCH 1/2] block: step 1", DIFF)
     review = mail("Re: [PATCH 2/2] block: step 2", "> diff --git a/x b/x\nlooks good\n")
-    patches = in_order(box(tmp_path, cover, second, reply, first, review))
+    patches = in_order(box(cover, second, reply, first, review))
     assert [patch.title for patch in patches] == ["block: step 1", "block: step 2"]
     assert "+new 1" in patches[0].text
 
 
 @given(order=st.permutations(range(5)))
-def test_order_of_arrival_does_not_matter(
-    tmp_path_factory: pytest.TempPathFactory, order: list[int]
-) -> None:
+def test_order_of_arrival_does_not_matter(order: list[int]) -> None:
     mails = series(5)
-    content = box(tmp_path_factory.mktemp("box"), *(mails[place] for place in order))
+    content = box(*(mails[place] for place in order))
     assert [patch.number for patch in in_order(content)] == [1, 2, 3, 4, 5]
 
 
-def test_the_newest_version_counts(tmp_path: Path) -> None:
+def test_the_newest_version_counts() -> None:
     mails = series(2) + series(3, " v3") + series(2, " v2")
     random.Random(1).shuffle(mails)
-    patches = in_order(box(tmp_path, *mails))
+    patches = in_order(box(*mails))
     assert [(patch.version, patch.number) for patch in patches] == [(3, 1), (3, 2), (3, 3)]
 
 
@@ -113,26 +111,24 @@ def test_the_newest_version_counts(tmp_path: Path) -> None:
         ("[1/2]", (1, 0)),
     ],
 )
-def test_tags_are_read_as_people_write_them(
-    tmp_path: Path, tags: str, place: tuple[int, int]
-) -> None:
-    (patch,) = in_order(box(tmp_path, mail(f"{tags} block: x 3/4 v9")))
+def test_tags_are_read_as_people_write_them(tags: str, place: tuple[int, int]) -> None:
+    (patch,) = in_order(box(mail(f"{tags} block: x 3/4 v9")))
     assert ((patch.version, patch.number), patch.title) == (place, "block: x 3/4 v9")
 
 
-def test_a_mail_from_two_lists_counts_once(tmp_path: Path) -> None:
-    assert len(in_order(box(tmp_path, *series(2), *series(2)))) == 2
+def test_a_mail_from_two_lists_counts_once() -> None:
+    assert len(in_order(box(*series(2), *series(2)))) == 2
 
 
 @pytest.mark.parametrize("encoding", ["7bit", "quoted-printable", "base64"])
-def test_encodings_of_mail_are_undone(tmp_path: Path, encoding: str) -> None:
-    (patch,) = in_order(box(tmp_path, mail("[PATCH] block: ok", encoding=encoding)))
+def test_encodings_of_mail_are_undone(encoding: str) -> None:
+    (patch,) = in_order(box(mail("[PATCH] block: ok", encoding=encoding)))
     assert "\n+new x\n" in patch.text
 
 
-def test_a_folded_and_encoded_subject_is_read(tmp_path: Path) -> None:
+def test_a_folded_and_encoded_subject_is_read() -> None:
     subject = "[PATCH RFC v2 1/1] block: größer als jemals zuvor, und das in mehr als einer Zeile"
-    (patch,) = in_order(box(tmp_path, mail(subject)))
+    (patch,) = in_order(box(mail(subject)))
     assert (patch.version, patch.number) == (2, 1)
     assert patch.title.startswith("block: größer als")
 
@@ -152,7 +148,7 @@ def test_no_patch_is_said(content: bytes) -> None:
 def test_files_keep_the_order_and_are_written_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = box(tmp_path, *reversed(series(11)))
+    content = box(*reversed(series(11)))
 
     class Stdin:
         buffer = io.BytesIO(content)
@@ -202,20 +198,12 @@ def test_a_closed_standard_input_has_no_patch(monkeypatch: pytest.MonkeyPatch) -
 # --- mails of strangers
 
 
-def by(sender: str, subject: str, name: str = "evil") -> EmailMessage:
-    message = mail(subject, name=name)
-    message.replace_header("From", sender)
-    return message
-
-
 @pytest.mark.parametrize("subject", ["[PATCH v99 1/1] block: step 1", "[PATCH 1/2] block: step 1"])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_strangers_patch_never_takes_the_place_of_the_series(
-    tmp_path: Path, subject: str, first: bool
-) -> None:
-    evil = by("Mallory <m@example.com>", subject)
+def test_a_strangers_patch_never_takes_the_place_of_the_series(subject: str, first: bool) -> None:
+    evil = mail(subject, name="evil", sender="Mallory <m@example.com>")
     mails = [evil, *series(2)] if first else [*series(2), evil]
-    content = box(tmp_path, *mails)
+    content = box(*mails)
     with pytest.raises(UsageError, match=r"several people: .*") as caught:
         in_order(content)
     assert {"a@example.org", "m@example.com"} <= set(caught.value.what.replace(",", "").split())
@@ -228,16 +216,18 @@ def test_a_strangers_patch_never_takes_the_place_of_the_series(
         in_order(content, "c@d")
 
 
-def test_a_name_that_looks_like_an_address_is_none(tmp_path: Path) -> None:
-    content = box(tmp_path, *series(1), mail("[PATCH v9 1/1] block: evil", name="evil"))
+def test_a_name_that_looks_like_an_address_is_none() -> None:
+    content = box(*series(1), mail("[PATCH v9 1/1] block: evil", name="evil"))
     forged = b"=?utf-8?q?A_=3Ca=40example.org=3E=2C_?= <m@example.com>"
     before, _, after = content.rpartition(b"A Hacker <a@example.org>")
     with pytest.raises(UsageError, match=r"several people: a@example.org, m@example.com"):
         in_order(before + forged + after)
 
 
-def test_a_series_may_have_several_senders_who_are_named(tmp_path: Path) -> None:
-    content = box(tmp_path, series(2)[0], by("B <b@example.org>", "[PATCH 2/2] block: step 2"))
+def test_a_series_may_have_several_senders_who_are_named() -> None:
+    content = box(
+        series(2)[0], mail("[PATCH 2/2] block: step 2", name="evil", sender="B <b@example.org>")
+    )
     patches = in_order(content, "a@example.org", "b@example.org")
     assert [patch.number for patch in patches] == [1, 2]
 
@@ -245,7 +235,7 @@ def test_a_series_may_have_several_senders_who_are_named(tmp_path: Path) -> None
 def test_who_wrote_a_patch_need_not_be_who_sends_it(tmp_path: Path) -> None:
     first, second = series(2)
     second.set_content(f"From: B Author <b@example.org>\n\n{DIFF}")
-    patches = collected(tmp_path, box(tmp_path, first, second)).patches
+    patches = collected(tmp_path, box(first, second)).patches
     assert list(map(patch_mail.author, patches)) == [
         "A Hacker <a@example.org>",
         "B Author <b@example.org>",
@@ -253,55 +243,55 @@ def test_who_wrote_a_patch_need_not_be_who_sends_it(tmp_path: Path) -> None:
 
 
 def test_what_was_left_out_is_told(tmp_path: Path) -> None:
-    evil = by("Mallory <m@example.com>", "[PATCH v99 1/1] block: evil")
-    content = box(tmp_path, *series(1), evil, *series(1, " v2"))
+    evil = mail("[PATCH v99 1/1] block: evil", name="evil", sender="Mallory <m@example.com>")
+    content = box(*series(1), evil, *series(1, " v2"))
     assert collected(tmp_path, content, "a@example.org").skipped == (
         "block: step 1, version 1, by a@example.org",
         "block: evil, version 99, by m@example.com",
     )
 
 
-def test_a_missing_patch_and_one_that_is_there_twice_are_named(tmp_path: Path) -> None:
+def test_a_missing_patch_and_one_that_is_there_twice_are_named() -> None:
     with pytest.raises(UsageError, match="patch 2 of 3 is missing"):
-        in_order(box(tmp_path, *series(3)[::2]))
+        in_order(box(*series(3)[::2]))
     again = mail("[PATCH 1/2] block: another", name="other")
     with pytest.raises(UsageError, match=r"patch 1 is there twice .*'block: step 1' by a@example"):
-        in_order(box(tmp_path, *series(2), again))
+        in_order(box(*series(2), again))
 
 
-def test_a_footer_of_a_mailing_list_makes_no_other_patch(tmp_path: Path) -> None:
+def test_a_footer_of_a_mailing_list_makes_no_other_patch() -> None:
     again = mail("[PATCH 1/1] block: step 1", DIFF.replace("{name}", "1").replace("--\n", "-- \n"))
     footed = mail("[dm-devel] [PATCH 1/1] block: step 1", again.get_content() + "_____\ndm-devel")
-    assert len(in_order(box(tmp_path, footed, again))) == 1
+    assert len(in_order(box(footed, again))) == 1
 
 
-def test_what_only_html_shows_is_not_applied(tmp_path: Path) -> None:
+def test_what_only_html_shows_is_not_applied() -> None:
     hidden = f"<pre>{DIFF.replace('{name}', 'hidden')}</pre>"
     without, with_diff = mail("[PATCH] block: x", "please apply\n"), mail("[PATCH] block: x", DIFF)
     for message in (without, with_diff):
         message.add_alternative(hidden, subtype="html")
     with pytest.raises(UsageError, match="no patch is in it"):
-        in_order(box(tmp_path, without))
-    (patch,) = in_order(box(tmp_path, with_diff))
+        in_order(box(without))
+    (patch,) = in_order(box(with_diff))
     assert "hidden" not in patch.text
 
 
 @pytest.mark.parametrize("encoding", ["7bit", "quoted-printable", "base64"])
-def test_an_attached_patch_counts_where_the_mail_has_none(tmp_path: Path, encoding: str) -> None:
+def test_an_attached_patch_counts_where_the_mail_has_none(encoding: str) -> None:
     for text, wanted in (("see the attachment\n", "attached"), (DIFF, "{name}")):
         message = mail("[PATCH] block: x", text)
         diff = DIFF.replace("{name}", "attached")
         message.add_attachment(diff, subtype="x-patch", cte=encoding, filename="0001.patch")
-        (patch,) = in_order(box(tmp_path, message))
+        (patch,) = in_order(box(message))
         assert f"\n+new {wanted}\n" in patch.text
         assert patch.text.count("+new") == 1
 
 
-def test_a_mail_inside_of_a_mail_is_not_its_senders(tmp_path: Path) -> None:
+def test_a_mail_inside_of_a_mail_is_not_its_senders() -> None:
     outer = mail("[PATCH] block: look at this", "what do you think?\n")
     outer.add_attachment(mail("[PATCH] block: x"))
     with pytest.raises(UsageError, match="no patch"):
-        in_order(box(tmp_path, outer))
+        in_order(box(outer))
 
 
 def test_a_sentence_that_begins_with_from_begins_no_mail() -> None:
@@ -373,7 +363,7 @@ def test_there_are_limits(
 ) -> None:
     monkeypatch.setattr(f"lab.build.{limit}", 2000 if content else 3)
     with pytest.raises(UsageError, match=said):
-        collected(tmp_path, content or box(tmp_path, *series(4)))
+        collected(tmp_path, content or box(*series(4)))
 
 
 def test_what_never_ends_is_read_no_further() -> None:

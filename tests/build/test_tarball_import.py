@@ -7,7 +7,7 @@ import io
 import subprocess
 import tarfile
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,12 +32,15 @@ def little_memory() -> Iterator[None]:
     assert peak < MOST_BYTES
 
 
-def tarball(fake_tree: Path, change: Callable[[tarfile.TarFile], None], **how: object) -> Path:
-    """The fake kernel's tarball with something more in it."""
+def tarball(
+    fake_tree: Path, *entries: tarfile.TarInfo, format: int = tarfile.DEFAULT_FORMAT
+) -> Path:
+    """The fake kernel's tarball with more members in it, whose content is zeros."""
     path = fake_tree.parent / "hostile.tar"
-    with tarfile.open(path, "w", **how) as tar:  # type: ignore[call-overload]
+    with tarfile.open(path, "w", format=format) as tar:
         tar.add(fake_tree, fake_tree.name)
-        change(tar)
+        for entry in entries:
+            tar.addfile(entry, io.BytesIO(bytes(entry.size)))
     return path
 
 
@@ -68,7 +71,7 @@ def test_a_sparse_file_of_40_gib_in_10_kib_is_refused(fake_tree: Path, format: s
 
 
 def test_a_member_that_claims_to_be_huge_is_refused_by_its_header(fake_tree: Path) -> None:
-    path = tarball(fake_tree, lambda tar: None)
+    path = tarball(fake_tree)
     header = member(size=40 * 2**30).tobuf(tarfile.GNU_FORMAT)
     path.write_bytes(header + path.read_bytes())
     assert "linux-0.1/x is too large: 42,949,672,960 bytes" in refused(path)
@@ -85,7 +88,7 @@ def test_files_that_together_are_too_much_are_refused(
     fake_tree: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, message: str
 ) -> None:
     monkeypatch.setattr(tarball_import, limit, most)
-    assert message in refused(tarball(fake_tree, lambda tar: None))
+    assert message in refused(tarball(fake_tree))
 
 
 @pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT])
@@ -95,7 +98,7 @@ def test_a_name_that_is_not_utf_8_is_refused_and_shown(
 ) -> None:
     name = b"linux-0.1/\xff\xfe".decode(errors="surrogateescape")
     entry = member(linkname=name, type=tarfile.SYMTYPE) if link else member(name)
-    said = refused(tarball(fake_tree, lambda tar: tar.addfile(entry), format=format))
+    said = refused(tarball(fake_tree, entry, format=format))
     assert "not UTF-8: a kernel's names are" in said
     assert link or "linux-0.1/\\xff\\xfe" in said
 
@@ -117,7 +120,7 @@ def test_a_name_that_is_not_utf_8_is_refused_and_shown(
 def test_what_a_header_claims_is_not_believed(
     fake_tree: Path, pax: dict[str, str], message: str
 ) -> None:
-    path = tarball(fake_tree, lambda tar: None)
+    path = tarball(fake_tree)
     header = member(pax_headers=pax, size=1).tobuf(tarfile.PAX_FORMAT)
     path.write_bytes(header + b"x".ljust(512, b"\0") + path.read_bytes())
     assert message in refused(path)
@@ -127,31 +130,26 @@ def test_what_a_header_claims_is_not_believed(
 def test_a_hard_link_to_no_file_before_it_is_refused(fake_tree: Path, target: str) -> None:
     """One to a folder would be a copy of it: thirty such links make a thousand million files."""
     link = member(type=tarfile.LNKTYPE, linkname=target)
-
-    def add(tar: tarfile.TarFile) -> None:
-        tar.addfile(link)
-        tar.addfile(member("linux-0.1/later"))
-
-    assert "linux-0.1/x is a link to no file before it" in refused(tarball(fake_tree, add))
+    path = tarball(fake_tree, link, member("linux-0.1/later"))
+    assert "linux-0.1/x is a link to no file before it" in refused(path)
 
 
 def test_hard_links_count_as_the_files_that_they_are(
     fake_tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tarball_import, "MOST_BYTES", 100_000)
-
-    def add(tar: tarfile.TarFile) -> None:
-        tar.addfile(member("linux-0.1/large", size=9000), io.BytesIO(bytes(9000)))
-        for number in range(20):
-            name = f"linux-0.1/{number}"
-            tar.addfile(member(name, type=tarfile.LNKTYPE, linkname="linux-0.1/large"))
-
-    assert "all files together have more than 100,000 bytes" in refused(tarball(fake_tree, add))
+    large = member("linux-0.1/large", size=9000)
+    links = [
+        member(f"linux-0.1/{number}", type=tarfile.LNKTYPE, linkname=large.name)
+        for number in range(20)
+    ]
+    path = tarball(fake_tree, large, *links)
+    assert "all files together have more than 100,000 bytes" in refused(path)
 
 
 def test_what_is_refused_leaves_no_tree(fake_tree: Path, fake_tarball: Path) -> None:
     before = import_tar(fake_tarball)
-    refused(tarball(fake_tree, lambda tar: tar.addfile(member("linux-0.1/\udcff"))))
+    refused(tarball(fake_tree, member("linux-0.1/\udcff")))
     assert import_tar(fake_tarball) == before
     assert git("cat-file", "-t", before) == "tree"
 
