@@ -86,9 +86,8 @@ class Image:
         return None if content is None else content.partition(b"\0")[0]
 
     def place(self, address: int) -> tuple[str, int] | None:
-        """The symbol that an address lies in, and how far in; None for what has no name.
-
-        In code that is the nearest symbol before it; a variable has to reach as far.
+        """The symbol that an address lies in, and how far in; None for what has no name. In code
+        that is the nearest symbol before it; a variable has to reach as far.
         """
         section = self._section(address)
         if section is None:

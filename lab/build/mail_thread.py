@@ -23,9 +23,8 @@ _MOST_REFERENCES = 50
 
 @dataclass(frozen=True)
 class Thread:
-    """The mail that a reply goes to: the cover letter, else the first patch.
-
-    sender, to and cc are addresses with names.
+    """The mail that a reply goes to, the cover letter or else the first patch; sender, to and cc
+    are addresses with names.
     """
 
     message_id: str

@@ -60,9 +60,8 @@ class Overrun(BuildError):
 
 @dataclass(frozen=True)
 class Make:
-    """How a tree is made: its source, its objects, a folder for temporary files, and ccache's.
-
-    Where ccache's folder is only read, what is compiled is not kept in it.
+    """How a tree is made: its source, its objects, a folder for temporary files, and ccache's,
+    which keeps what is compiled or is only read.
     """
 
     source: Path

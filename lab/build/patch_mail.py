@@ -27,13 +27,17 @@ _PATCH = re.compile(r"\bPATCH")
 _PLACE = re.compile(r"\b(\d+)/(\d+)\b", re.ASCII)
 _REPLY = re.compile(r"(?:re|aw|fwd?)\s*:", re.IGNORECASE)
 _AUTHOR = re.compile(r"^From: *(.+)$", re.MULTILINE)
+# Whatever the user's configuration of git says about what people read.
+_AS_GIT_APPLIES = (
+    *("--no-ext-diff", "--no-textconv", "--no-attach", "--submodule=short"),
+    *("--src-prefix=a/", "--dst-prefix=b/"),
+)
 
 
 @dataclass(frozen=True)
 class Patch:
-    """One patch of a series: its place in it, its title, who sent it, and the mail as text.
-
-    subject is the whole one, with its tags.
+    """One patch of a series: its place in it, its title, who sent it, the mail as text, and the
+    whole subject with its tags.
     """
 
     number: int
@@ -42,7 +46,7 @@ class Patch:
     title: str
     sender: str
     text: str
-    subject: str = ""
+    subject: str
 
 
 @dataclass(frozen=True)
@@ -112,9 +116,8 @@ def title(text: str) -> str:
 
 
 def parse(content: bytes, where: str) -> list[Patch]:
-    """All patches in a mailbox or in a single patch file, whoever sent them.
-
-    Cover letters and replies are none. Raises UsageError when there is no patch, or too many.
+    """All patches in a mailbox or in a single patch file, whoever sent them, without cover letters
+    and replies. Raises UsageError when there is no patch, or too many.
     """
     patches = []
     for mail in mail_text.mails(content, where):
@@ -134,12 +137,9 @@ def parse(content: bytes, where: str) -> list[Patch]:
 def series(patches: Sequence[Patch], where: str, senders: Collection[str] = ()) -> list[Patch]:
     """The patches of a series among all that a mailbox has, in order; the newest version counts.
 
-    All must have been sent by one person, for anybody can write into a thread: senders are the
-    addresses of those whose patches are wanted, where there are others. Who wrote a patch that
-    another one sends stands in its text and does not matter.
-
-    Raises UsageError when several people sent patches, or a number of the series is missing, or is
-    there twice.
+    senders are the addresses of those whose patches are wanted. Without them one person must have
+    sent all, for anybody can write into a thread; who wrote a patch does not matter. Raises
+    UsageError when several people sent patches, or a number is missing, or is there twice.
     """
     wanted = _sent_by(patches, senders, where)
     newest = max(patch.version for patch in wanted)
@@ -277,13 +277,6 @@ def _from_git(source: str) -> tuple[Path, ...]:
     except CommandError as exc:
         raise UsageError(f"git cannot read {commits}: {exc.output.strip()}", where=path) from exc
     return tuple(sorted(folder.glob("*.patch")))
-
-
-# Whatever the user's configuration of git says about what people read.
-_AS_GIT_APPLIES = (
-    *("--no-ext-diff", "--no-textconv", "--no-attach", "--submodule=short"),
-    *("--src-prefix=a/", "--dst-prefix=b/"),
-)
 
 
 def slug(title: str) -> str:

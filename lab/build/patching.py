@@ -27,9 +27,8 @@ _HUNK = re.compile(r"^@@ -(?P<start>\d+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Tree:
-    """A source with patches: its git tree hash is its identity.
-
-    It is foreign when one of the patches is none that the lab ships.
+    """A source with patches: its git tree hash is its identity. It is foreign when one of the
+    patches is none that the lab ships.
     """
 
     source: Source

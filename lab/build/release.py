@@ -39,10 +39,8 @@ def checked(version: str) -> str:
 
 
 def fetch(version: str, folder: Path, progress: Progress) -> Path:
-    """The tarball of a release: the user's own, else downloaded into folder.
-
-    Its hash has been compared where a list of them could be had, and what vouches for it said.
-    Raises LabError when it cannot be had, or is another one than the list says.
+    """The tarball of a release: the user's own, else downloaded into folder; what vouches for it is
+    said. Raises LabError when it cannot be had, or is another one than a list of hashes says.
     """
     name = f"linux-{checked(version)}.tar.xz"
     local = os.environ.get(FOLDER)
@@ -110,9 +108,8 @@ def _vouched(tarball: Path, sums: Path) -> str:
 
 
 def _signed(sums: Path) -> tuple[str, list[str]]:
-    """Who signed a list, and the lines that are signed, which need not be all of the file.
-
-    Nobody and none where gpg lacks the key. Raises LabError for a wrong signature, or none.
+    """Who signed a list, and the lines that are signed, which need not be all of the file; nobody
+    and none where gpg lacks the key. Raises LabError for a wrong signature, or none.
     """
     with tempfile.TemporaryDirectory() as folder:
         content = Path(folder) / "content"

@@ -58,9 +58,8 @@ class Repository:
     folder: Path
 
     def git(self, *args: str, stdin: str | None = None) -> str:
-        """What git prints about the repository, without the last newline.
-
-        Raises CommandError, and LabError when it does not end.
+        """What git prints about the repository, without the last newline. Raises CommandError, and
+        LabError when it does not end.
         """
         argv = ["git", f"--git-dir={self.folder}", "-c", f"core.hooksPath={os.devnull}", *args]
         done = run(argv, env=ISOLATED, stdin=stdin, timeout_s=PATIENCE_S)

@@ -37,9 +37,8 @@ _IMPORT_GIB = 3.0
 
 @dataclass(frozen=True)
 class Source:
-    """An unpatched kernel source: what was asked for, what it turned out to be, its tree hash.
-
-    origin separates sources whose trees differ everywhere, so that each gets a workbench.
+    """An unpatched kernel source: what was asked for, what it turned out to be, its tree hash; and
+    origin, which separates sources whose trees differ everywhere: each has its own workbench.
     """
 
     spec: str
@@ -209,10 +208,8 @@ def _importing(progress: Progress) -> AbstractContextManager[None]:
 
 
 def import_tar(tarball: Path) -> str:
-    """Read a kernel tarball into the object store and return its tree hash.
-
-    The one top folder that release tarballs have is skipped. Raises LabError for a file that
-    is not a tar archive of a kernel.
+    """Read a kernel tarball, without its top folder, into the object store; its tree hash. Raises
+    LabError for a file that is not a tar archive of a kernel.
     """
     reference = f"refs/sources/{cache.key(str(tarball), tarball.stat().st_mtime_ns)}"
     argv = [*arguments(), "-c", "core.compression=1", "fast-import", "--quiet"]

@@ -27,9 +27,8 @@ _SPARSE = "a sparse file, which no kernel has"
 
 
 def feed(tarball: Path, stream: IO[bytes]) -> None:
-    """Write a tarball's files and links, without its top folder, to a git fast-import.
-
-    Raises LabError for what is no tar archive, and for what no kernel's is.
+    """Write a tarball's files and links, without its top folder, to a git fast-import. Raises
+    LabError for what is no tar archive, and for what no kernel's is.
     """
     try:
         with tarfile.open(tarball, "r|*", tarinfo=_Member) as tar:

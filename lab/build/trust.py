@@ -18,9 +18,8 @@ UNCONFINED = f"warning: nothing confines builds and guests on this machine; {HOW
 
 
 def require(spec: str, patches: Sequence[Path] = ()) -> None:
-    """Raise UsageError when a source, or patches to it, are foreign and would run unconfined.
-
-    A source without a name is the one that the lab takes by itself.
+    """Raise UsageError when a source, or patches to it, are foreign and would run unconfined. A
+    source without a name is the one that the lab takes by itself.
     """
     if spec and not source.is_packaged(spec):
         sandbox.require_for(f"the source {spec}")
