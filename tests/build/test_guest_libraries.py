@@ -53,14 +53,9 @@ def test_a_library_of_which_nothing_is_called_is_empty(tmp_path: Path) -> None:
 
 def test_libraries_of_what_is_left_out_are_left_out_too(tmp_path: Path) -> None:
     deep = compile(tmp_path, "libdeep.so", "int deep;", "-shared", "-Wl,-soname,libdeep.so")
-    link = [
-        "-shared",
-        "-Wl,--no-as-needed",
-        str(deep),
-        f"-Wl,-soname,libfar.so.1,-rpath,{tmp_path}",
-    ]
+    link = ["-Wl,--no-as-needed", str(deep), f"-Wl,-soname,libfar.so.1,-rpath,{tmp_path}"]
     made = program(tmp_path)
-    compile(tmp_path, "libfar.so.1", FAR, "-fPIC", *link)
+    compile(tmp_path, "libfar.so.1", FAR, "-shared", "-fPIC", *link)
     assert "libdeep.so" in guest_libraries.loaded(made)
     assert "libdeep.so" not in guest_libraries.called(made)
 

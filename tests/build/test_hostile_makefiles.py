@@ -8,7 +8,6 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -25,35 +24,34 @@ FIRST = '\t@echo "  CC      block/bfq.o"\n'
 LAST = '\t@echo "0.1.0$(LOCALVERSION)" > $(O)/include/config/kernel.release\n'
 
 
-@dataclass
-class Victim:
-    """What an attack is after: files and servers outside of the build."""
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's home, with a secret; another one is in the environment."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "secret").write_text("s3cret")
+    monkeypatch.setenv("LAB_TEST_TOKEN", "t0ken")
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
 
-    folder: Path
-    tcp: socket.socket = field(default_factory=socket.socket)
-    unix: socket.socket = field(default_factory=lambda: socket.socket(socket.AF_UNIX))
 
-    def __post_init__(self) -> None:
-        self.folder.mkdir()
-        (self.folder / "secret").write_text("s3cret")
-        self.tcp.bind(("127.0.0.1", 0))
-        self.unix.bind(f"\0lab-test-{os.getpid()}")
-        for server in (self.tcp, self.unix):
+@pytest.fixture
+def attacks(home: Path) -> Iterator[dict[str, str]]:
+    """Shell commands that succeed when the attack does, by name; two servers run meanwhile."""
+    abstract, store = f"lab-test-{os.getpid()}", cache.root()
+    perl = "perl -MSocket -e 'socket(S,PF_UNIX,SOCK_STREAM,0); exit !connect(S, {})'"
+    with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as unix:
+        tcp.bind(("127.0.0.1", 0))
+        unix.bind(f"\0{abstract}")
+        for server in (tcp, unix):
             server.listen()
-
-    @property
-    def attacks(self) -> dict[str, str]:
-        """Shell commands that succeed when the attack does, by name."""
-        home, store = self.folder, cache.root()
-        abstract = f"\\0lab-test-{os.getpid()}"
-        perl = "perl -MSocket -e 'socket(S,PF_UNIX,SOCK_STREAM,0); exit !connect(S, {})'"
-        return {
+        yield {
             "read-home": f"cat {home}/secret",
             "write-home": f"echo bad >{home}/canary",
             "read-environment": "env | grep LAB_TEST_TOKEN",
             "read-processes": "cat /proc/[0-9]*/environ | grep -a LAB_TEST_TOKEN",
-            "reach-network": f"bash -c 'echo >/dev/tcp/127.0.0.1/{self.tcp.getsockname()[1]}'",
-            "reach-daemon": perl.format(f'pack_sockaddr_un("{abstract}")'),
+            "reach-network": f"bash -c 'echo >/dev/tcp/127.0.0.1/{tcp.getsockname()[1]}'",
+            "reach-daemon": perl.format(f'pack_sockaddr_un("\\0{abstract}")'),
             "write-source": 'echo "all:" >GNUmakefile',
             "write-index": "echo bad >>../index",
             "write-store": f"mkdir -p {store}/objects.git/hooks &&"
@@ -61,17 +59,6 @@ class Victim:
             "write-kernels": f"echo bad >{store}/kernels/planted",
             "write-compiler-cache": "echo prefix_command=false >$$CCACHE_DIR/ccache.conf",
         }
-
-
-@pytest.fixture
-def victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Victim]:
-    """Files and servers that an attack is after."""
-    target = Victim(tmp_path / "home")
-    monkeypatch.setenv("LAB_TEST_TOKEN", "t0ken")
-    monkeypatch.setenv("HOME", str(target.folder))
-    yield target
-    target.tcp.close()
-    target.unix.close()
 
 
 def managed(make_patch: MakePatch, build: Build, attacks: dict[str, str]) -> set[str]:
@@ -91,32 +78,33 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_what_a_makefile_tries_fails(
-    confined: Mode, victim: Victim, build: Build, make_patch: MakePatch
+    confined: Mode, home: Path, attacks: dict[str, str], build: Build, make_patch: MakePatch
 ) -> None:
     first = build()
-    home, objects = contents(victim.folder), contents(objects_of_the_baseline())
-    index = (objects_of_the_baseline().parent.parent / "index").read_bytes()
-    done = managed(make_patch, build, victim.attacks)
+    objects = objects_of_the_baseline()
+    before, before_at_home = contents(objects), contents(home)
+    index, image = objects.parents[1] / "index", cache.file_hash(first.vmlinux)
+    signature = index.read_bytes()[:12]
+    done = managed(make_patch, build, attacks)
     # What bubblewrap shows in the place of other folders can be written to, and is not there after.
     assert {name for name in done if not name.startswith("write-")} == set()
-    assert contents(victim.folder) == home
+    assert contents(home) == before_at_home
     assert b"bad\n" not in contents(cache.root()).values()
     assert not [*cache.root().rglob("ccache.conf"), *cache.root().rglob("GNUmakefile")]
-    assert (objects_of_the_baseline().parent.parent / "index").read_bytes().startswith(index[:12])
-    assert contents(objects_of_the_baseline()) == objects
-    before = cache.file_hash(first.vmlinux)
+    assert index.read_bytes().startswith(signature)
+    assert contents(objects) == before
     cache.remove(first.folder)
     again = build()
-    assert (again.id, cache.file_hash(again.vmlinux)) == (first.id, before)
+    assert (again.id, cache.file_hash(again.vmlinux)) == (first.id, image)
 
 
 def test_the_same_attacks_succeed_where_nothing_confines(
-    victim: Victim, build: Build, make_patch: MakePatch, monkeypatch: pytest.MonkeyPatch
+    attacks: dict[str, str], build: Build, make_patch: MakePatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(sandbox.CHOICE, Mode.NONE)
     build()
     # The environment is clean in every mode; those of the processes around it are not.
-    attacks = {name: attack for name, attack in victim.attacks.items() if name != "write-index"}
+    del attacks["write-index"]
     assert managed(make_patch, build, attacks) == attacks.keys() - {"read-environment"}
     assert [*cache.root().rglob("ccache.conf"), *cache.root().rglob("post-checkout")]
 

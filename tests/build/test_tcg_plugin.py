@@ -44,9 +44,7 @@ def test_it_is_compiled_for_the_interface_that_qemu_takes_and_once(
     assert len(compilations) == 2
 
 
-def test_nothing_is_compiled_for_an_old_qemu(
-    compilations: list[list[str]],
-) -> None:
+def test_nothing_is_compiled_for_an_old_qemu(compilations: list[list[str]]) -> None:
     assert tcg_plugin.compiled((8, 2, 2), "QEMU 8.2.2") is None
     assert compilations == []
 
