@@ -260,6 +260,22 @@ static uint64_t access_in_order(uint64_t address, enum access access, bool write
 	return now - before;
 }
 
+/* Whether an instruction accesses a device's registers, such as those of each CPU's interrupt controller,
+ * which have one address: no cache has them. To ask takes long, and what an instruction accesses first
+ * it accesses always.
+ */
+static bool accesses_device(struct instruction *insn, memory_info info, uint64_t address)
+{
+	const struct qemu_plugin_hwaddr *place;
+
+	if (!insn->accessed) {
+		place = qemu_plugin_get_hwaddr(info, address);
+		insn->accesses_device = place && qemu_plugin_hwaddr_is_io(place);
+		insn->accessed = true;
+	}
+	return insn->accesses_device;
+}
+
 static void on_access(unsigned int vcpu, memory_info info, uint64_t address, void *data)
 {
 	struct instruction *insn = data;
@@ -271,7 +287,7 @@ static void on_access(unsigned int vcpu, memory_info info, uint64_t address, voi
 	(void)vcpu;
 	if (stage != MEASURES)
 		return;
-	if (!is_simulated(address)) {
+	if (!is_simulated(address) || accesses_device(insn, info, address)) {
 		spin_access(vcpu_in_turn(), address, true); /* nobody tells when it changes */
 		return;
 	}

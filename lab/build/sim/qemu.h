@@ -15,6 +15,7 @@ typedef uint64_t plugin_id;
 typedef uint32_t memory_info;
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
+struct qemu_plugin_hwaddr;
 
 /* What is needed of qemu_info_t, which QEMU keeps at the beginning of it. */
 struct qemu_info {
@@ -45,6 +46,8 @@ struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 bool qemu_plugin_mem_is_store(memory_info info);
+struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(memory_info info, uint64_t address);
+bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *address);
 size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *target, size_t size);
 
 #endif

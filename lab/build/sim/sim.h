@@ -160,6 +160,8 @@ struct instruction {
 	unsigned int index;		/* in its block */
 	struct block *block;
 	bool only_stores;		/* to its operand */
+	bool accessed;			/* anything yet */
+	bool accesses_device;
 	bool has_operand;		/* in memory, at base + index * factor + displacement */
 	signed char base, index_register;	/* -1 for none */
 	unsigned char factor;
