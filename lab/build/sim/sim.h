@@ -17,6 +17,7 @@
  * decode.c	what an instruction is and depends on
  * spin.c	vCPUs that wait in a loop, which need not execute it
  * plugin.c	what the guest executes, what it costs, and which phase it is in
+ * access.c	which accesses to memory may move a cache line, and how long the vCPU waits for it
  * record.c	what is written down of it
  * calls.c	which calls of some functions there were, and with which arguments
  * stacks.c	who calls whom
@@ -160,7 +161,7 @@ struct instruction {
 	unsigned int index;		/* in its block */
 	struct block *block;
 	bool only_stores;		/* to its operand */
-	bool accessed;			/* anything yet */
+	bool accessed;			/* anything yet, and at first a device */
 	bool accesses_device;
 	bool has_operand;		/* in memory, at base + index * factor + displacement */
 	signed char base, index_register;	/* -1 for none */
@@ -262,5 +263,27 @@ void spin_block(unsigned int vcpu, const void *block);
 uint64_t spin_pause(unsigned int vcpu, const void *block);
 void spin_access(unsigned int vcpu, uint64_t address, bool changed);
 void line_taken(uint64_t number, uint64_t holders);
+
+/* --- plugin.c */
+
+/* A guest boots, and starts programs; then its instructions are counted, or each run of fio warms
+ * up, is measured and ends.
+ */
+enum stage { BOOTS, COUNTS, WARMS, MEASURES, ENDS };
+
+extern enum stage stage;
+/* The cost of the block that is being executed: time passes when it has been. */
+extern uint64_t executing;
+
+static inline bool follows_cores(void)
+{
+	return stage == MEASURES && core_model.window;
+}
+
+/* --- access.c */
+
+bool is_simulated(uint64_t address);
+void on_contended(unsigned int vcpu, void *insn);
+void on_access(unsigned int vcpu, uint32_t info, uint64_t address, void *insn);
 
 #endif

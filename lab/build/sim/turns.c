@@ -40,7 +40,7 @@ static struct seat *current;
 static struct seat *carrier;	/* whose thread executes all vCPUs */
 static unsigned int vcpus;
 static atomic_uint arrived;
-static enum { BEFORE, TURNS, AFTER } stage;
+static enum { BEFORE, TURNS, AFTER } scheduling;
 
 /* The main loop: not waiting, waiting as it would without us, or waiting for its turn. */
 enum { AWAY, POLLING, TAKEN };
@@ -59,17 +59,17 @@ bool in_main(void)
 
 bool is_seated(void)
 {
-	return own && stage != AFTER;
+	return own && scheduling != AFTER;
 }
 
 bool has_turn(void)
 {
-	return stage == TURNS && own && own == current;
+	return scheduling == TURNS && own && own == current;
 }
 
 bool turns_have_begun(void)
 {
-	return stage != BEFORE;
+	return scheduling != BEFORE;
 }
 
 unsigned int vcpu_in_turn(void)
@@ -156,12 +156,12 @@ void begin_turns(unsigned int count)
 			usleep(100);
 	current = own;
 	carry_all();
-	stage = TURNS;
+	scheduling = TURNS;
 }
 
 void end_turns(void)
 {
-	stage = AFTER;
+	scheduling = AFTER;
 }
 
 /* The next, and how far it may go. The main loop comes first when there is something to do. */
@@ -288,7 +288,7 @@ void rouse(unsigned int vcpu)
 
 bool waits_by_turns(void)
 {
-	return is_seated() && (stage == TURNS || own != MAIN);
+	return is_seated() && (scheduling == TURNS || own != MAIN);
 }
 
 void sit_down(const void *condition)
@@ -333,7 +333,7 @@ void wake(const void *condition)
 		}
 		if (!seat->woken) {
 			seat->woken = true;
-			if (stage != TURNS)
+			if (scheduling != TURNS)
 				give_turn(seat);
 		}
 	}
@@ -358,7 +358,7 @@ bool main_was_taken(void)
 void main_waits(uint64_t nanoseconds)
 {
 	main_deadline = nanoseconds == NEVER ? NEVER : read_clock() + nanoseconds * NS;
-	if (stage == BEFORE) {
+	if (scheduling == BEFORE) {
 		main_state = POLLING;
 		return;
 	}
