@@ -83,7 +83,7 @@ class Message:
 
 def read(text: str) -> Message:
     """What a message publishes, in the order in which it stands there."""
-    files, rest = _job_files([line[:_LONGEST_LINE] for line in text.splitlines()[:_MOST_LINES]])
+    files, rest = _job_files(text.splitlines()[:_MOST_LINES])
     lines = [_CPUS.sub(_NPROC, line[:_LONGEST_LINE]) for line in _joined(rest)]
     jobs, devices, prose = list[str](), list[str](), list[str]()
     for line in lines:
@@ -126,18 +126,25 @@ def runs_fio(job: str) -> bool:
 
 
 def _joined(lines: Sequence[str]) -> Iterator[str]:
-    """The lines of a text; one that ends with a backslash, or is followed by options, goes on."""
-    whole = ""
+    """The lines of a text; one that ends with a backslash, or is followed by options, goes on. What
+    is joined ends soon after the length that is read of it.
+    """
+    whole, goes_on = "", False
     for line in lines:
-        is_option = line.lstrip().startswith("--")
-        if whole.endswith("\\") or (is_option and _FIO.match(_PROMPT.sub("", whole))):
-            whole = f"{whole.removesuffix(chr(92)).rstrip()} {line.strip()}"
-            continue
-        if whole:
-            yield whole
-        whole = line.rstrip()
+        if goes_on or (line.lstrip().startswith("--") and _runs_fio(whole)):
+            if len(whole) <= _LONGEST_LINE:
+                whole = f"{whole.removesuffix(chr(92)).rstrip()} {line.strip()}"
+        else:
+            if whole:
+                yield whole
+            whole = line.rstrip()
+        goes_on = line.rstrip().endswith("\\")
     if whole:
         yield whole
+
+
+def _runs_fio(line: str) -> bool:
+    return bool(_FIO.match(_PROMPT.sub("", line[:_LONGEST_LINE])))
 
 
 def _figures(lines: Sequence[str]) -> Iterator[Figure]:
