@@ -36,6 +36,7 @@ Version = tuple[int, int]
 _SET = re.compile(r"""^(CONFIG_\w+)=("(?:[^"\\]|\\.)*"|[^\s"]+)$""")
 _UNSET = re.compile(r"^# (CONFIG_\w+) is not set$")
 _VERSION = re.compile(r"^(VERSION|PATCHLEVEL) *= *(\d+)$", re.MULTILINE)
+# At the end of a line, and never empty: for which versions it is.
 _RANGE = re.compile(r"\s+#(?=.)(?: since (\d+\.\d+))?(?: before (\d+\.\d+))?$")
 
 

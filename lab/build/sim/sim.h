@@ -161,8 +161,8 @@ struct instruction {
 	unsigned int index;		/* in its block */
 	struct block *block;
 	bool only_stores;		/* to its operand */
-	bool accessed;			/* anything yet, and at first a device */
-	bool accesses_device;
+	bool accessed;			/* anything while something was measured */
+	bool accesses_device;		/* what it accessed first was a device's register */
 	bool has_operand;		/* in memory, at base + index * factor + displacement */
 	signed char base, index_register;	/* -1 for none */
 	unsigned char factor;
