@@ -52,7 +52,7 @@ def compare(curve: HardwareCurve, machine: str, session: Session) -> ComparedCur
     fragments = (*session.fragments, *curve.config)
     engine = curve.compared_engine
     session.testbed.host.require(engine)
-    kernel = session.kernel("", (), fragments)
+    kernel = session.kernel(curve.tree, (), fragments)
     wanted = [(name, label) for name, by_label in curve.values.items() for label in by_label]
     tasks = []
     for scheduler, label in wanted:

@@ -24,6 +24,7 @@ class HardwareCurve(Model):
 
     title: str = Field(description="the hardware and the job, in one line")
     source: str = Field(description="where the values were published")
+    tree: str = Field(default="", description="kernel source; default: the profile's")
     config: tuple[str, ...] = Field(
         default=(), description="kernel fragments beside the profile's, as on that machine"
     )
