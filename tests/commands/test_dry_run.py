@@ -61,7 +61,7 @@ def test_boots_follow_the_profile_and_what_a_claim_wants_more() -> None:
     boots = [(count, engine, " ".join(rest.split())) for count, engine, rest in planned]
     # Three seeds of two arms.
     assert ("6", "exact", "before, after nullb bfq randread_burst gtod_reduce=1") in boots
-    assert ("6", "sim", "before, after nullb bfq randread_burst haswell4, 4 vCPUs") in boots
+    assert ("6", "sim", "before, after nullb bfq randread_burst haswell4, 8 vCPUs") in boots
     assert "tcg" not in {engine for _, engine, _ in boots}
 
 

@@ -97,7 +97,7 @@ def parameters(experiment: Experiment) -> dict[str, Value]:
         (f"{IOPS}\ncpus = 4", Level.WALL, Engine.TCG, 4),
         (SIMULATED, Level.SIMULATED, Engine.SIM, 16),
         (f'{IOPS}\nmachine = "arm128"\ncpus = 64', Level.SIMULATED, Engine.SIM, 64),
-        (f'{MOVES}\nmachine = "haswell4"', Level.SIMULATED, Engine.SIM, 4),
+        (f'{MOVES}\nmachine = "haswell4"', Level.SIMULATED, Engine.SIM, 8),
         (f'{COUNTER}\nmachine = "xeon16"', Level.MECHANISM, Engine.SIM, 16),
     ],
 )
