@@ -46,7 +46,7 @@ def judged() -> SeriesRecord:
     )
     some = finding(
         1,
-        ((431_682.0,), (817_460.0,)),
+        ((430_567.0,), (822_207.0,)),
         **simulated,
         interval=(0.70, 1.10),
         sensitivity=dict(zip(factors, (0.881, 0.935, 0.940, 0.867), strict=True)),
