@@ -12,8 +12,9 @@ For any other kernel the line is not there. Nothing is tried and nothing is skip
 a fragment says for a version, every kernel of this version must have. The version is the one in
 the tree's Makefile, and the commits of a merge window still bear the release before it there.
 
-An option of a driver that no kernel has comes with the driver: kernel-patches/hardware/FRAGMENT
-holds the patches that every kernel with this fragment gets first.
+An option of a driver that no kernel has comes with the driver, and a kernel that others measured has
+their change: kernel-patches/hardware/FRAGMENT holds the patches that every kernel with this fragment
+gets first.
 """
 
 from __future__ import annotations
