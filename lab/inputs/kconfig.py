@@ -12,8 +12,8 @@ For any other kernel the line is not there. Nothing is tried and nothing is skip
 a fragment says for a version, every kernel of this version must have. The version is the one in
 the tree's Makefile, and the commits of a merge window still bear the release before it there.
 
-An option of a driver that no kernel has comes with the driver, and a kernel that others measured has
-their change: kernel-patches/hardware/FRAGMENT holds the patches that every kernel with this fragment
+A driver that no kernel has comes with its option, and what others changed in a kernel before they
+measured it: kernel-patches/hardware/FRAGMENT holds the patches that every kernel with this fragment
 gets first.
 """
 
@@ -87,9 +87,7 @@ def merge(names: Sequence[str], kernel: Version, folder: Path = FRAGMENTS) -> di
 
 
 def patches(names: Sequence[str], folder: Path = PATCHES) -> tuple[Path, ...]:
-    """The patches of the named fragments in order: they add the drivers that their options need,
-    and come before all others.
-    """
+    """The patches of the named fragments in order, which come before all others."""
     return tuple(path for name in names for path in sorted((folder / name).glob("*.patch")))
 
 
