@@ -104,6 +104,7 @@ class Workload(Model):
     filesystem: Literal["xfs"] | None = Field(
         default=None, description="file system that the guest makes and mounts"
     )
+    mkfs: str = Field(default="", description="options of mkfs")
     kernel: tuple[str, ...] = Field(
         default=(), description="kernel fragments that the workload needs"
     )

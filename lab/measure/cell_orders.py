@@ -87,7 +87,7 @@ def orders_of(cell: Cell, machine: Machine, work: Workload) -> Orders:
     steps += [f"disk name {disk}"] if others else []
     steps += [*settings, "facts"]
     if work.filesystem:
-        steps += [f"mkfs {work.filesystem}", f"mount {work.filesystem}"]
+        steps += [f"mkfs {work.filesystem} {work.mkfs}".rstrip(), f"mount {work.filesystem}"]
     by_tool = {"fio": _of_fio, "dbench": _of_dbench, "command": _of_command}
     before, runs, files = by_tool[work.tool](cell, work)
     steps += before

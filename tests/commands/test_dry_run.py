@@ -70,7 +70,7 @@ def test_cells_that_differ_in_parameters_are_told_apart() -> None:
     rows = " ".join(text.split())
     assert "randread_burst apart_ms=400" in rows
     assert "disk_reads block_kib=512 pattern=read prio=3, 2 vCPUs" in rows
-    dbench = text_of([series.get("mq_sq_dispatch")], profile.get("dbench"))
+    dbench = text_of([series.get("mq_sq_dispatch_5_10")], profile.get("dbench"))
     assert all(f"clients={n}" in dbench for n in (1, 8, 64))
 
 
