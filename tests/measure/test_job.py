@@ -114,6 +114,7 @@ def test_dbench_gets_a_file_system_and_its_tree_before_the_clock_runs() -> None:
     ordered = orders(raid("dbench_xfs", clients=4, seconds=10))
     starts = ("scheduler", "facts", "mkfs xfs", "mount xfs", "tree 4", "phase workload")
     assert in_order(ordered.steps, *starts)
+    assert "mkfs xfs --unsupported -l size=10m" in ordered.steps
     assert ordered.steps[-1] == "dbench 4 10"
     assert (ordered.files["loadfile"], ordered.files["tree"]) == (fakes.LOAD.text, fakes.LOAD.tree)
 

@@ -62,6 +62,11 @@ def test_it_keeps_what_is_written(disk: Testbed, tmp_path: Path) -> None:
     assert sampling.measure(wanted, tmp_path).values["ios"] > 100
 
 
+def test_a_card_works_on_one_write_after_another(disk: Testbed, tmp_path: Path) -> None:
+    measured = iops(disk, tmp_path, "raid64_disk_v1", pattern="randwrite", depth=32)
+    assert measured == pytest.approx(1e6 / 133, rel=0.1)
+
+
 # A slow disk, beside which the time of the CPU does not count: a page of 16 KiB in 2 ms, read or
 # programmed, 8 ms over the channel, 4 ms over the link.
 FLASH = (
