@@ -21,7 +21,11 @@ from lab.measure.job import hardware
 
 def ordered(text: str, setup: str = "") -> Orders:
     name, _ = workload.give_command(text, setup)
-    of = cell("nullb", work=name, engine=Engine.EXACT)
+    return orders_for("nullb", name)
+
+
+def orders_for(topology: str, name: str) -> Orders:
+    of = cell(topology, work=name, engine=Engine.EXACT)
     machine = Machine(
         fakes.kernel("kernel-id", "code"), fakes.ROOT, hardware(of), Engine.EXACT, Path("/folder")
     )
@@ -45,6 +49,16 @@ def test_what_is_set_up_is_not_measured() -> None:
     orders = ordered("sync", "mkfs.xfs $DISK")
     assert orders.steps.index("prepared") < orders.steps.index("phase workload")
     assert orders.files["setup"] == "mkfs.xfs $DISK\n"
+
+
+def test_dbench_is_set_up_before_its_file_system_is_made() -> None:
+    plain = orders_for("raid64_disk", "dbench_xfs")
+    orders = orders_for("raid64_disk", "dbench_xfs_used")
+    first = orders.steps.index("prepared")
+    assert orders.steps[first + 1].startswith("mkfs xfs")
+    assert [step for step in orders.steps if step != "prepared"] == [*plain.steps]
+    assert "fio" in orders.files["setup"]
+    assert "setup" not in plain.files
 
 
 def test_a_request_has_a_cost_where_there_are_any() -> None:
