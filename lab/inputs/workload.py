@@ -88,7 +88,10 @@ class Workload(Model):
         default="", description="any fio command line or job file, in place of NAME.fio.j2"
     )
     command: str = Field(default="", description="shell command of the tool command")
-    setup: str = Field(default="", description="shell command before it, which is not measured")
+    setup: str = Field(
+        default="",
+        description="shell command before it, and before a file system is made; not measured",
+    )
     folder: str = Field(default="", description="where the files lie that both name")
     polls: bool = Field(default=False, description="it needs queues to poll")
     size_mib: int = Field(default=1024, ge=16, description="size of the disk in MiB")

@@ -86,12 +86,13 @@ def orders_of(cell: Cell, machine: Machine, work: Workload) -> Orders:
         steps += [f"disk name {other}", *guest_topology.attribute_steps(size_mib), *settings]
     steps += [f"disk name {disk}"] if others else []
     steps += [*settings, "facts"]
-    # A command's own set-up may make its file system.
-    steps += ["prepared"] if work.setup and work.filesystem else []
+    steps += ["prepared"] if work.setup else []
     if work.filesystem:
         steps += [f"mkfs {work.filesystem} {work.mkfs}".rstrip(), f"mount {work.filesystem}"]
     by_tool = {"fio": _of_fio, "dbench": _of_dbench, "command": _of_command}
     before, runs, files = by_tool[work.tool](cell, work)
+    if work.setup:
+        files = {**files, "setup": work.setup + "\n", "folder": work.folder or "/"}
     steps += before
     if work.switches:
         runs = ["switching on", *runs, "switching off"]
@@ -114,18 +115,13 @@ def _of_fio(cell: Cell, work: Workload) -> Parts:
     return [], [f"fio {name}" for name in fio_runs(cell)], _job_files(cell, work)
 
 
-def _of_dbench(cell: Cell, work: Workload) -> Parts:
+def _of_dbench(cell: Cell, _work: Workload) -> Parts:
     load, clients = dbench.load_file(), int(cell.number("clients"))
     seconds = cell.number("seconds") + cell.number("ramp_seconds")
     if not seconds.is_integer():
         raise UsageError(f"dbench takes whole seconds, not {seconds:g}", hint="change seconds")
-    files = {"loadfile": load.text, "tree": load.tree, **_set_up(work)}
+    files = {"loadfile": load.text, "tree": load.tree}
     return [f"tree {clients}"], [f"dbench {clients} {seconds:.0f}"], files
-
-
-def _set_up(work: Workload) -> dict[str, str]:
-    """The files of a set-up: what to run, and where."""
-    return {"setup": work.setup + "\n", "folder": work.folder or "/"} if work.setup else {}
 
 
 def _of_command(_cell: Cell, work: Workload) -> Parts:
@@ -133,8 +129,7 @@ def _of_command(_cell: Cell, work: Workload) -> Parts:
     names = command_runs(work)
     files = {"command": work.command + "\n", "folder": work.folder or "/"}
     files |= {f"{name}.amount": str(many if name == "many" else few) for name in names}
-    files |= _set_up(work)
-    return ["prepared"] if work.setup else [], [f"command {name}" for name in names], files
+    return [], [f"command {name}" for name in names], files
 
 
 def ordered_ios(cell: Cell, work: Workload) -> dict[str, int]:

@@ -163,7 +163,7 @@ def resolve(task: Task, testbed: Testbed) -> Job:
 def _guest_root(work: Workload, guest_topology: Topology) -> GuestRoot | None:
     """A root with more steps and the files that a command names; None where neither is needed."""
     if work.tool != "command":
-        needed = guest_topology.needs_more_steps or work.setup
+        needed = guest_topology.needs_more_steps or bool(work.setup)
         return guest_root.build(Progress(), user_files={}) if needed else None
     text, folder, progress = f"{work.setup}\n{work.command}", Path(work.folder), Progress()
     files = guest_command.files(text, folder)
