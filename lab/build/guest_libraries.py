@@ -9,6 +9,7 @@ and relocate them at every start of fio, 48 M instructions each time
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -77,12 +78,19 @@ def _stub(program: Path, kept: dict[str, Path]) -> Path:
     return folder / "stub.so"
 
 
-def _symbols(path: Path, which: str) -> list[tuple[str, str]]:
+def _symbols(path: Path, which: str) -> tuple[tuple[str, str], ...]:
     """A file's dynamic symbols, each with its version or nothing; weak ones may be missing."""
+    return _symbols_of(path, which, cache.file_hash(path))
+
+
+@functools.cache
+def _symbols_of(path: Path, which: str, _content: str) -> tuple[tuple[str, str], ...]:
+    """The same, read once for each content: a guest root is asked for by each of a run's cells."""
     lines = run(["nm", "-D", which, str(path)]).output.splitlines()
     words = [line.split() for line in lines]
     names = sorted({fields[-1].replace("@@", "@") for fields in words if fields[-2] not in "wv"})
-    return [(name, version) for name, _, version in (symbol.partition("@") for symbol in names)]
+    parts = (symbol.partition("@") for symbol in names)
+    return tuple((name, version) for name, _, version in parts)
 
 
 def _require_start(program: Path, libraries: dict[str, Path]) -> None:
