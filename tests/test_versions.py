@@ -31,10 +31,11 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("debug",),
     ("source_lines",),
 )
-# KASAN wants another stack than a distribution's kernel has, so no debug kernel is one.
+# What a series is built with, and the debug kernel that checks its data.
 DISTRIBUTION: tuple[tuple[str, ...], ...] = (
     ("base", "block", "filesystems", "distro"),
     ("base", "block", "filesystems", "distro", "icpe24"),
+    ("base", "block", "filesystems", "distro", "debug"),
 )
 COMBINATIONS = (*accumulate(STEPS), *DISTRIBUTION)
 # Of these combinations records hold what the kernel has.

@@ -78,7 +78,7 @@ def _built(
         session.kernel(series.tree, patches, series.kernel)
         kernel = session.kernel(series.tree, patches, (*series.kernel, "debug"))
     except LabError as exc:
-        return Commit(patch, style, "not built", exc.what)
+        return Commit(patch, style, "not built", exc.brief)
     return Commit(patch, style, "", "" if clean else "checkpatch complains", kernel)
 
 

@@ -100,10 +100,10 @@ def test_every_patch_is_checked_whatever_the_others_do(
     patch_series: series.Series, guests: Guests
 ) -> None:
     session = FakeSession(QUICK)
-    session.failing["0001-b.patch"] = BuildError("expected ;")
+    session.failing["0001-b.patch"] = BuildError("expected ;", where="blk-mq.c:1")
     commits = check_series.check(patch_series, session)
     assert [commit.booted for commit in commits] == ["2 of 2 boots", "not built", "not built"]
-    assert [commit.error for commit in commits] == ["", "expected ;", "expected ;"]
+    assert [commit.error for commit in commits] == ["", *2 * ["expected ; (blk-mq.c:1)"]]
     assert [commit.patch.name for commit in commits] == OWN
 
 
