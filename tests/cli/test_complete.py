@@ -26,7 +26,7 @@ def offered(line: str) -> list[str]:
         ("run --claim deadline_t", ["deadline_throughput"]),
         ("run --profile s", ["standard"]),
         ("matrix --topology nullb_mq_", ["nullb_mq_old"]),
-        ("try x --workload dben", ["dbench_xfs", "dbench_xfs_used"]),
+        ("try x --workload dben", ["dbench_xfs"]),
         ("diff --config sm", ["small"]),
         ("diff --machine xe", ["xeon10", "xeon16"]),
         ("shell --scheduler mq", ["mq-deadline"]),

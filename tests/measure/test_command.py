@@ -51,16 +51,6 @@ def test_what_is_set_up_is_not_measured() -> None:
     assert orders.files["setup"] == "mkfs.xfs $DISK\n"
 
 
-def test_dbench_is_set_up_before_its_file_system_is_made() -> None:
-    plain = orders_for("raid64_disk", "dbench_xfs")
-    orders = orders_for("raid64_disk", "dbench_xfs_used")
-    first = orders.steps.index("prepared")
-    assert orders.steps[first + 1].startswith("mkfs xfs")
-    assert [step for step in orders.steps if step != "prepared"] == [*plain.steps]
-    assert "fio" in orders.files["setup"]
-    assert "setup" not in plain.files
-
-
 def test_a_request_has_a_cost_where_there_are_any() -> None:
     spent = Cost(50.0, {"a": 600.0, "b": 400.0})
     numbers = command.values(spent, requests=4, guest_ns=2e6)
