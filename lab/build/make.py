@@ -41,8 +41,8 @@ _POLL_S = 0.5
 # of these alone: it refuses this option (process_arg() in its src/argprocessing.cpp), by which gcc
 # only omits the line numbers of the preprocessor.
 _NOT_CACHED = "-Wp,-P,-DLAB_NOT_CACHED"
-# The PVH entry runs before KASAN has its memory: a kernel of 5.10 ends in xen_prepare_pvh()
-# (arch/x86/platform/pvh/enlighten.c), and in memcmp(), which that calls.
+# The PVH entry runs before KASAN has its memory: watched, a kernel of 5.10 ends in
+# xen_prepare_pvh() (arch/x86/platform/pvh/enlighten.c) or in memcmp(), which that calls.
 _NOT_SANITIZED = ("KASAN_SANITIZE_enlighten.o=n", "KASAN_SANITIZE_string.o=n")
 # What compiler, linker, kconfig and make itself say of a source.
 _MISTAKE = re.compile(
