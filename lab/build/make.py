@@ -41,9 +41,6 @@ _POLL_S = 0.5
 # of these alone: it refuses this option (process_arg() in its src/argprocessing.cpp), by which gcc
 # only omits the line numbers of the preprocessor.
 _NOT_CACHED = "-Wp,-P,-DLAB_NOT_CACHED"
-# The PVH entry runs before KASAN has its memory: watched, a kernel of 5.10 ends in
-# xen_prepare_pvh() (arch/x86/platform/pvh/enlighten.c) or in memcmp(), which that calls.
-_NOT_SANITIZED = ("KASAN_SANITIZE_enlighten.o=n", "KASAN_SANITIZE_string.o=n")
 # What compiler, linker, kconfig and make itself say of a source.
 _MISTAKE = re.compile(
     r"error:|undefined reference|multiple definition|syntax error|\*\*\* [^\[].*Stop\."
@@ -64,7 +61,7 @@ class Overrun(BuildError):
 @dataclass(frozen=True)
 class Make:
     """How a tree is made: its source, its objects, a folder for temporary files, and ccache's,
-    which keeps what is compiled or is only read.
+    which keeps what is compiled or is only read; and more variables for make.
     """
 
     source: Path
@@ -72,6 +69,7 @@ class Make:
     scratch: Path
     ccache: Path
     keeps: bool
+    variables: tuple[str, ...] = ()
 
     def run(
         self, goal: Sequence[str], log: Path, what: str, files: Mapping[str, str] | None = None
@@ -101,7 +99,7 @@ class Make:
     def _command(self) -> list[str]:
         compiler = "ccache gcc" if shutil.which("ccache") else "gcc"
         # LOCALVERSION= keeps scripts/setlocalversion from adding a plus sign.
-        variables = ["LOCALVERSION=", f"KAFLAGS={_NOT_CACHED}", *_NOT_SANITIZED]
+        variables = ["LOCALVERSION=", f"KAFLAGS={_NOT_CACHED}", *self.variables]
         return ["make", "-C", str(self.source), f"O={self.objects}", f"CC={compiler}", *variables]
 
     @property
