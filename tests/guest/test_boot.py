@@ -21,7 +21,7 @@ from lab.base.errors import KERNEL_FAILURES, ExitCode, GuestError, LabError
 from lab.base.sandbox import Mode
 from lab.build.guest_root import GuestRoot
 from lab.build.kernel import Kernel
-from lab.guest import affinity, boot, lost_interrupt, qemu_command, retries
+from lab.guest import affinity, boot, host_noise, lost_interrupt, qemu_command, retries
 from lab.guest.boot import Boot
 from lab.guest.orders import Orders
 from lab.guest.qemu_command import Machine
@@ -422,6 +422,20 @@ def test_a_guest_in_good_health_is_examined_once(
         see = clock.gates(workload=5)
         guest("rm -f seen-workload", held("workload"), END, engine=engine, observe=see)
     assert len(seen) == 1  # a deterministic guest has no monitor
+
+
+def test_the_hosts_noise_is_read_where_a_guest_can_notice_it(
+    guest: Guest, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings: list[object] = []
+    monkeypatch.setattr(host_noise, "reading", readings.append)
+    by_engine = {}
+    for engine in (Engine.TCG, Engine.EXACT, Engine.SIM):
+        readings.clear()
+        see = clock.gates(workload=5)
+        guest("rm -f seen-workload", held("workload"), END, engine=engine, observe=see)
+        by_engine[engine] = bool(readings)
+    assert by_engine == {Engine.TCG: True, Engine.EXACT: False, Engine.SIM: False}
 
 
 def test_a_record_that_is_cut_off_is_no_end(guest: Guest) -> None:
