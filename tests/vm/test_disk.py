@@ -11,7 +11,7 @@ from real import QUICK, job
 
 from lab.inputs.terms import Engine
 from lab.measure import sampling
-from lab.measure.job import Testbed
+from lab.measure.job import Testbed, resolve
 from lab.measure.session import Session
 
 # A mean seek and half a revolution, in ms; MiB/s. Both as data sheets of 7,200-rpm disks have them.
@@ -65,6 +65,19 @@ def test_it_keeps_what_is_written(disk: Testbed, tmp_path: Path) -> None:
 def test_a_card_works_on_one_write_after_another(disk: Testbed, tmp_path: Path) -> None:
     measured = iops(disk, tmp_path, "raid64_disk_v1", pattern="randwrite", depth=32)
     assert measured == pytest.approx(1e6 / 133, rel=0.1)
+
+
+def test_another_seed_is_another_series_of_times_of_the_card(disk: Testbed, tmp_path: Path) -> None:
+    """With the same times one write after another would take the same to less than 0.1 %."""
+    wanted = job(
+        disk, "raid64_disk_v1", "none", "disk_reads", Engine.EXACT, pattern="randwrite", depth=1
+    )
+    one, other = (
+        sampling.measure(resolve(wanted.task.seeded(seed), disk), tmp_path / f"{seed}").values
+        for seed in (1, 2)
+    )
+    assert one["iops"] != pytest.approx(other["iops"], rel=0.001)
+    assert one["iops"] == pytest.approx(other["iops"], rel=0.2)
 
 
 # A slow disk, beside which the time of the CPU does not count: a page of 16 KiB in 2 ms, read or
