@@ -23,9 +23,6 @@ MAX_CPUS = 64
 # at 1000 ns a gain of 87 % looks like 58 %, from 10 down it stays within 1.2 %
 # (docs/notes/2026-11-simulated.md).
 QUANTUM_NS = 10
-# No model: an instruction takes a nanosecond, and nothing else takes any time. Nothing is asked
-# about contention then: turns are long, which is faster, and a PAUSE waits for one.
-COUNTING = ("quantum=1000", "insn=1000", "pause=1000000")
 # How far off a machine model may be, and the plugin's word for it: thousandths of what a transfer
 # and an instruction cost. The cost of a transfer is public for few machines, and measured
 # differently by each source. Of instructions a cycle perf counted 1.43 on one machine (ICPE 2024),
@@ -179,6 +176,15 @@ class MachineModel(Model):
             *(self.memory.options() if self.memory else ()),
             *(self.core.options() if self.core else ()),
         )
+
+
+def counting(insn_ns: float = 1) -> tuple[str, ...]:
+    """The plugin's arguments without a model: an instruction takes insn_ns, nothing else any time.
+
+    Nothing is asked about contention then: turns are long, which is faster, and a PAUSE waits for
+    one.
+    """
+    return ("quantum=1000", f"insn={_thousandths(insn_ns)}", "pause=1000000")
 
 
 def scaled(names: Sequence[str]) -> str:

@@ -52,6 +52,9 @@ class Topology(Model):
     cpus: int = Field(default=2, ge=1, description="online vCPUs")
     possible: int = Field(default=0, description="possible CPUs at least")
     memory_mib: int = Field(default=2048, ge=256, description="memory without the disk's")
+    insn_ns: float = Field(
+        default=1, ge=0.001, le=1000, description="time of an instruction by the exact engine"
+    )
     holds_data: bool = Field(description="the disk keeps what is written to it")
     disk_in_memory: bool = Field(default=False, description="the guest's memory holds the disk")
     devices: tuple[str, ...] = Field(default=(), description="QEMU -device arguments")

@@ -192,7 +192,7 @@ def check_engine(
     machine = Machine(kernel, guest, PROBE, engine, folder)
     if engine.deterministic:
         model = machine_model.get(machine_model.DEFAULT)
-        clock = model.options(PROBE.cpus) if engine.simulated else machine_model.COUNTING
+        clock = model.options(PROBE.cpus) if engine.simulated else machine_model.counting()
         machine = replace(machine, plugin=plugin, plugin_options=clock)
     orders = Orders(("phase checked",), {"boot": deadline, "agent": deadline, "checked": deadline})
     with (

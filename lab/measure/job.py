@@ -137,7 +137,7 @@ def resolve(task: Task, testbed: Testbed) -> Job:
         size_mib=fio_cell.disk_mib(cell, work),
         backed=work.filesystem is not None or fio_cell.keeps_data(work),
         plugin=testbed.plugin if cell.engine.deterministic else None,
-        plugin_options=_clock(cell, work) if cell.engine.deterministic else (),
+        plugin_options=_clock(cell, work, guest_topology) if cell.engine.deterministic else (),
         seed=cell.seed,
     )
     orders = orders_of(cell, machine, work)
@@ -215,10 +215,10 @@ def hardware(cell: Cell) -> Topology:
     return guest_topology.model_copy(update=changes)
 
 
-def _clock(cell: Cell, work: Workload) -> tuple[str, ...]:
+def _clock(cell: Cell, work: Workload, guest_topology: Topology) -> tuple[str, ...]:
     """What a deterministic guest's work costs, and what is measured, as the plugin takes it."""
     if not cell.engine.simulated:
-        return (f"jobs={fio_jobs(cell)}", *machine_model.COUNTING)
+        return (f"jobs={fio_jobs(cell)}", *machine_model.counting(guest_topology.insn_ns))
     model = machine_model.get(cell.machine)
     every = work.exact_ios[1]
     # What is counted alone is all of a run.

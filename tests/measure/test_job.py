@@ -135,6 +135,24 @@ def test_a_simulated_dbench_has_no_cost_and_is_simulated_from_its_first_io_on() 
     assert {"warm=1", f"ios={2**62}"} <= {*resolved_job.machine.plugin_options}
 
 
+@pytest.mark.parametrize(
+    ("guest", "machine", "picoseconds"),
+    [("raid64_disk", "", 1000), ("raid64_disk_v1", "", 357), ("raid64_disk_v1", "skylake64", 194)],
+)
+def test_an_instruction_takes_what_topology_or_machine_say(
+    guest: str, machine: str, picoseconds: int
+) -> None:
+    cell = resolved(
+        topology_name=guest,
+        scheduler="bfq",
+        workload="dbench_xfs",
+        parameters={"clients": 2, "seconds": 1},
+        engine=Engine.SIM if machine else Engine.EXACT,
+        machine=machine,
+    )
+    assert f"insn={picoseconds}" in job(cell).machine.plugin_options
+
+
 def test_dbench_runs_for_the_time_that_its_numbers_are_computed_with() -> None:
     """Dbench takes whole seconds only: a refusal is right, rounding is not."""
     with pytest.raises(UsageError, match=r"whole seconds, not 2\.5"):
