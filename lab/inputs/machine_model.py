@@ -120,7 +120,9 @@ class MachineModel(Model):
     active: int = Field(
         default=0, ge=0, description="default number of vCPUs of a guest; 0: all CPUs"
     )
-    insn_ns: float = Field(gt=0, le=1000, description="cost of an instruction without a cache miss")
+    insn_ns: float = Field(
+        ge=0.001, le=1000, description="cost of an instruction without a cache miss"
+    )
     pause_ns: float = Field(ge=0, description="cost of a PAUSE")
     clock_ns: float = Field(ge=0, description="cost of a read of the clock")
     interrupt_ns: float = Field(
