@@ -115,6 +115,7 @@ def test_a_machine_of_few_cpus_has_all_of_them_active(model: Path) -> None:
     ("before", "after", "complaint"),
     [
         ("clean_ns = 30", "clean_ns = -1", "level.0.clean_ns"),
+        ("insn_ns = 0.4", "insn_ns = 0", "own.toml:4: insn_ns"),
         ("insn_ns = 0.4", "insn_ns = 0.0004", "own.toml:4: insn_ns"),
         ("pause_ns = 40", "pause_cost = 40", "unknown key 'pause_cost'"),
         ("cpus = 64", "cpus = 128", "from the nearest CPUs to all CPUs"),

@@ -68,7 +68,7 @@ def test_a_card_works_on_one_write_after_another(disk: Testbed, tmp_path: Path) 
 
 
 def test_another_seed_is_another_series_of_times_of_the_card(disk: Testbed, tmp_path: Path) -> None:
-    """With the same times one write after another would take the same to less than 0.1 %."""
+    """With the same times of the card the IOPS of two seeds would be less than 0.1 % apart."""
     wanted = job(
         disk, "raid64_disk_v1", "none", "disk_reads", Engine.EXACT, pattern="randwrite", depth=1
     )
