@@ -19,10 +19,6 @@ FOLDER = data("configs") / "machine"
 DEFAULT = "xeon16"
 # A set of vCPUs is a word of 64 bits (lab/build/sim/sim.h).
 MAX_CPUS = 64
-# How far a vCPU may be ahead of the slowest other one. A lock that is held for less seems free:
-# at 1000 ns a gain of 87 % looks like 58 %, from 10 down it stays within 1.2 %
-# (docs/notes/2026-11-simulated.md).
-QUANTUM_NS = 10
 # How far off a machine model may be, and the plugin's word for it: thousandths of what a transfer
 # and an instruction cost. The cost of a transfer is public for few machines, and measured
 # differently by each source. Of instructions a cycle perf counted 1.43 on one machine (ICPE 2024),
@@ -167,7 +163,9 @@ class MachineModel(Model):
             )
         levels = (":".join(f"{n:g}" for n in (level.cpus, *level.costs_ns)) for level in self.level)
         return (
-            f"quantum={QUANTUM_NS}",
+            # The earliest runs. With 10 ns a vCPU keeps lines that an earlier one asks for, and IOPS fall
+            # to a half where transfers take little longer (docs/notes/2026-11-simulated.md).
+            "quantum=0",
             f"insn={_thousandths(self.insn_ns)}",
             f"pause={_thousandths(self.pause_ns)}",
             f"clock={_thousandths(self.clock_ns)}",

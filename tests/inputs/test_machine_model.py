@@ -96,7 +96,7 @@ def test_a_model_becomes_the_plugins_arguments(model: Path) -> None:
     machine = read(model, GOOD)
     assert machine.usual_cpus == 16
     assert machine.options(16) == (
-        "quantum=10",
+        "quantum=0",
         "insn=400",
         "pause=40000",
         "clock=8500",
