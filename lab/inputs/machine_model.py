@@ -163,8 +163,8 @@ class MachineModel(Model):
             )
         levels = (":".join(f"{n:g}" for n in (level.cpus, *level.costs_ns)) for level in self.level)
         return (
-            # The earliest runs. With 10 ns a vCPU keeps lines that an earlier one asks for, and IOPS fall
-            # to a half where transfers take little longer (docs/notes/2026-11-simulated.md).
+            # The vCPU whose clock is the earliest runs: one that is ahead keeps lines that an
+            # earlier one asks for (docs/notes/2026-11-simulated.md).
             "quantum=0",
             f"insn={_thousandths(self.insn_ns)}",
             f"pause={_thousandths(self.pause_ns)}",
