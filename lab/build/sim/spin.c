@@ -25,7 +25,7 @@ struct spin {
 };
 
 static struct spin spins[MAX_VCPUS];
-static uint64_t looping, napping;
+static uint64_t napping;
 
 static void follow(struct spin *spin, uint64_t step)
 {
@@ -40,25 +40,22 @@ void spin_block(unsigned int vcpu, const void *block)
 	if (!spin->at)
 		return;
 	follow(spin, (uintptr_t)block);
-	if (++spin->blocks > MAX_BLOCKS) {
+	if (++spin->blocks > MAX_BLOCKS)
 		spin->at = NULL;
-		looping &= ~(1ULL << vcpu);
-	}
 }
 
 /* A vCPU is about to execute a block with PAUSE; returns for how long it slept instead. */
 uint64_t spin_pause(unsigned int vcpu, const void *block)
 {
 	struct spin *spin = &spins[vcpu];
-	uint64_t slept = 0, self = 1ULL << vcpu;
+	uint64_t slept = 0;
 
 	if (spin->at == block && spin->still && spin->path == spin->last_path) {
-		napping |= self;
+		napping |= 1ULL << vcpu;
 		slept = nap(now - spin->began);
-		napping &= ~self;
+		napping &= ~(1ULL << vcpu);
 		spin->path = 0;
 	}
-	looping |= self;
 	spin->last_path = spin->at == block ? spin->path : 0;
 	spin->at = block;
 	spin->began = now;
@@ -96,15 +93,14 @@ void line_taken(uint64_t number, uint64_t holders)
 {
 	unsigned int vcpu, i;
 
-	for (holders &= looping; holders; holders &= holders - 1) {
+	for (; holders; holders &= holders - 1) {
 		vcpu = __builtin_ctzll(holders);
-		for (i = 0; i < spins[vcpu].line_count; i++)
-			if (spins[vcpu].lines[i] == number)
-				break;
-		if (i == spins[vcpu].line_count)
-			continue;
-		spins[vcpu].still = false;
-		if (napping & 1ULL << vcpu)
-			rouse(vcpu);
+		for (i = 0; i < spins[vcpu].line_count; i++) {
+			if (spins[vcpu].lines[i] != number)
+				continue;
+			spins[vcpu].still = false;
+			if (napping & 1ULL << vcpu)
+				rouse(vcpu);
+		}
 	}
 }
