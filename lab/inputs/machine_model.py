@@ -30,6 +30,7 @@ SENSITIVITY = {
     "instructions x1.4": "1000:1400",
 }
 _MAX_LEVELS = 8
+_MAX_IDLE_STATES = 8
 
 
 class TransferLevel(Model):
@@ -79,6 +80,18 @@ class Memory(Model):
             f"gaps={'/'.join(str(_thousandths(gap)) for gap in gaps)}",
             f"upgrade_gap={_thousandths(self.upgrade_gap_ns)}",
         )
+
+
+class IdleState(Model):
+    """A state of an idle CPU. One that waits for so long is in the deepest that is worth it."""
+
+    residency_us: float = Field(ge=0, description="least idle time that it is chosen for")
+    exit_us: float = Field(ge=0, description="time from an interrupt to its first instruction")
+
+    @property
+    def option(self) -> str:
+        """It as the plugin's argument has it, in nanoseconds."""
+        return f"{_thousandths(self.residency_us)}:{_thousandths(self.exit_us)}"
 
 
 class Core(Model):
@@ -135,12 +148,21 @@ class MachineModel(Model):
         default=None, description="what becomes of contended lines; default: they go at once"
     )
     core: Core | None = Field(default=None, description="default: a core that executes in order")
+    idle: tuple[IdleState, ...] = Field(
+        default=(),
+        max_length=_MAX_IDLE_STATES,
+        description="states of an idle CPU, the shallowest first; default: it wakes up at once",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         sizes = [level.cpus for level in self.level]
         if sizes != sorted(set(sizes)) or sizes[-1] != self.cpus:
             raise ValueError("levels go from the nearest CPUs to all CPUs of the machine")
+        if [state.residency_us for state in self.idle] != sorted(
+            {state.residency_us for state in self.idle}
+        ):
+            raise ValueError("idle states go from the shallowest to the deepest")
         if self.usual_cpus > min(self.cpus, MAX_CPUS):
             raise ValueError(f"no more than {MAX_CPUS} CPUs, and those there are, can be active")
         return self
@@ -175,6 +197,7 @@ class MachineModel(Model):
             *((f"syscall={_thousandths(self.syscall_ns)}",) if self.syscall_ns else ()),
             *(self.memory.options() if self.memory else ()),
             *(self.core.options() if self.core else ()),
+            *((f"idle={'/'.join(state.option for state in self.idle)}",) if self.idle else ()),
         )
 
 

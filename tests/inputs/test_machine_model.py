@@ -92,6 +92,21 @@ def test_what_entering_the_kernel_costs_reaches_the_plugin(model: Path) -> None:
     assert machine.options(16)[6:] == ("interrupt=275000", "syscall=75500")
 
 
+IDLE = """
+[[idle]]
+residency_us = 2
+exit_us = 2
+
+[[idle]]
+residency_us = 600
+exit_us = 133.5
+"""
+
+
+def test_idle_states_reach_the_plugin_in_nanoseconds(model: Path) -> None:
+    assert read(model, GOOD + IDLE).options(16)[6:] == ("idle=2000:2000/600000:133500",)
+
+
 def test_a_model_becomes_the_plugins_arguments(model: Path) -> None:
     machine = read(model, GOOD)
     assert machine.usual_cpus == 16
@@ -123,10 +138,12 @@ def test_a_machine_of_few_cpus_has_all_of_them_active(model: Path) -> None:
         ("active = 16", "active = 65", f"no more than {MAX_CPUS} CPUs"),
         ("active = 16\n", "", f"no more than {MAX_CPUS} CPUs"),
         ("window = 224", "window = 0", "own.toml:31: core.window"),
+        ("residency_us = 600", "residency_us = 2", "from the shallowest to the deepest"),
+        ("exit_us = 133.5", "exit_us = -1", "idle.1.exit_us"),
     ],
 )
 def test_a_wrong_model_is_refused(model: Path, before: str, after: str, complaint: str) -> None:
-    text = GOOD + MEMORY
+    text = GOOD + MEMORY + IDLE
     assert before in text
     with pytest.raises(UsageError) as caught:
         read(model, text.replace(before, after, 1))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What the plugin is asked for, by its arguments NAME=VALUE. */
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +92,24 @@ static bool read_variants(const char *text)
 	return false;
 }
 
+/* The same, in nanoseconds. */
+static bool read_idle_states(const char *text)
+{
+	struct idle_state *state;
+	int size;
+
+	for (; order.idle_state_count < MAX_IDLE_STATES; text += size + 1) {
+		state = &order.idle_states[order.idle_state_count++];
+		if (sscanf(text, "%" SCNu64 ":%" SCNu64 "%n", &state->residency, &state->exit, &size) != 2)
+			return false;
+		state->residency *= NS;
+		state->exit *= NS;
+		if (text[size] != '/')
+			return !text[size];
+	}
+	return false;
+}
+
 static const char *read_lists(const char *argument, const char *value)
 {
 	unsigned int access, count;
@@ -102,6 +121,8 @@ static const char *read_lists(const char *argument, const char *value)
 	if (is_named(argument, "variants")) {
 		return read_variants(value) ? NULL : "variants that are no pairs of numbers, or too many";
 	}
+	if (is_named(argument, "idle"))
+		return read_idle_states(value) ? NULL : "idle states that are no pairs of numbers, or too many";
 	if (is_named(argument, "gaps")) {
 		count = read_list(value, 10, memory.gap, ACCESSES);
 		for (access = 0; access < ACCESSES; access++)

@@ -56,6 +56,7 @@ static inline void later(uint64_t *time, uint64_t other)
 
 #define MAX_VARIANTS 8
 #define MAX_ENTRIES 64
+#define MAX_IDLE_STATES 8
 #define MAX_CALLED 32
 
 /* What is measured, and what things cost; times in this header's unit. */
@@ -66,6 +67,11 @@ struct order {
 	/* Where system calls enter the kernel, and then interrupts. */
 	uint64_t entries[MAX_ENTRIES];
 	unsigned int entry_count;
+	/* From how long an idle vCPU is in a state, and how long it then takes to wake up. */
+	struct idle_state {
+		uint64_t residency, exit;
+	} idle_states[MAX_IDLE_STATES];
+	unsigned int idle_state_count;
 	/* Functions whose calls are written down. */
 	uint64_t called[MAX_CALLED];
 	unsigned int called_count;

@@ -308,6 +308,17 @@ void sit_until_woken(void)
 	own->woken = false;
 }
 
+/* How long a vCPU takes to wake up: it was in the deepest state that its time was worth. */
+static uint64_t idle_exit(uint64_t idle)
+{
+	uint64_t time = 0;
+	unsigned int i;
+
+	for (i = 0; i < order.idle_state_count && order.idle_states[i].residency <= idle; i++)
+		time = order.idle_states[i].exit;
+	return time;
+}
+
 /* Whoever waits on a condition may run again, from now on by the clock of who wakes it. A thread
  * without a turn has no time of its own, and nothing that the guest sees depends on its calls.
  */
@@ -328,7 +339,7 @@ void wake(const void *condition)
 			uint64_t time = read_clock();
 
 			if (seat->clock < time)
-				seat->clock = time;
+				seat->clock = time + (seat == MAIN ? 0 : idle_exit(time - seat->clock));
 			stop_by(now + quantum);
 		}
 		if (!seat->woken) {
