@@ -14,7 +14,7 @@ import pytest
 
 from lab.build.source import git
 from lab.commands import cost_diff
-from lab.inputs import profile, series, workload
+from lab.inputs import machine_model, profile, series, workload
 from lab.inputs.machine_model import SENSITIVITY
 from lab.inputs.terms import Engine, Verdict
 from lab.judge import judge
@@ -253,6 +253,20 @@ def test_no_line_moves_for_the_registers_of_interrupt_controllers(tmp_path: Path
     assert spent.kernel["native_apic_mem_eoi"] > 0
     lines = sim_counts.from_text((tmp_path / "lines.tsv").read_text())
     assert [line for line in lines if "native_apic_mem_eoi" in line.transfers] == []
+
+
+def test_a_cpu_that_was_idle_takes_its_time_to_wake_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe = determinism.probe_cell("none", "nullb_timer", cpus=1, engine=Engine.SIM)
+    one = tuple(sorted({**dict(probe.parameters), workload.JOBS: 1}.items()))
+    cell = replace(probe, machine="skylake64", parameters=one)
+    sleeps = booted(tmp_path / "sleeps", cell=cell).values["iops"]
+    awake = machine_model.get("skylake64").model_copy(update={"idle": ()})
+    monkeypatch.setattr(machine_model, "get", lambda _name: awake)
+    wakes_at_once = booted(tmp_path / "wakes", cell=cell).values["iops"]
+    # A read takes the disk 60 us, for which the CPU is in the second of its three states.
+    assert 1e6 / sleeps - 1e6 / wakes_at_once == pytest.approx(10, abs=0.5)
 
 
 def test_an_io_of_one_cpu_takes_as_long_as_its_instructions(tmp_path: Path) -> None:
