@@ -159,9 +159,8 @@ class MachineModel(Model):
         sizes = [level.cpus for level in self.level]
         if sizes != sorted(set(sizes)) or sizes[-1] != self.cpus:
             raise ValueError("levels go from the nearest CPUs to all CPUs of the machine")
-        if [state.residency_us for state in self.idle] != sorted(
-            {state.residency_us for state in self.idle}
-        ):
+        residencies = [state.residency_us for state in self.idle]
+        if residencies != sorted(set(residencies)):
             raise ValueError("idle states go from the shallowest to the deepest")
         if self.usual_cpus > min(self.cpus, MAX_CPUS):
             raise ValueError(f"no more than {MAX_CPUS} CPUs, and those there are, can be active")
