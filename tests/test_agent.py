@@ -112,10 +112,26 @@ def test_a_step_that_fails_ends_the_cell_with_its_output(tmp_path: Path) -> None
 
 @needs_busybox
 def test_dbench_makes_the_marks_of_a_run_of_one_job(tmp_path: Path) -> None:
-    stubs = 'hostname() { say phase mark ""; }; dbench() { echo "$@"; }'
+    stubs = 'sleep() { :; }; hostname() { say phase mark ""; }; dbench() { echo "$@"; }'
     records = in_shell(tmp_path, f"{stubs}; step_dbench 4 10")
     assert [record.name for record in records] == ["mark", "mark", "dbench.log", "mark", "mark"]
     assert "-t 10" in records[2].text
+
+
+@needs_busybox
+@pytest.mark.parametrize(("set_to", "during", "later"), [("1", "0", "1"), ("0", "0", "0")])
+def test_bfq_raises_no_client_of_dbench_for_being_new(
+    tmp_path: Path, set_to: str, during: str, later: str
+) -> None:
+    raising = tmp_path / "block/sda/queue/iosched/low_latency"
+    raising.parent.mkdir(parents=True)
+    raising.write_text(f"{set_to}\n")
+    # The second sleep ends when dbench has ended.
+    stubs = f"sleep() {{ [ $(cat {raising}) = {set_to} ] || cat {tmp_path}/end; }}"
+    stubs += f"; dbench() {{ cat {raising}; }}; mkfifo {tmp_path}/end; DISK=sda"
+    ends = f"[ {set_to} = 0 ] || : >{tmp_path}/end; wait; say end ok $(cat {raising})"
+    records = in_shell(tmp_path, f"{stubs}; step_dbench 8 1; {ends}")
+    assert [(r.name, r.text.strip()) for r in records] == [("dbench.log", during), ("ok", later)]
 
 
 @needs_busybox
