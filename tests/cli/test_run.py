@@ -128,7 +128,7 @@ def test_without_qemu_the_record_says_so(judged: Judge, monkeypatch: pytest.Monk
     assert host.engines == ()
 
 
-@pytest.mark.parametrize(("profile_name", "count"), [("quick", 8), ("standard", 0)])
+@pytest.mark.parametrize(("profile_name", "count"), [("quick", 9), ("standard", 0)])
 def test_without_a_name_the_series_of_the_profile_are_judged(
     profile_name: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

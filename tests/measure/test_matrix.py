@@ -166,7 +166,7 @@ def test_a_setting_that_no_workload_knows_is_reported() -> None:
 
 def test_a_cell_names_what_it_is() -> None:
     planned_cells = plan(Selection(schedulers=("bfq",), workloads=("dbench_xfs",)))
-    assert str(planned_cells[0]) == "raid64 bfq dbench_xfs clients=2"
+    assert str(planned_cells[0]) == "raid64 bfq dbench_xfs clients=8"
 
 
 @pytest.mark.parametrize("engine", [Engine.EXACT, Engine.TCG])
