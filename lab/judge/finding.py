@@ -93,6 +93,14 @@ class Finding:
         return Miss.HOLDS if holds else Miss.MOVED
 
     @property
+    def open_as_recorded(self) -> bool:
+        """Whether more seeds are not asked for: the known miss was recorded as an open question."""
+        known, bound = self.experiment.expectation.known_miss, self.experiment.expectation.bound
+        if known is None or self.miss is not Miss.KNOWN:
+            return False
+        return not known.measured.interval.apart(bound.interval)
+
+    @property
     def counts_as(self) -> Verdict:
         """The verdict as the exit code counts it: a known miss is as expected, one that holds or
         has moved is not.

@@ -21,7 +21,7 @@ from threading import Lock
 from lab.base.errors import LabError
 from lab.base.stats import half_width
 from lab.inputs.series import Series, no_op, reverse
-from lab.inputs.terms import Miss, Verdict
+from lab.inputs.terms import Verdict
 from lab.judge import verdict
 from lab.judge.case import Case, cheapest_first, prepare
 from lab.judge.experiment import Experiment, Side, in_rounds
@@ -177,13 +177,13 @@ def _seeded(
         judged = verdict.judge(
             [(experiment, evidence[experiment]) for experiment in waiting], session.profile.alpha
         )
-        # What is missed as it is recorded needs no more seeds to be as expected, and what the host
-        # lacks no seed brings.
+        # A question that is recorded as open needs no more seeds to be so, and what the host lacks
+        # no seed brings.
         waiting = [
             finding.experiment
             for finding in judged
             if finding.verdict is Verdict.INCONCLUSIVE
-            and finding.miss is not Miss.KNOWN
+            and not finding.open_as_recorded
             and not finding.experiment.lacking
             and len(finding.experiment.seed_counts) > stage
         ]

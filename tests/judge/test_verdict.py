@@ -633,10 +633,10 @@ def test_one_seed_of_a_counter_may_be_off_as_one_of_a_cost(
     assert ("by which seeds differ" in finding.reason) == (expected is INCONCLUSIVE)
 
 
-def missed(value: float, **fields: Any) -> Finding:
-    """A finding of an expectation that is recorded to have been missed, by -12 to -8 %."""
+def missed(value: float, *, recorded: str = "-12% .. -8%", **fields: Any) -> Finding:
+    """A finding of an expectation of at least +20 % that is recorded to have been missed."""
     known = KnownMiss(
-        measured=Bound.parse("-12% .. -8%"), date=datetime.date(2026, 11, 25), reason="too few CPUs"
+        measured=Bound.parse(recorded), date=datetime.date(2026, 11, 25), reason="too few CPUs"
     )
     experiment = make_experiment(change=">= +20%", level=Level.COST, expected={"known_miss": known})
     measured_values = (100.0, 100.0 * (1 + value))
@@ -663,6 +663,21 @@ def test_a_known_miss_is_as_expected_until_it_holds_or_moves(
 ) -> None:
     finding = missed(change, verdict=result)
     assert (finding.miss, finding.counts_as, finding.verdict) == (state, counts, result)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "change", "is_open"),
+    [
+        ("-12% .. -8%", -0.10, False),
+        ("-12% .. +25%", -0.10, True),
+        ("-12% .. +25%", 0.30, False),
+    ],
+)
+def test_a_miss_that_is_recorded_as_open_needs_no_more_seeds(
+    recorded: str, change: float, is_open: bool
+) -> None:
+    finding = missed(change, verdict=INCONCLUSIVE, recorded=recorded)
+    assert finding.open_as_recorded is is_open
 
 
 def test_a_patched_kernel_that_breaks_is_no_known_miss() -> None:
