@@ -139,7 +139,7 @@ class BootStore:
 
     def new_boot(self) -> str:
         """An id for a boot that is about to start; ids sort by time."""
-        return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:6]}"
+        return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:12]}"
 
     def finished(self, key: str) -> list[StoredBoot]:
         """The successful boots of a measurement, in the order in which they ended.

@@ -135,8 +135,8 @@ def test_writers_beside_each_other_lose_nothing(store: BootStore, kind: str) -> 
 
 
 def test_ids_differ_and_sort_by_time(store: BootStore) -> None:
-    ids = [store.new_boot() for _ in range(50)]
-    assert len(set(ids)) == 50
+    ids = [store.new_boot() for _ in range(5_000)]
+    assert len(set(ids)) == 5_000
     assert [name[:15] for name in ids] == sorted(name[:15] for name in ids)
 
 
