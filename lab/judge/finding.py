@@ -94,7 +94,7 @@ class Finding:
 
     @property
     def open_as_recorded(self) -> bool:
-        """Whether more seeds are not asked for: the known miss was recorded as an open question."""
+        """Whether it is a known miss whose recorded interval reaches into the bound."""
         known, bound = self.experiment.expectation.known_miss, self.experiment.expectation.bound
         if known is None or self.miss is not Miss.KNOWN:
             return False
